@@ -2,7 +2,7 @@
 # Needs python >= 3.11 (with venv), make and git. Everything is installed into .venv, nothing elsewhere.
 
 .DEFAULT_GOAL := help
-.PHONY: help up test lint format bench test-agents test-channels test-oldest prove prove-quick mutants wheel lock clean
+.PHONY: help up test lint format settings bench test-agents test-channels test-oldest prove prove-quick mutants wheel lock clean
 .DELETE_ON_ERROR:
 # Hundreds of processes are started by the tests: each would compile Semel anew where this is set.
 unexport PYTHONDONTWRITEBYTECODE
@@ -30,6 +30,9 @@ lint: .venv/.installed-dev ## Check style and types
 format: .venv/.installed-dev ## Put the code in order
 	$(PY) -m ruff check --fix $(CODE)
 	$(PY) -m ruff format $(CODE)
+
+settings: .venv/.installed-dev ## Write the tables of docs/configuration.md from the settings' declarations
+	PYTHONPATH=. $(PY) scripts/settings_tables.py
 
 bench: .venv/.installed-dev ## Measure latency, throughput and memory
 	$(PY) -m bench $(ARGS)

@@ -137,7 +137,7 @@ def trace_set() -> None:
         for trace in traces:
             wire = Wire()
             for each in trace:
-                wire.received(json.loads(each)["msg"])
+                wire.fold_received(json.loads(each)["msg"])
 
     base, took = cpu(decode, 3), cpu(fold, 3)
     rate = f"{updates:,} updates: {updates / base:,.0f} and {updates / took:,.0f} a second of CPU"

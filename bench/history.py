@@ -17,11 +17,11 @@ from bench.turns import TEXT
 from semel.agents.model import history
 from semel.gateway.turns import prompt
 from semel.law import memory_diff as law
+from semel.ledger.storage.rows import SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
 from semel.ledger.transcript import views
 from semel.ledger.turns import history as history_of
-from semel.ledger.turns import recorded_texts
 
 SHORT, LONG, CROWD = 1_000, 100_000, 10_000
 ROUNDS = 41
@@ -32,24 +32,23 @@ Look = Callable[[Tx, int], Any]
 
 def told_anew(tx: Tx, session: int) -> Any:
     """An ACP agent without memory: the chapter's newest stretch, as its prompt tells it."""
-    return prompt.history(history_of.conversation(tx, session, 1, newest(tx, session)))
+    return prompt.format_history(history_of.read_conversation(tx, session, 1, newest(tx, session)))
 
 
 def told_always(tx: Tx, session: int) -> Any:
     """A model agent: its whole memory is what fits of the record, in messages."""
-    return history.messages(history_of.remembered(tx, session, ROOM), "You are an agent.")
+    return history.messages(history_of.read_past_turns(tx, session, ROOM), "You are an agent.")
 
 
 def compared(tx: Tx, session: int) -> Any:
     """An agent that loaded a history of its own: the record is held against it. It remembers nothing here."""
-    rows, whole = recorded_texts.recorded(tx, session)
-    return law.difference(rows, [], {}, whole=whole, quiet=())
+    rows, whole = history_of.list_recorded(tx, session)
+    return law.find_difference(rows, [], {}, is_whole_chapter=whole, quiet=())
 
 
 def newest(tx: Tx, session: int) -> int:
     """The session's last turn."""
-    row = tx.one("turn_last", session=session)
-    assert row is not None
+    row = tx.get(TurnRow, "turn_last", session=session)
     return int(row.id)
 
 
@@ -57,22 +56,21 @@ LOOKS: dict[str, Look] = {
     "ACP agent without memory": told_anew,
     "model agent": told_always,
     "agent with a memory of its own": compared,
-    "page: a snapshot": views.snapshot,
-    "page: what changed last": lambda tx, session: views.since(tx, session, _rev(tx, session) - 5),
-    "page: a stretch from the middle": lambda tx, session: views.history(tx, session, 500, 200),
+    "page: a snapshot": views.read_snapshot,
+    "page: what changed last": lambda tx, session: views.read_changes(tx, session, _rev(tx, session) - 5),
+    "page: a stretch from the middle": lambda tx, session: views.read_history(tx, session, 500, 200),
 }
 
 
 def _rev(tx: Tx, session: int) -> int:
-    row = tx.one("session_by_id", id=session)
-    assert row is not None
+    row = tx.get(SessionRow, "session_by_id", id=session)
     return int(row.rev)
 
 
 def took(store: Store, look: Look) -> float:
     """ms that one look takes."""
     begin = time.perf_counter()
-    store.look(look, 1)
+    store.read_sync(look, 1)
     return (time.perf_counter() - begin) * 1000
 
 

@@ -17,22 +17,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from semel.agents import demo
+from semel.testing import scripted_agent
 
 Json = dict[str, Any]
 
 
 class House:
-    """`semel up` with the demo agent answering at once; where not `instant`, it does what prompts say, and `prompts`
-    holds a line for each. With `api`, the address of a model API, its agent is the model there."""
+    """`semel up` with the scripted agent answering at once; where not `instant`, it does what prompts say, and
+    `prompts` holds a line for each. With `api`, the address of a model API, its agent is the model there."""
 
     def __init__(self, root: Path, live: int = 4, instant: bool = True, api: str = "") -> None:
         self.root = root
         self.env: Mapping[str, str] | None = None  # the gateway's environment; None: as here
         (root / "work").mkdir(exist_ok=True)
         self.config = root / "semel.toml"
-        how = ["--instant"] if instant else ["--log", str(root / "prompts")]
-        command = json.dumps(demo.command(*how, "--state", str(root / "demo")))
+        log = None if instant else root / "prompts"
+        command = json.dumps(scripted_agent.command(state=root / "agent", log=log, instant=instant))
         agent = f'kind = "acp"\ncommand = {command}'
         if api:
             (root / "key").write_text("none")

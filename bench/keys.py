@@ -11,10 +11,9 @@ from pathlib import Path
 
 import apsw
 
-from semel.gateway.hub import Hub
-from semel.gateway.transactions import Record
-from semel.law.identity import digest
-from semel.ledger.inbound.hear import Event, To, hear
+from semel.gateway.record import Hub, Record
+from semel.law.identity import digest_fields
+from semel.ledger.inbound.hear import Addressee, Event, hear
 from semel.ledger.storage.store import Store
 
 KEYS = 1_000_000
@@ -24,7 +23,7 @@ TEXT = "make test ended with 0 after 81 s. The end of its output: all is well. "
 
 
 def event(key: str) -> Event:
-    return Event("node:ci", key, "exec.progress", TEXT, digest({"text": TEXT}), wakes=False)
+    return Event("node:ci", key, "exec.progress", TEXT, digest_fields({"text": TEXT}), wakes=False)
 
 
 def remember(path: Path, count: int) -> list[str]:
@@ -33,7 +32,7 @@ def remember(path: Path, count: int) -> list[str]:
         pass
     db = apsw.Connection(str(path))
     db.execute("PRAGMA synchronous = OFF; PRAGMA cache_size = -400000")
-    keys, known = [f"{uuid.uuid4().hex}:exec.finished" for _ in range(count)], digest({"text": TEXT})
+    keys, known = [f"{uuid.uuid4().hex}:exec.finished" for _ in range(count)], digest_fields({"text": TEXT})
     with db:
         db.executemany(
             "INSERT INTO event(source, key, kind, digest, at) VALUES('node:ci', ?, 'exec.finished', ?, 0)",
@@ -50,7 +49,7 @@ async def hearings(store: Store, number: int, known: list[str]) -> float:
     stop, counts = time.perf_counter() + SECONDS, [0] * number
 
     async def produce(n: int) -> None:
-        to = [To(f"s{n % 8}", "demo", f"web:s{n % 8}")]
+        to = [Addressee(f"s{n % 8}", "demo", f"web:s{n % 8}")]
         while time.perf_counter() < stop:
             await record.write(hear, event(chance.choice(known) if known else uuid.uuid4().hex), to)
             counts[n] += 1

@@ -18,6 +18,7 @@ from pathlib import Path
 from bench.ledger_raw import append_per_second, overwrite_per_second
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
+from semel.ledger.transcript.entries import NextEntry
 
 CLIENTS = (1, 8, 64)
 SECONDS = 1.5
@@ -25,21 +26,28 @@ TEXT = "Could you look at the failing build on the release branch? " * 17
 
 
 def session(tx: Tx, key: str) -> int:
-    return int(tx.value("session_add", key=key, agent="main", home=None, at=tx.now))
+    return tx.number("session_add", key=key, agent="main", home=None, at=tx.now)
 
 
 def message(tx: Tx, session: int, key: str) -> int:
-    numbers = tx.one("session_next_entry", id=session)
-    assert numbers is not None
+    numbers = tx.get(NextEntry, "session_next_entry", id=session)
     event = tx.value(
-        "event_add", source="bench", key=key, kind="message", sender="me", digest=b"x" * 32, payload=TEXT, at=tx.now
+        int,
+        "event_add",
+        source="bench",
+        key=key,
+        kind="message",
+        sender="me",
+        digest=b"x" * 32,
+        payload=TEXT,
+        at=tx.now,
     )
-    tx.run("hearing_add", event=event, session=session, seq=numbers.seq, wakes=1)
+    tx.run("hearing_add", event=event, session=session, seq=numbers.seq, wakes=1, busy=None)
     tx.run(
         "entry_add", session=session, seq=numbers.seq, rev=numbers.rev, at=tx.now, role="user", text=TEXT,
         chapter=numbers.chapter, live=0, partial=0, turn=None, event=event, claim=None, tell=0, more=None,
     )  # fmt: skip
-    tx.run("session_wake", id=session, at=tx.now)
+    tx.run("session_wake", id=session, due=tx.now, since=tx.now)
     return int(event)
 
 
@@ -77,7 +85,7 @@ def main() -> None:
         for name, results in seen.items():
             rate, ratio, half, most = (statistics.median(column) for column in zip(*results, strict=True))
             print(f"{name:15}{rate:12.0f}{ratio:10.2f}{half:9.2f}{most:9.2f}")
-        state = store.state()
+        state = store.statistics()
         print(f"{state['transactions']} transactions in {state['commits']} commits")
 
 

@@ -17,7 +17,7 @@ from bench.house import line
 from semel.gateway.outbound.outbox import MAX_ATTEMPTS_PER_CHANNEL, Outbox
 from semel.gateway.ports import Op, Receipt, Safety
 from semel.ledger.delivery import claims
-from semel.ledger.delivery.claims import Caller, Say
+from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.inbound import hear
 from semel.ledger.storage.store import Store
@@ -39,19 +39,19 @@ class Timed(FakeChannel):
         return await super().send(op)
 
 
-def begin(tx: Any) -> turns.Begun:
+def begin(tx: Any) -> turns.BegunTurn:
     """A turn that may say things."""
-    hear.hear(tx, hear.Event("bench", "1", "message", "go", b"go"), [hear.To("s", "demo", "web:s")])
+    hear.hear(tx, hear.Event("bench", "1", "message", "go", b"go"), [hear.Addressee("s", "demo", "web:s")])
     begun = turns.begin(tx, 1, "bench")
-    assert isinstance(begun, turns.Begun)
+    assert isinstance(begun, turns.BegunTurn)
     return begun
 
 
-def say(tx: Any, begun: turns.Begun, dest: str, text: str) -> None:
+def say(tx: Any, begun: turns.BegunTurn, dest: str, text: str) -> None:
     channel, _, address = dest.partition(":")
     leg = Leg(0, len(text), channel, dest, {"kind": "post", "session": "s", "address": address, "text": text})
     caller = Caller(begun.session, begun.key, begun.turn, begun.root)
-    claims.say(tx, caller, Say("tool", text, dest, home=False, legs=(leg,)))
+    claims.say(tx, caller, ClaimRequest("tool", text, dest, is_home=False, legs=(leg,)))
 
 
 async def measure(folder: Path) -> dict[str, list[float]]:
@@ -64,7 +64,7 @@ async def measure(folder: Path) -> dict[str, list[float]]:
     return seen
 
 
-async def one_round(store: Store, begun: turns.Begun, tag: str, hangs: bool) -> list[float]:
+async def one_round(store: Store, begun: turns.BegunTurn, tag: str, hangs: bool) -> list[float]:
     """Seconds from the commit of each message to its platform."""
     chat, other = Timed("chat"), Timed("other")
     other.platform.fail_always(Fault.HANG if hangs else None)

@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.ledger_raw import overwrite_per_second
-from semel.gateway.hub import Hub
-from semel.gateway.transactions import Record
-from semel.law.identity import digest
-from semel.ledger.delivery.claims import Caller, Say
-from semel.ledger.inbound.hear import Event, To, hear
+from semel.gateway.record import Hub, Record
+from semel.law.identity import digest_fields
+from semel.ledger.delivery.claims import Caller, ClaimRequest
+from semel.ledger.inbound.hear import Addressee, Event, hear
 from semel.ledger.storage.group_commit import Committer
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
@@ -32,29 +31,29 @@ TEXT = "Could you look at the failing build on the release branch? " * 17  # 1 K
 
 
 def event(key: str) -> Event:
-    return Event("bench", key, "message", TEXT, digest({"text": TEXT}))
+    return Event("bench", key, "message", TEXT, digest_fields({"text": TEXT}))
 
 
 def run_turn(tx: Tx, key: str, session: int) -> None:
     """A turn in one transaction: what a ledger without group commit would do at best."""
-    hear(tx, event(key), [To(f"s{session}", "demo", f"web:s{session}")])
+    hear(tx, event(key), [Addressee(f"s{session}", "demo", f"web:s{session}")])
     begun = turns.begin(tx, session, "bench")
-    assert isinstance(begun, turns.Begun)
+    assert isinstance(begun, turns.BegunTurn)
     end(tx, begun)
 
 
-def end(tx: Tx, begun: turns.Begun) -> None:
+def end(tx: Tx, begun: turns.BegunTurn) -> None:
     fence = turns.Fence(begun.session, begun.turn, begun.epoch)
     caller = Caller(begun.session, begun.key, begun.turn, begun.root)
-    block = show.Block(1, (Say("block", TEXT, begun.home),))
+    block = show.Block(1, (ClaimRequest("block", TEXT, begun.home),))
     show.finish(tx, fence, caller, [block], show.Slots(), show.End("answered", "end_turn"))
 
 
 async def turn(record: Record, name: str, key: str) -> None:
     """A turn as the gateway runs it."""
-    heard = await record.write(hear, event(key), [To(name, "demo", f"web:{name}")])
-    begun = await record.write(turns.begin, heard.woken[0], "bench")
-    assert isinstance(begun, turns.Begun)
+    heard = await record.write(hear, event(key), [Addressee(name, "demo", f"web:{name}")])
+    begun = await record.write(turns.begin, heard.woken_sessions[0], "bench")
+    assert isinstance(begun, turns.BegunTurn)
     await record.write(end, begun)
 
 

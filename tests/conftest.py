@@ -29,6 +29,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 SERVERS = {"synapse": "matrix", "prosody": "xmpp", "mail_server": "email"}
 """The fixtures of tests/servers, and for which channel each is (`make test-channels CHANNELS="matrix"`)."""
+FOLDERS = {"matrix": "matrix", "xmpp": "xmpp", "email_channel": "email"}
+"""The folders whose tests with the marker `channels` need that server, also where they start one of their own."""
 
 
 def _skip_reason(report: pytest.TestReport | pytest.CollectReport) -> str:
@@ -48,8 +50,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = set(os.environ.get("CHANNELS", "").split())
     if not chosen:
         return
-    needs = {item: {SERVERS[name] for name in getattr(item, "fixturenames", ()) if name in SERVERS} for item in items}
-    _deselect(config, items, {item for item in items if needs[item] and not needs[item] <= chosen})
+    _deselect(config, items, {item for item in items if not _needed_channels(item) <= chosen})
+
+
+def _needed_channels(item: pytest.Item) -> set[str]:
+    """The channels whose real servers a test needs."""
+    needed = {SERVERS[name] for name in getattr(item, "fixturenames", ()) if name in SERVERS}
+    if item.get_closest_marker("channels") and item.path.parent.name in FOLDERS:
+        needed.add(FOLDERS[item.path.parent.name])
+    return needed
 
 
 def _deselect(config: pytest.Config, items: list[pytest.Item], left_out: set[pytest.Item]) -> None:

@@ -24,7 +24,7 @@ from semel.ledger.storage.errors import LedgerError
 from semel.ledger.storage.store import Store
 
 Json = dict[str, Any]
-PUT_BACK = "was put back to its state"
+PUT_BACK = "was restored to its state"
 PARTS = "SELECT id, channel, dest, key, state, line, receipt, op ->> 'text' AS text FROM part ORDER BY line"
 ENTRIES = """SELECT n.seq, n.role, n.text, n.partial, n.superseded, n.live, n.more ->> 'kind' AS about, e.kind, e.key
  FROM entry n JOIN session s ON s.id = n.session LEFT JOIN event e ON e.id = n.event WHERE s.key = ? ORDER BY n.seq"""
@@ -62,7 +62,7 @@ def judge(world: World) -> list[str]:
     found = list(world.faults)
     try:
         with Store.open_sync(world.house.ledger) as store:
-            broken = [book for book in store.look(books.audit) if not book.ok]
+            broken = [book for book in store.read_sync(books.audit) if not book.ok]
         found += [f"the book {book.name!r} does not balance: {book.broken[:2]}" for book in broken]
         after = Aftermath(world)
     except (LedgerError, apsw.Error) as fault:

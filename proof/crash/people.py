@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 
-from semel.testing.watching import View
+from proof.stream_view import View
 
 Json = dict[str, Any]
 AGAIN = 0.02  # seconds before a request is repeated

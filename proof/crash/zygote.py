@@ -24,14 +24,14 @@ from typing import Any
 
 import semel.channels
 import semel.faces.cli
-import semel.law.retry_delay
+import semel.law.retries
 import semel.tools.exec.background
 import semel.tools.exec.reporter
 import semel.tools.exec.supervisor
 import semel.tools.exec.watch
 import semel.tools.process
 from proof.crash import killat, post
-from semel.testing.forking import gateway, nursery, settle_in
+from semel.testing.forking import run_gateway, serve_forks, set_up_process
 
 FIRST_MS = 40  # before the second attempt at a send
 LOOK = 0.05  # seconds between two looks for a new gateway
@@ -45,8 +45,8 @@ def prepare() -> None:
         found.loader.get_code(found.name)
     semel.channels._OWN["post"] = post.KIND
     semel.channels.kinds()
-    semel.faces.cli.commands()
-    semel.law.retry_delay.FIRST_MS = FIRST_MS
+    semel.faces.cli.load_commands()
+    semel.law.retries.FIRST_MS = FIRST_MS
     semel.tools.exec.reporter.MIN_RETRY_DELAY_S = semel.tools.exec.reporter.GATEWAY_CHECK_INTERVAL_S = LOOK
     own = semel.tools.exec.background.SUPERVISOR_VARIABLES  # supervisors can be armed, too
     semel.tools.exec.background.SUPERVISOR_VARIABLES = (*own, "LD_PRELOAD", "KILLAT_FILE", "KILLAT_WORD")  # type: ignore[assignment]
@@ -59,11 +59,11 @@ def prepare() -> None:
 
 def live(told: Json) -> None:
     place = Path(told["place"])
-    settle_in(told["env"], place, place / f"{told['do']}.log")
+    set_up_process(told["env"], place, place / f"{told['do']}.log")
     if "killat" in told:
         killat.arm(Path(told["killat"]))
     if told["do"] == "gateway":
-        asyncio.run(gateway(place / "semel.toml", place / "data"))
+        asyncio.run(run_gateway(place / "semel.toml", place / "data"))
     else:
         sys.argv = ["semel", *told["argv"]]
         semel.faces.cli.main()
@@ -72,7 +72,7 @@ def live(told: Json) -> None:
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who started this; our stdin ends then
     prepare()
-    nursery(live)
+    serve_forks(live)
 
 
 if __name__ == "__main__":

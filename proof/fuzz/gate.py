@@ -64,10 +64,10 @@ class Gate:
     def __init__(self, home: Path) -> None:
         self.asked = 0
         self.loop = asyncio.new_event_loop()
-        agent = AgentSettings("demo", ("false",), home, attempts=1)
+        agent = AgentSettings(name="demo", command=("false",), cwd=home, attempts=1)
         self.settings = GatewaySettings(
             data_dir=home, ledger=home / "ledger.db", agents={"demo": agent}, default_agent="demo",
-            channels={"hook": ChannelSettings("hook", "webhook")},
+            channels={"hook": ChannelSettings(name="hook", kind="webhook")},
         )  # fmt: skip
         self.loop.run_until_complete(self._start())
 

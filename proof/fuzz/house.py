@@ -15,15 +15,13 @@ from collections.abc import AsyncIterable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from semel.gateway.files import Copies
-from semel.gateway.hub import Hub
+from semel.gateway.file_store import FileStore, ReceivedFiles
 from semel.gateway.inbound.admission import Verdict
-from semel.gateway.inbound.channel_inbox import InboxOf
+from semel.gateway.inbound.channel_inbox import ChannelInbox
 from semel.gateway.inbound.inbox import Inbox
-from semel.gateway.inbound.received_files import ReceivedFiles
 from semel.gateway.ports import Incoming, Kept, Person, TooLarge
+from semel.gateway.record import Hub, Record
 from semel.gateway.settings import AgentSettings, ChannelSettings, GatewaySettings
-from semel.gateway.transactions import Record
 from semel.law.commands import Message
 from semel.ledger.admin.books import audit
 from semel.ledger.storage.sql import Tx
@@ -38,10 +36,10 @@ class _Record(Record):
     """Transactions run where they are called."""
 
     async def write(self, body: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return self.store.apply(self._seen, body, *args, **kwargs)
+        return self.store.write_sync(self._run_and_publish, body, *args, **kwargs)
 
     async def read(self, body: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return self.store.look(body, *args, **kwargs)
+        return self.store.read_sync(body, *args, **kwargs)
 
 
 class _Everyone:
@@ -50,16 +48,18 @@ class _Everyone:
     async def judge(self, channel: str, what: Incoming) -> Verdict:
         return Verdict(role="owner", person="ann")
 
-    async def known(self, channel: str, sender: Person, group: str = "") -> bool:
+    async def may_speak(self, channel: str, sender: Person, group: str = "") -> bool:
         return True
 
 
 class _Quiet:
     """Nobody makes turns of what is heard; no command is done."""
 
-    def heed(self, heard: Any) -> None: ...
+    def act_on(self, heard: Any) -> None: ...
 
-    def steers(self, key: str) -> bool:
+    def wake(self, session: int) -> None: ...
+
+    def can_steer(self, key: str) -> bool:
         return False
 
     async def read(self, text: str, *args: Any, **kwargs: Any) -> Message:
@@ -72,7 +72,7 @@ class _Seen:
     def count(self, what: str) -> None: ...
 
 
-class _Kept(InboxOf):
+class _Kept(ChannelInbox):
     """Remembers what was put."""
 
     puts: list[tuple[tuple[Any, ...], str | None]]
@@ -114,13 +114,13 @@ class House:
         return self.inbox
 
     def _inbox(self, channel: str) -> _Kept:
-        agent = AgentSettings("demo", ("true",), Path("/nowhere"))
+        agent = AgentSettings(name="demo", command=("true",), cwd=Path("/nowhere"))
         settings = GatewaySettings(
             data_dir=Path("/nowhere"), ledger=Path("/nowhere/ledger.db"), agents={"demo": agent}, default_agent="demo",
-            channels={channel: ChannelSettings(channel, "fake")},
+            channels={channel: ChannelSettings(name=channel, kind="fake")},
         )  # fmt: skip
         quiet: Any = _Quiet()
-        receiving = ReceivedFiles(self.record, Path("/nowhere"), Copies(), lambda: None)
+        receiving = ReceivedFiles(self.record, FileStore(Path("/nowhere")))
         inbox = Inbox(self.record, settings, quiet, quiet)
         kept = _Kept(inbox, channel, _Everyone(), receiving, _Seen(), lambda: None, (channel,))
         kept.puts = []
@@ -133,12 +133,12 @@ class House:
         source = self.inbox._source
         if cursors:
             assert self.run(self.inbox.cursor()) is not None, "the cursor was not kept"
-        rows = self.store.look(_rows, source)
+        rows = self.store.read_sync(_rows, source)
         wanted = {what.key for what in heard if what.kind != "echo" and _is_key(what.key)}
         assert wanted <= rows.keys(), f"not recorded: {sorted(wanted - rows.keys())[:3]}"
         odd = sum(what.kind != "echo" for what in heard) > 0
         assert bool(rows) or not odd, "nothing of it was recorded"
-        assert all(book.ok for book in self.store.look(audit)), "the books do not balance"
+        assert all(book.ok for book in self.store.read_sync(audit)), "the books do not balance"
         self.holds = True
         return heard
 

@@ -25,8 +25,8 @@ from semel.ledger.delivery.claims import Caller
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.inbound import commands, hear
 from semel.ledger.inbound.answers import AnswerContext
-from semel.ledger.inbound.answers import answer as answer_tx
-from semel.ledger.inbound.references import Refers
+from semel.ledger.inbound.answers import record_answer as answer_tx
+from semel.ledger.inbound.references import Reference
 from semel.ledger.turns import show, turns
 
 Json = dict[str, Any]
@@ -93,7 +93,7 @@ class RequestMachine(Counted):
         self.clock = 0  # the order of what comes to the chat
         self.asked: dict[int, Asked] = {}
         self.meant: dict[tuple[str, int], tuple[int, str | None]] = {}  # number -> (item, kind of the option), for ever
-        self.begun: dict[str, turns.Begun] = {}
+        self.begun: dict[str, turns.BegunTurn] = {}
         self.next: dict[str, int] = {}
         self.slots: dict[str, show.Slots] = {}
         self.ways: list[Written] = []
@@ -117,10 +117,10 @@ class RequestMachine(Counted):
         self.events += 1
         words = f"hello {self.events}"
         event = hear.Event("api", f"e{self.events}", "message", words, words.encode())
-        self.ledger.hear(event, [hear.To(key, "main", "chat:1")])
+        self.ledger.hear(event, [hear.Addressee(key, "main", "chat:1")])
         begun = self.ledger.begin(self.ledger.find(key), "g")
-        assert isinstance(begun, turns.Begun)
-        self.begun[key], self.slots[key], self.next[key] = begun, show.Slots(), begun.numbers + 1
+        assert isinstance(begun, turns.BegunTurn)
+        self.begun[key], self.slots[key], self.next[key] = begun, show.Slots(), begun.last_number + 1
 
     @rule(
         data=st.data(), key=st.sampled_from([OURS, OURS, OURS, OTHER]), kinds=OPTIONS,
@@ -146,7 +146,9 @@ class RequestMachine(Counted):
         ]
         slot = len(self.asked)
         body = {"title": f"do {slot}", "options": list(options), "first": first, "state": "open"}
-        opened = show.ItemOpen(slot, "permission", f"r{slot}", body=body, announce=show.Announced(TEXT, tuple(legs)))
+        opened = show.ItemOpen(
+            slot, "permission", f"r{slot}", body=body, announcement=show.Announcement(TEXT, tuple(legs))
+        )
         self._show(key, opened)
         item = self.slots[key].items[slot]
         claim = max(claim.id for claim in self.ledger.claims())
@@ -155,7 +157,7 @@ class RequestMachine(Counted):
         for n in numbers:
             assert (key, n) not in self.meant, f"Law 13: number {n} of {key} is used again"
             self.meant[key, n] = (item, kinds[n - first] if kinds else None)
-        assert begun.numbers < first, "Law 13: a number that was shown is used again"
+        assert begun.last_number < first, "Law 13: a number that was shown is used again"
 
     def _show(self, key: str, *ops: show.Op) -> None:
         begun = self.begun[key]
@@ -200,7 +202,7 @@ class RequestMachine(Counted):
             if arrives:
                 self._arrives(send.part)
             receipt = f"1/{self.clock}" if outcome == "receipt" else None
-            self.ledger.receipt(send.part, outgoing.Outcome(outcome, receipt), CHAT["chat"].rules)
+            self.ledger.receipt(send.part, outgoing.AttemptOutcome(outcome, receipt), CHAT["chat"].rules)
             if outcome == "receipt":
                 self._is_known(send.part)
 
@@ -279,16 +281,16 @@ class RequestMachine(Counted):
         event = hear.Event(
             "api:page" if written.api else "channel:chat", key, commands.KIND, "/" + written.words,
             key.encode(), sender="ann", more={"data": {"address": "1"}}, command=(written.words, argument),
-            refers=None if written.api else Refers(written.id, "chat", "ann"), seen=written.seen,
-            numbered=self.numbered,
+            reference=None if written.api else Reference(written.id, "chat", "ann"), shown_rev=written.seen,
+            has_growing_ids=self.numbered,
         )  # fmt: skip
-        done = self.ledger.hear(event, [hear.To(OURS, "main", "chat:1")])
+        done = self.ledger.hear(event, [hear.Addressee(OURS, "main", "chat:1")])
         if done.status != "accepted":
             return
         session = self.begun[OURS].session
         [(result,)] = self.ledger.read(rows, f"SELECT result FROM command WHERE event = {done.event}")
-        choice = commands.choice(result)
-        assert choice.said, "nothing is said of it"
+        choice = commands.decode_choice(result)
+        assert choice.text, "nothing is said of it"
         self._judge(written, choice)
         self.waiting.append((done.event, str(session), choice))
 
@@ -357,7 +359,7 @@ class RequestMachine(Counted):
             now = "answered" if done.status in ("answered", "repeat") else "not open"
             assert was == now, f"{done} of a request that is {'open' if one.open else 'over'}"
             one.open, one.named = False, False
-        self.ledger.write(commands.answer, event, session, choice.said)
+        self.ledger.write(commands.answer, event, session, choice.text)
 
     @rule(data=st.data(), sure=st.integers(0, 2))
     def the_page_answers(self, data: st.DataObject, sure: int) -> None:

@@ -17,7 +17,7 @@ from proof.machines.house import refused
 from proof.machines.ledger import Make
 from proof.machines.sqlite import SqliteLedger
 from semel.law import access as law
-from semel.ledger.people import Account, Code, Listed
+from semel.ledger.people import Account, AccountConfigured, PairingCode
 
 NAMES = ("anna", "bo", "chris")
 CHANNELS = st.sampled_from(["chat", "mail"])
@@ -30,7 +30,7 @@ Key = tuple[str, str]
 class Issued:
     """A code that the owner was shown."""
 
-    code: Code
+    code: PairingCode
     state: str = "open"
 
 
@@ -74,7 +74,7 @@ class PeopleMachine(Counted):
     def the_owner_adds_one(self, channel: str, account: str, name: str, role: law.Role) -> None:
         one = Account(channel, account, name, role, "added")
         if self._is_listed(channel, account):
-            with refused(Listed):
+            with refused(AccountConfigured):
                 self.ledger.put_person(one)
             return
         self._put(one)
@@ -83,7 +83,7 @@ class PeopleMachine(Counted):
     @rule(channel=CHANNELS, account=ACCOUNTS)
     def the_owner_removes_one(self, channel: str, account: str) -> None:
         if self._is_listed(channel, account):
-            with refused(Listed):
+            with refused(AccountConfigured):
                 self.ledger.remove_person(channel, account)
             return
         was = self.known.pop((channel, account), None)
@@ -102,7 +102,7 @@ class PeopleMachine(Counted):
         code, self.messages = issued.code, self.messages + 1
         valid = issued.state == "open" and code.expires > self.now
         if valid and self._is_listed(code.channel, account):
-            with refused(Listed):
+            with refused(AccountConfigured):
                 self.ledger.redeem(code.id, account, f"m{self.messages}", called)
             return
         others = {one.name for key, one in self.known.items() if key != (code.channel, account)}

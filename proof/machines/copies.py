@@ -58,7 +58,7 @@ class ClaimMachine(Counted):
     def say(self, how: echo.How, text: str, dest: str) -> bool:
         """Judge one claim as a ledger does; whether it is said."""
         same = [claim.law for claim in self.claims if claim.dest == dest and claim.form == FORMS[text]]
-        of = echo.original(how=how, turn=self.turn, attempt=self.attempt, earlier=same)
+        of = echo.find_original(how=how, turn=self.turn, attempt=self.attempt, earlier=same)
         if of is not None:
             first = self.claims[of]
             assert (first.dest, first.form) == (dest, FORMS[text]), "Law 5: an echo of something else"
@@ -166,7 +166,7 @@ class CallMachine(Counted):
 
     def _call(self, meant: int, tool: str | None) -> None:
         before = [made.law for made in self.calls]
-        of = echo.reissue_of(conn=f"c{self.conn}", tool=tool, earlier=before)
+        of = echo.find_reissued_call(conn=f"c{self.conn}", tool=tool, earlier=before)
         number = len(self.calls)
         self.calls.append(Made(meant, tool, echo.EarlierCall(number, f"c{self.conn}", tool, False, of)))
         first = next((made.law.id for made in self.calls if made.meant == meant), None)
@@ -231,7 +231,7 @@ class IdentityMachine(Counted):
             assert bad, f"Law 1: the key {key!r} is refused, and nothing is wrong with it"
             return
         known = self.first.setdefault((source, key), which)
-        judged = identity.judge_repeat(identity.digest(FIELDS[known]), identity.digest(FIELDS[which]))
+        judged = identity.judge_repeat(identity.digest_fields(FIELDS[known]), identity.digest_fields(FIELDS[which]))
         meant = "duplicate" if SAME[known] == SAME[which] else "conflict"
         assert judged == meant, f"Law 1: {FIELDS[which]} after {FIELDS[known]} is a {meant}, not a {judged}"
 
@@ -242,7 +242,7 @@ class IdentityMachine(Counted):
         assert back == address, f"the address {address!r} became the key {key!r}, and that {back!r}"
         assert self.addresses.setdefault(key, address) == address, "two addresses, one key"
         if 0 < len(key) <= 190:
-            route = identity.route(f"main:chat:{key}", ["main"], ["chat"], "other")
+            route = identity.derive_route(f"main:chat:{key}", ["main"], ["chat"], "other")
             right = (route.agent, route.home) == ("main", f"chat:{address}")
             assert right, f"the session of {address!r} at chat is led to {route}"
             identity.check_session_key(f"main:chat:{key}")

@@ -15,7 +15,7 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 from proof.machines.counted import Counted
 from proof.machines.house import refused
 from semel.law import delivery as law
-from semel.law import retry_delay
+from semel.law import retries
 
 HOUR = 3_600_000
 RULES = (
@@ -125,7 +125,7 @@ class PartMachine(Counted):
         if way == "receipt":
             self.take("receipt")
         elif way == "refused":
-            for event in law.refused(doubt=self.doubt):
+            for event in law.events_of_refusal(doubt=self.doubt):
                 self.take(event)
         elif way == "not sent":
             self.not_sent(wait)
@@ -133,19 +133,19 @@ class PartMachine(Counted):
             self.take("silence")
 
     def not_sent(self, wait: int) -> None:
-        event = law.not_sent(
+        event = law.event_of_not_sent(
             self.channel, doubt=self.doubt, attempts=self.attempts, since=self.since, now=self.now, wait=wait
         )
         self.take(event)
         old = self.now - self.since >= self.channel.horizon and self.attempts >= law.LEAST_ATTEMPTS
         due = not self.doubt and (old or wait >= self.channel.horizon)
         assert (event == "gave up") == due, "given up too soon, or not at all"
-        later = retry_delay.retry_delay_ms(self.attempts, age=self.now - self.since, jitter=0.5, retry_after=wait)
+        later = retries.retry_delay_ms(self.attempts, age=self.now - self.since, jitter=0.5, retry_after=wait)
         assert later >= max(1, wait), "the platform's own wait was undercut"
 
     def settle(self, tells: bool) -> None:
         first = self.first if self.first is not None else self.silent
-        match law.resolve(self.channel, first=first, now=self.now, kind=self.kind):
+        match law.resolve_unknown(self.channel, first_attempt_at=first, now=self.now, kind=self.kind):
             case "hold":
                 self.take("hold")
             case "look" if self.now - self.silent >= self.channel.settle and tells:

@@ -28,7 +28,7 @@ from semel.law.wake import NO_PAUSE, Pause
 from semel.ledger.delivery.claims import Caller
 from semel.ledger.inbound import hear
 from semel.ledger.turns import show
-from semel.ledger.turns.turns import Begun, Fence
+from semel.ledger.turns.turns import BegunTurn, Fence
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -59,8 +59,11 @@ RULES = {
 def places() -> Places:
     """Five homes, four names, three channels, one of each safety class."""
     return Places(
-        {n: DestinationSettings(n, channel, address, ("*",)) for n, (channel, address) in NAMES.items()},
-        {n: ChannelSettings(n, "fake", narration=told, stream=n in STREAMS) for n, told in NARRATION.items()},  # type: ignore[arg-type]
+        {
+            n: DestinationSettings(name=n, channel=channel, address=address, allow=("*",))
+            for n, (channel, address) in NAMES.items()
+        },
+        {n: ChannelSettings(name=n, kind="fake", narration=told, stream=n in STREAMS) for n, told in NARRATION.items()},  # type: ignore[arg-type]
         {n: SimpleNamespace(caps=caps) for n, caps in CHANNELS.items()},
     )
 
@@ -146,7 +149,7 @@ class Process:
 class Running:
     """One turn, as the gateway holds it."""
 
-    begun: Begun
+    begun: BegunTurn
     process: Process
     speech: Speech
     viewing: StreamView
@@ -175,7 +178,7 @@ class House:
         self.now = 1_000_000
         self.ledger = make(lambda: self.now)
         self.places = places()
-        self.ledger.cut = self.places.cut
+        self.ledger.cut = self.places.cut_into_legs
         self.ids: dict[str, int] = {}
         self.clients: dict[int, Client] = {}  # sent every change
         self.absent: dict[int, Client] = {}  # comes back now and then
@@ -228,10 +231,10 @@ class House:
         _edited(claims, self.judged)
         self.judged = max((claim.id for claim in claims), default=0)
 
-    def to(self, key: str, steers: bool = False) -> hear.To:
-        return hear.To(key, "main", HOMES[key], pause=PAUSES.get(key, NO_PAUSE), steers=steers)
+    def to(self, key: str, steers: bool = False) -> hear.Addressee:
+        return hear.Addressee(key, "main", HOMES[key], pause=PAUSES.get(key, NO_PAUSE), reads_steered=steers)
 
-    def hear(self, event: hear.Event, *keys: str, steering: Collection[str] = ()) -> hear.Outcome:
+    def hear(self, event: hear.Event, *keys: str, steering: Collection[str] = ()) -> hear.HeardOutcome:
         before = self.newest()
         done = self.seen(self.ledger.hear(event, [self.to(k, k in steering) for k in keys]))
         for key in keys:
@@ -446,7 +449,7 @@ def _outputs(ledger: Ledger) -> None:
 @contextmanager
 def short_outputs() -> Iterator[None]:
     """Heads and tails so short that a few words of output go beyond them."""
-    with mock.patch.object(stream_view, "HEAD", 12), mock.patch.object(stream_view, "TAIL", 5):
+    with mock.patch.object(stream_view, "HEAD_CHARS", 12), mock.patch.object(stream_view, "TAIL_CHARS", 5):
         yield
 
 

@@ -24,7 +24,7 @@ from proof.machines.model import REQUEST, Model
 from proof.machines.sayings import edit, said
 from proof.machines.sqlite import SqliteLedger
 from semel.acp_stream import Began, Changed, Ended, Grew
-from semel.law.busy import MODES, Busy
+from semel.law.wake import MODES, Busy
 from semel.ledger.turns import show
 
 KEYS = st.sampled_from(sorted(HOMES))
@@ -130,8 +130,8 @@ class LedgerMachine(Counted):
     )
     def talks(self, data: st.DataObject, texts: list[str], to: str | None, on: bool, end: bool, now: bool) -> None:
         run = self._run(data)
-        if run.speech.open and on:
-            slot = max(run.speech.open)
+        if run.speech.open_blocks and on:
+            slot = max(run.speech.open_blocks)
         else:
             slot = run.fresh()
             self.model.take(run, Began(slot, "message", {"role": "agent", "text": ""}), now=False)
@@ -153,8 +153,8 @@ class LedgerMachine(Counted):
     def takes_back(self, data: st.DataObject, text: str, now: bool) -> None:
         """A re-delivery was recognised: the block's text is another; or it was said again in full."""
         run = self._run(data)
-        if run.speech.open:
-            slot = data.draw(st.sampled_from(sorted(run.speech.open)))
+        if run.speech.open_blocks:
+            slot = data.draw(st.sampled_from(sorted(run.speech.open_blocks)))
             self.model.take(run, Changed(slot, {"text": text}), now=now)
         elif run.slots.entries:
             slot = data.draw(st.sampled_from(sorted(run.slots.entries)))
@@ -230,7 +230,7 @@ class LedgerMachine(Counted):
         run = self._run(data)
         if fails:
             self.model.show(run, show.Notice("It did not get through.", "retry", tell=True))
-        for slot in list(run.speech.open):
+        for slot in list(run.speech.open_blocks):
             self.model.take(run, Ended(slot, {"partial": True} if how != "answered" else {}), now=False)
         if how == "overloaded":
             self.model.put_off(run)
@@ -252,7 +252,7 @@ class LedgerMachine(Counted):
             self.model.show(run, show.Notice("It is tried again.", "turn.retry"))
         kind, name = ("text", "post") if elsewhere else ("reaction", None)
         self.model.call(run.process, text, "c1", None, kind, text, name)
-        for slot in list(run.speech.open):
+        for slot in list(run.speech.open_blocks):
             self.model.take(run, Ended(slot, {}), now=False)
         self.model.finish(run, "answered")
 

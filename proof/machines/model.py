@@ -16,7 +16,7 @@ from semel.gateway.turns.speech import Speech
 from semel.law import delivery
 from semel.law import turn as law
 from semel.ledger.delivery import outgoing
-from semel.ledger.delivery.claims import CUT, Say
+from semel.ledger.delivery.claims import CUT_REASON, ClaimRequest
 from semel.ledger.inbound import hear
 from semel.ledger.turns import show, tool_calls, turns
 from semel.text.verbatim import verbatim_form
@@ -68,7 +68,7 @@ class Model:
             return []
         assert done.status == "accepted", f"Law 1: {(source, key)} is new, and was answered with {done.status!r}"
         due = tuple(self.house.ids[k] for k in to) if wakes else ()
-        assert done.woken == due, f"Law 2: {kind} by {'a program' if automatic else 'a person'} woke {done.woken}"
+        assert done.woken_sessions == due, f"Law 2: {kind} (by a program: {automatic}) woke {done.woken_sessions}"
         if key is not None:
             self.first[source, key] = done.event, digest
         self.waits(done, to, bool(wakes))
@@ -79,15 +79,15 @@ class Model:
                 self.steering[session].add(done.event)
             if what.waiting is not None:
                 place = len(self.shown[session] & set(self.waiting[session]))
-                assert what.place == place, f"its place in the line of {session} is {place}, not {what.place}"
+                assert what.position == place, f"its place in the line of {session} is {place}, not {what.position}"
         return list(done.addressed)
 
-    def _again(self, done: hear.Outcome, name: tuple[str, str | None], known: tuple[int, bytes], digest: bytes) -> None:
+    def _again(self, done: hear.HeardOutcome, name: object, known: tuple[int, bytes], digest: bytes) -> None:
         """Law 1: a repeat is answered with the first outcome; other content is recorded beside it."""
         status = "duplicate" if known[1] == digest else "conflict"
         assert done.status == status, f"Law 1: {name} was heard before: it is a {status}, not {done.status!r}"
-        assert (done.event, done.first) == known, f"Law 1: {name} was answered with another outcome than the first"
-        assert done.woken == (), f"Law 2: {name} woke {done.woken} once more"
+        assert (done.event, done.stored_digest) == known, f"Law 1: {name} got another outcome than the first"
+        assert done.woken_sessions == (), f"Law 2: {name} woke {done.woken_sessions} once more"
         kept = status == "duplicate" or (done.event, digest) in self.ledger.conflicts()
         assert kept, f"Law 1: the other content of {name} was not recorded"
 
@@ -106,7 +106,7 @@ class Model:
         assert newest, "Law 1: what cannot be read was not kept"
         self.first["channel:chat", key] = newest, digest
 
-    def waits(self, done: hear.Outcome, to: list[str], wakes: bool) -> None:
+    def waits(self, done: hear.HeardOutcome, to: list[str], wakes: bool) -> None:
         """An event that was accepted waits in these sessions."""
         for session, what in zip(to, done.addressed, strict=True):
             self.waiting[session].append(done.event)
@@ -126,10 +126,10 @@ class Model:
         else:
             due = "answered"
         assert done.status == due, f"an answer to a request that was {was} is {due!r}, not {done.status!r}"
-        if done.heard is not None:
-            assert done.heard.status == "accepted", f"Law 1: a first answer was {done.heard.status!r}"
+        if done.outcome is not None:
+            assert done.outcome.status == "accepted", f"Law 1: a first answer was {done.outcome.status!r}"
             [key] = [k for k, n in self.house.ids.items() if n == session]
-            self.waits(done.heard, [key], True)
+            self.waits(done.outcome, [key], True)
 
     # ------------------------------------------------------------ turns
 
@@ -148,9 +148,9 @@ class Model:
             return
         assert key not in self.runs, f"Law 3: two turns at once in {key}"
         if isinstance(begun, turns.Later):
-            due = self.house.now + begun.ms
-            right = self.put_off_until.get(key) == due if key in self.lost else self.waking[key] and begun.ms <= 15_000
-            assert right, f"Law 2: {key} waits for {begun.ms} ms, and nothing there asks for that"
+            wait, until = begun.wait_ms, self.put_off_until.get(key)
+            right = until == self.house.now + wait if key in self.lost else self.waking[key] and wait <= 15_000
+            assert right, f"Law 2: {key} waits for {wait} ms, and nothing there asks for that"
             return
         due = self.put_off_until.pop(key, 0)
         if isinstance(begun, turns.GivenUp):
@@ -168,9 +168,9 @@ class Model:
         self.ended[turn] = "over"
         self.stopped.discard(key)
 
-    def _binds(self, key: str, begun: turns.Begun) -> None:
+    def _binds(self, key: str, begun: turns.BegunTurn) -> None:
         events = [e.event for e in begun.events]
-        silent = self.house.telling.get(begun.session, set()) - {t.seq for t in begun.told}
+        silent = self.house.telling.get(begun.session, set()) - {t.seq for t in begun.untold_entries}
         self.turn[key] = begun.turn
         assert not silent, f"Law 7: the agent of {key} is never told of the notices {sorted(silent)}"
         if begun.attempt == 1:
@@ -185,8 +185,8 @@ class Model:
             assert key not in self.stopped, f"Law 9: a person stopped the turn of {key}, and it is tried again"
             assert events == self.bound[key], f"Law 3: a retry in {key} runs over {events}, not {self.bound[key]}"
             self.lost.discard(key)
-            if begun.lost is not None:
-                self.ended[begun.lost] = "lost"
+            if begun.lost_turn is not None:
+                self.ended[begun.lost_turn] = "lost"
 
     def begin_and_die(self, key: str) -> None:
         """The gateway dies when the turn has begun and its agent was not asked yet: that was no attempt."""
@@ -195,11 +195,11 @@ class Model:
         if key in self.lost or key in self.runs or not self.waking[key]:
             return
         begun = self.house.seen(self.ledger.begin(self.house.ids[key], "another gateway"))
-        if not isinstance(begun, turns.Begun):
+        if not isinstance(begun, turns.BegunTurn):
             return
         self._binds(key, begun)
         again = self.house.seen(self.ledger.begin(self.house.ids[key], self.lease))
-        assert isinstance(again, turns.Begun), f"Law 2: what was begun in {key}, and never asked, is {again}"
+        assert isinstance(again, turns.BegunTurn), f"Law 2: what was begun in {key}, and never asked, is {again}"
         same = (again.turn, again.attempt) == (begun.turn, begun.attempt)
         assert same, f"Law 9: in {key} an agent that was never asked made an attempt"
         took = [e.event for e in again.events]
@@ -218,20 +218,20 @@ class Model:
         self.processes.append(Process(spawn, key, token))
         return self.processes[-1]
 
-    def _ask(self, begun: turns.Begun, process: Process, restored: bool, complete: bool, unable: bool) -> None:
+    def _ask(self, begun: turns.BegunTurn, process: Process, restored: bool, complete: bool, unable: bool) -> None:
         names = self.house.places.names(begun.key)
         run = Running(begun, process, Speech(begun.key, begun.home, self.house.places, names), process.viewing)
-        nxt = law.after_loss(
-            attempt=begun.attempt, tools_started=begun.tools, restored=restored, history_complete=complete
+        nxt = law.decide_after_loss(
+            attempt=begun.attempt, tools_started=begun.has_started_tools, restored=restored, history_complete=complete
         )
         if begun.attempt > 1 and (unable or nxt.how == "give up"):
             told = show.Notice("failed", "turn.failed", True)
-            end = show.End("errored", "error", nxt.why or "it could not be started", notices=(told,))
+            end = show.End("errored", "error", nxt.reason or "it could not be started", notices=(told,))
             self.house.seen(self.ledger.finish(run.fence, run.caller, [], show.Slots(), end))
             self.bound[begun.key] = []
             self.ended[begun.turn] = "failed"
             return
-        process.viewing.begin(run.speech, begun.turn)
+        process.viewing.begin_turn(run.speech, begun.turn)
         run.slots = show.Slots(items={s: i for s, i in process.slots.items.items() if s in process.viewing.kinds})
         run.how = nxt.how if begun.attempt > 1 else "start"
         self.ledger.asked(run.fence, run.how, process.spawn, f"m{process.spawn}", {"modes": None, "n": 1})
@@ -243,7 +243,7 @@ class Model:
     def join(self, run: Running) -> None:
         """Messages are steered into a running turn: those that ask for it, and no others."""
         key = run.begun.key
-        run.viewing.pending += run.speech.join()
+        run.viewing.pending += run.speech.before_join()
         self.show(run)
         newest = self.house.newest()
         joined = [e.event for e in self.house.seen(self.ledger.join(run.fence))]
@@ -259,10 +259,10 @@ class Model:
     def put_off(self, run: Running) -> None:
         """The agent failed for a passing reason: the turn is tried again in five seconds, if it may be."""
         key = run.begun.key
-        if law.after_failure(attempt=run.begun.attempt, passing=True, retry_after=None) is None:
+        if law.delay_after_failure(attempt=run.begun.attempt, is_transient=True, retry_after=None) is None:
             self.finish(run, "errored")
             return
-        ops = [*run.viewing.batch(), show.Notice("again", "retry")]
+        ops = [*run.viewing.take_batch(), show.Notice("again", "retry")]
         run.slots = self.house.seen(self.ledger.put_off(run.fence, run.caller, ops, run.slots, "overloaded", 5_000))
         assert not self.ledger.previews(run.begun.session), f"Law 6: a preview outlived its turn in {key}"
         self._over(key)
@@ -294,9 +294,9 @@ class Model:
             self.show(run)
 
     def show(self, run: Running, *ops: show.Op) -> None:
-        home, batch = run.begun.home, [*run.viewing.batch(), *ops]
-        if home is not None and self.house.places.streams(home) and run.speech.streaming:
-            batch.append(show.Reserve(self.house.places.reserving(home, run.begun.key)))
+        home, batch = run.begun.home, [*run.viewing.take_batch(), *ops]
+        if home is not None and self.house.places.streams(home) and run.speech.is_streaming:
+            batch.append(show.Reserve(self.house.places.placeholder_leg(home, run.begun.key)))
         run.slots = self.house.seen(self.ledger.show(run.fence, run.caller, batch, run.slots))
         for _ in (op for op in ops if isinstance(op, show.Notice) and op.tell):
             self.house.is_to_be_told(run.begun.session, run.begun.chapter)
@@ -305,13 +305,13 @@ class Model:
         key = run.begun.key
         stop = {"answered": "end_turn", "errored": "error", "cancelled": "cancelled"}[how]
         closing, legs = run.speech.closing()
-        upto = max((t.seq for t in run.begun.told), default=0)
+        upto = max((t.seq for t in run.begun.untold_entries), default=0)
         told = (show.Notice("failed", "turn.failed"),) if how == "errored" else ()
         stopped = turns.Stop("anna") if how == "cancelled" else None
-        unended = [slot for slot, one in run.viewing.inputs.items() if one.get("status") in ("pending", "running")]
+        unended = [slot for slot, one in run.viewing.call_fields.items() if one.get("status") in ("pending", "running")]
         run.viewing.take([Ended(slot, {"status": NO_RESULT}) for slot in unended])
         end = show.End(how, stop, None, upto, closing, legs, told, stopped=stopped)
-        ops = [*run.viewing.batch(), *run.speech.leave(but_last=True)]
+        ops = [*run.viewing.take_batch(), *run.speech.leave(but_last=True)]
         run.slots, due = self.house.seen(self.ledger.finish(run.fence, run.caller, ops, run.slots, end))
         assert due == bool(self.waking[key]), f"Law 2: the end of a turn of {key} does not tell what is due: {not due}"
         assert not self.ledger.previews(run.begun.session), f"Law 6: a preview outlived its turn in {key}"
@@ -319,14 +319,14 @@ class Model:
         self.bound[key] = []
         self.stopped.discard(key)
         self.ended[run.begun.turn] = {"answered": "done", "errored": "failed"}.get(how, how)
-        self.house.was_told(run.begun.session, [t.seq for t in run.begun.told])
+        self.house.was_told(run.begun.session, [t.seq for t in run.begun.untold_entries])
         self._left(key, run, closing)
 
     def _left(self, key: str, run: Running, closing: int | None) -> None:
         """Law 6: every part of the closing text left for the chat, or the very same text did so before."""
         if closing is None or (HOMES[key] or "").partition(":")[0] not in CHANNELS:
             return
-        for one in run.speech.last:
+        for one in run.speech.last_spoken:
             left = self._on_its_way(run.begun.root, HOMES[key], one.text)
             assert left, f"Law 6: {one.text!r} never left for {HOMES[key]}"
 
@@ -334,7 +334,7 @@ class Model:
         leaving = {part.claim for part in self.ledger.parts()}
         said = [c for c in self.ledger.claims() if c.root == root and c.outcome == "said" and c.dest == dest]
         same = [c.id for c in said if verbatim_form(c.text) == verbatim_form(text)]
-        cut = (c for c in self.ledger.claims() if c.root == root and c.reason == CUT and c.text == text)
+        cut = (c for c in self.ledger.claims() if c.root == root and c.reason == CUT_REASON and c.text == text)
         same += [c.echo_of for c in cut if c.echo_of is not None]  # it broke off in what leaves whole
         later = [c.id for c in said if c.how == "block" and c.id in leaving and same and c.id > same[-1]]
         return bool(leaving.intersection(same) or later)  # what left already was written after it
@@ -427,9 +427,9 @@ class Model:
         place = self.house.places.resolve(process.session, HOMES[process.session], to)
         legs = self.house.places.legs(place.dest, process.session, text) if place.dest else ()
         more = {"options": ["a"]} if kind == "ask" else {}
-        what = Say("tool", text, place.dest, kind, place.home, legs, more, place.problem)
+        what = ClaimRequest("tool", text, place.dest, kind, place.home, legs, more, place.problem)
         args = f"{kind} {text} {to}".encode()
-        made = tool_calls.Call(process.token, conn, f"{call}-{process.spawn}", args, tool)
+        made = tool_calls.AgentCall(process.token, conn, f"{call}-{process.spawn}", args, tool)
         old = self.made.get((process.spawn, call))
         if old is not None and old[0] != args:
             with refused(tool_calls.SameIdOtherCall):
@@ -443,7 +443,7 @@ class Model:
         self.made[process.spawn, call] = args, done
         self._judged(process, what, done, new=done.claim > before)
 
-    def _judged(self, process: Process, what: Say, done: Any, new: bool) -> None:
+    def _judged(self, process: Process, what: ClaimRequest, done: Any, new: bool) -> None:
         """Law 10: a call is of the newest turn of its process. `new`: it is a claim of its own, and no re-issue."""
         run = self.runs.get(process.session)
         mine = run is not None and run.process is process
@@ -456,7 +456,7 @@ class Model:
         if new and state in ("running", "done", "failed") and done.outcome != "refused":
             [late] = [claim.late for claim in self.ledger.claims() if claim.id == done.claim]
             assert bool(late) == (state != "running"), f"Law 10: a call of a turn that is {state}; late: {bool(late)}"
-        if done.outcome == "said" and run is not None and mine and what.home and what.kind == "text":
+        if done.outcome == "said" and run is not None and mine and what.is_home and what.kind == "text":
             run.speech.hold_back([what.text])
 
     def answered(self, process: Process, call: str) -> None:
@@ -467,18 +467,18 @@ class Model:
 
     def depart(self, room: int) -> None:
         went = self.house.seen(self.ledger.depart({n: outgoing.ChannelCapacity(RULES[n], room) for n in CHANNELS}))
-        dests = [d.dest for d in (*went.sends, *went.looks)]
+        dests = [d.dest for d in (*went.sends, *went.look_ups)]
         assert len(dests) == len(set(dests)), f"Law 7: two parts of one line at once: {dests}"
         for one in went.sends:
             folds = RULES[one.channel].safety == "idempotent" or one.op["kind"] in delivery.IDEMPOTENT_KINDS
             assert folds or one.part not in self.doubtful, f"Law 7: part {one.part} left again, and it may be there"
-        self.sent += [*went.sends, *went.looks]
+        self.sent += [*went.sends, *went.look_ups]
 
     def settle(self, one: outgoing.Departure, what: Any) -> None:
         """What came of an attempt or a look-up; perhaps of one that was settled otherwise long ago."""
         was = self._state(one.part)
         receipt = f"r{one.part}" if what in ("receipt", "found") else None
-        self.house.seen(self.ledger.receipt(one.part, outgoing.Outcome(what, receipt, "because"), RULES[one.channel]))
+        self.house.seen(self.ledger.receipt(one.part, outgoing.AttemptOutcome(what, receipt, "no"), RULES[one.channel]))
         [part] = [part for part in self.ledger.parts() if part.id == one.part]
         kept = what != "receipt" or was != "sending" or part.receipt is not None
         assert kept, f"Law 7: part {one.part} was taken by its platform as {receipt}, and that is not kept"

@@ -68,7 +68,7 @@ class PermissionMachine(Counted):
         self.policy, self.seen, self.numbers = policy, seen, numbers
         talk = cast(Conversation, self.agent)
         self.requests = Permissions(
-            talk, policy, DEADLINE, self.expired.append, lambda: self.seen, numbers=numbers
+            talk, policy, DEADLINE, self.expired.append, lambda: self.seen, last_number=numbers
         )  # fmt: skip
 
     def _does(self, what: Any, *args: Any) -> Any:
@@ -89,7 +89,7 @@ class PermissionMachine(Counted):
         number = len(self.due) + 1
         tool = {"toolCallId": f"T{number}", "title": "mcp__semel__ask" if ours == 0 else "ls"}
         asked = Asked(f"p{number}", tool, OPTIONS if offers else ())
-        ops = self._does(self.requests.asked, asked, {})
+        ops = self._does(self.requests.ask, asked, {})
         [allow, deny] = ["once", "no"] if offers else [None, None]
         if self.requests.stopped:
             self.due[asked.id] = None
@@ -104,7 +104,7 @@ class PermissionMachine(Counted):
             self.slots[number] = opened.slot
             assert opened.body["first"] > self.numbers, "Law 13: a number that people were shown is used again"
             self.numbers = opened.body["first"] + max(1, len(opened.body["options"])) - 1
-            self.requests.recorded(self._items(), ())
+            self.requests.note_recorded(self._items(), ())
 
     @rule(seen=st.booleans())
     def a_watcher_comes_or_goes(self, seen: bool) -> None:
@@ -124,7 +124,7 @@ class PermissionMachine(Counted):
 
     def _answered(self, item: int, option: str | None) -> None:
         """Who answers is told whether the agent has it."""
-        told, waited = self._does(self.requests.answered, item, option), self.until.pop(item, None) is not None
+        told, waited = self._does(self.requests.pass_answer, item, option), self.until.pop(item, None) is not None
         assert told is waited, f"an answer to request {item} that was {'' if waited else 'not '}open is told {told}"
         if waited:
             self.due[f"p{item}"] = option
@@ -141,7 +141,7 @@ class PermissionMachine(Counted):
         assert told == len(late), f"{len(late)} deadlines passed, and people are told of {told}"
         if late and first is not None:
             self._answered(late.pop(0), first)
-        self._does(self.requests.recorded, self._items(), {self.slots[item] for item in late})
+        self._does(self.requests.note_recorded, self._items(), {self.slots[item] for item in late})
         self._withdrawn(late)
 
     @rule(sure=st.integers(0, 9))

@@ -20,12 +20,13 @@ from semel.law.delivery import Rules
 from semel.ledger.admin import books
 from semel.ledger.backup import settle_restored
 from semel.ledger.delivery import claims, outgoing
-from semel.ledger.delivery.claims import Caller, Say
+from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.delivery.cutting import Leg
-from semel.ledger.delivery.outgoing import ChannelCapacity, Departure, Outcome
+from semel.ledger.delivery.outgoing import AttemptOutcome, ChannelCapacity, Departure
 from semel.ledger.inbound import hear
 from semel.ledger.storage.connect import connect
 from semel.ledger.storage.group_commit import Committer
+from semel.ledger.storage.rows import LedgerRow, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx, queries
 from semel.ledger.storage.store import Store
 from semel.ledger.turns import show, turns
@@ -63,24 +64,24 @@ class RestoreMachine(Counted):
     def something_is_said(self, channel: str) -> None:
         self.said += 1
         text = f"text {self.said}"
-        self.store.apply(_say, channel, text)
+        self.store.write_sync(_say, channel, text)
 
     @rule(channel=CHANNELS)
     def somebody_asks(self, channel: str) -> None:
         self.heard += 1
-        self.store.apply(_hear, channel, f"m{self.heard}")
+        self.store.write_sync(_hear, channel, f"m{self.heard}")
 
     @rule()
     def turns_begin(self) -> None:
         for channel in sorted(RULES):
-            for text in self.store.apply(_begin, channel):
+            for text in self.store.write_sync(_begin, channel):
                 self.asked[text] += 1
 
     @rule()
     def turns_are_answered(self) -> None:
         for channel in sorted(RULES):
             self.said += 1
-            self.store.apply(_answer, channel, f"text {self.said}")
+            self.store.write_sync(_answer, channel, f"text {self.said}")
 
     @rule(ms=st.sampled_from([10, 1500, HOUR, HOUR]))
     def time_passes(self, ms: int) -> None:
@@ -89,21 +90,25 @@ class RestoreMachine(Counted):
     @rule(way=st.sampled_from(["receipt", "receipt", "lost", "nothing"]))
     def the_outbox_works(self, way: str) -> None:
         asks = {name: ChannelCapacity(rules, 8) for name, rules in RULES.items()}
-        done = self.store.apply(outgoing.depart, asks)
+        done = self.store.write_sync(outgoing.depart, asks)
         for one in done.sends:
             if way != "nothing":
                 self.arrive(one)
-            outcome = Outcome("receipt", receipt=f"r-{one.key}") if way == "receipt" else Outcome("silence")
-            self.store.apply(outgoing.receipt, one.part, outcome, RULES[one.channel])
-        for one in done.looks:
-            found = Outcome("found", receipt=f"r-{one.key}") if one.key in self.seen else Outcome("absent")
-            self.store.apply(outgoing.receipt, one.part, found, RULES[one.channel])
+            outcome = (
+                AttemptOutcome("receipt", receipt=f"r-{one.key}") if way == "receipt" else AttemptOutcome("silence")
+            )
+            self.store.write_sync(outgoing.record_outcome, one.part, outcome, RULES[one.channel])
+        for one in done.look_ups:
+            found = (
+                AttemptOutcome("found", receipt=f"r-{one.key}") if one.key in self.seen else AttemptOutcome("absent")
+            )
+            self.store.write_sync(outgoing.record_outcome, one.part, found, RULES[one.channel])
 
     def arrive(self, one: Departure) -> None:
         before = self.seen.setdefault(one.key, [])
         folds = one.channel == "folds" and any(self.now - at < HOUR for at in before)
         before.append(self.now)
-        if not folds and not one.marked:
+        if not folds and not one.is_marked:
             self.shown[str(one.op["text"])] += 1
 
     @rule()
@@ -115,7 +120,7 @@ class RestoreMachine(Counted):
     @rule()
     def it_is_put_back(self) -> None:
         assert self.copy is not None
-        life = self.store.look(lambda tx: tx.one("ledger_get").incarnation)  # type: ignore[union-attr]
+        life = self.store.read_sync(lambda tx: tx.one(LedgerRow, "ledger_get").incarnation)  # type: ignore[union-attr]
         self.store.close()
         path = Path(":memory:")
         fresh = connect(path)
@@ -123,16 +128,16 @@ class RestoreMachine(Counted):
             backup.step(-1)
         fresh.execute("UPDATE ledger SET incarnation = max(incarnation, ?)", (life,))
         self.store = Store(path, Committer(fresh, path, queries(), lambda: self.now), None)
-        assert self.store.apply(settle_restored.settle) is not None, "it is a copy, and was not settled"
+        assert self.store.write_sync(settle_restored.settle_copy) is not None, "it is a copy, and was not settled"
         self.the_books_hold()
-        self.store.apply(outgoing.recover, RULES)
+        self.store.write_sync(outgoing.recover, RULES)
         self.now += 1
 
     # ------------------------------------------------------------ what must hold
 
     @invariant()
     def nobody_sees_anything_twice(self) -> None:
-        twice = [text for text, times in self.shown.items() if times > 1 and "put back" not in text]
+        twice = [text for text, times in self.shown.items() if times > 1 and "was restored to its state" not in text]
         assert not twice, f"Law 14: {twice[0]!r} is there {self.shown[twice[0]]} times, unmarked"
 
     @invariant()
@@ -141,13 +146,13 @@ class RestoreMachine(Counted):
         assert not twice, f"Law 14: an agent was asked about {twice[0]!r} again, on a guess"
 
     def the_books_hold(self) -> None:
-        broken = [book for book in self.store.look(books.audit) if not book.ok]
+        broken = [book for book in self.store.read_sync(books.audit) if not book.ok]
         assert not broken, f"{broken[0].law}: {broken[0].broken[0]}"
 
 
 def _copy_of(store: Store) -> apsw.Connection:
     copy = apsw.Connection(":memory:")
-    source: Any = store._committer_or_refuse()._db
+    source: Any = store._require_committer()._db
     with copy.backup("main", source, "main") as backup:
         backup.step(-1)
     return copy
@@ -156,8 +161,8 @@ def _copy_of(store: Store) -> apsw.Connection:
 # ---------------------------------------------------------------- bodies of transactions
 
 
-def _to(channel: str) -> hear.To:
-    return hear.To(f"main:{channel}:room", "main", f"{channel}:room")
+def _to(channel: str) -> hear.Addressee:
+    return hear.Addressee(f"main:{channel}:room", "main", f"{channel}:room")
 
 
 def _legs(channel: str, text: str) -> tuple[Leg, ...]:
@@ -166,8 +171,8 @@ def _legs(channel: str, text: str) -> tuple[Leg, ...]:
 
 
 def _say(tx: Tx, channel: str, text: str) -> None:
-    row = hear.session_of(tx, _to(channel))
-    claims.say(tx, Caller(row.id, row.key, None, None), Say("tool", text, row.home, legs=_legs(channel, text)))
+    row = hear.open_session(tx, _to(channel))
+    claims.say(tx, Caller(row.id, row.key, None, None), ClaimRequest("tool", text, row.home, legs=_legs(channel, text)))
 
 
 def _hear(tx: Tx, channel: str, key: str) -> None:
@@ -176,20 +181,19 @@ def _hear(tx: Tx, channel: str, key: str) -> None:
 
 def _begin(tx: Tx, channel: str) -> list[str]:
     """The messages that an agent is asked about now."""
-    row = tx.one("session_by_key", key=_to(channel).key)
+    row = tx.one(SessionRow, "session_by_key", key=_to(channel).key)
     if row is None:
         return []
     begun = turns.begin(tx, row.id, "gateway")
-    return [one.text for one in begun.events] if isinstance(begun, turns.Begun) else []
+    return [one.text for one in begun.events] if isinstance(begun, turns.BegunTurn) else []
 
 
 def _answer(tx: Tx, channel: str, text: str) -> None:
-    row = tx.one("session_by_key", key=_to(channel).key)
+    row = tx.one(SessionRow, "session_by_key", key=_to(channel).key)
     if row is None or row.turn is None:
         return
-    turn = tx.one("turn_get", id=row.turn)
-    assert turn is not None
+    turn = tx.get(TurnRow, "turn_get", id=row.turn)
     caller = Caller(row.id, row.key, turn.id, turn.root)
-    said = Say("block", text, row.home, legs=_legs(channel, text))
+    said = ClaimRequest("block", text, row.home, legs=_legs(channel, text))
     fence = turns.Fence(row.id, turn.id, turn.epoch)
     show.finish(tx, fence, caller, [show.Block(0, (said,))], show.Slots(), show.End("answered", "end_turn"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from proof.machines.house import HOMES, Process
 from proof.machines.model import Model
-from semel.ledger.delivery.claims import Say
+from semel.ledger.delivery.claims import ClaimRequest
 from semel.ledger.turns import tool_calls
 from semel.text.verbatim import verbatim_form
 
@@ -13,13 +13,13 @@ def edit(model: Model, process: Process, call: str, target: int, text: str) -> N
     """An agent changes a message that it sent to its home, as often as its parts can be changed one by one."""
     home = HOMES[process.session]
     parts = [part.id for part in model.ledger.parts() if part.claim == target]
-    legs = model.house.places.changed(home, process.session, text, parts) if home else ()
+    legs = model.house.places.edit_legs(home, process.session, text, parts) if home else ()
     if legs is not None:
-        what = Say(
+        what = ClaimRequest(
             "tool", text, home or f"session:{process.session}", "edit", True, legs, {"kind": "edit"}, edits=target
         )
         model.house.seen(
-            model.ledger.call(tool_calls.Call(process.token, "c1", f"{call}-{process.spawn}", text.encode()), what)
+            model.ledger.call(tool_calls.AgentCall(process.token, "c1", f"{call}-{process.spawn}", text.encode()), what)
         )
         if (run := model.runs.get(process.session)) is not None and run.process is process:
             run.speech.hold_back([text])

@@ -11,10 +11,11 @@ from semel.ledger import people
 from semel.ledger.admin import books, erase
 from semel.ledger.delivery import claims, outgoing
 from semel.ledger.inbound import answers, channel_batch, hear
-from semel.ledger.storage.sql import Cut, Tx
+from semel.ledger.storage.rows import EntryRow, ItemRow, SessionRow
+from semel.ledger.storage.sql import CutText, Tx
 from semel.ledger.storage.store import Store
 from semel.ledger.transcript import entries, views
-from semel.ledger.turns import sessions, show, spawns, startup, tool_calls, turns, utterances
+from semel.ledger.turns import sessions, show, spawns, tool_calls, turns, utterances
 from semel.ledger.turns.show import End, Op, Slots
 
 T = TypeVar("T")
@@ -39,7 +40,7 @@ class SqliteLedger:
 
     def __init__(self, clock: Callable[[], int], store: Store | None = None) -> None:
         self.store = store or Store.in_memory(clock=clock)
-        self.cut: Cut | None = None
+        self.cut: CutText | None = None
         self._changes: list[tuple[int, Json]] = []
 
     def __repr__(self) -> str:
@@ -53,10 +54,10 @@ class SqliteLedger:
         return result
 
     def read(self, body: Callable[..., T], *args: Any) -> T:
-        return self.store.look(body, *args)
+        return self.store.read_sync(body, *args)
 
     def _commit(self, body: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, list[tuple[int, Json]]]:
-        return self.store.apply(seen, body, args, self.cut)
+        return self.store.write_sync(seen, body, args, self.cut)
 
     def changes(self) -> list[tuple[int, Json]]:
         return self._changes
@@ -67,14 +68,16 @@ class SqliteLedger:
     # ---- events and sessions
 
     def unusable(self, channel: str, event: hear.Event, why: str) -> str:
-        [done] = self.write(channel_batch.put, channel, event.source, [channel_batch.Unusable(event, why)], None)
-        return str(done.what)
+        [done] = self.write(
+            channel_batch.record_batch, channel, event.source, [channel_batch.Unusable(event, why)], None
+        )
+        return str(done.status)
 
-    def hear(self, event: hear.Event, to: Sequence[hear.To]) -> hear.Outcome:
+    def hear(self, event: hear.Event, to: Sequence[hear.Addressee]) -> hear.HeardOutcome:
         return self.write(hear.hear, event, to)
 
-    def answer(self, session: int, item: int, option: str | None, by: str, digest: bytes) -> answers.Answer:
-        return self.write(answers.answer, session, item, option, by, digest)
+    def answer(self, session: int, item: int, option: str | None, by: str, digest: bytes) -> answers.AnswerResult:
+        return self.write(answers.record_answer, session, item, option, by, digest)
 
     def set_about(self, session: int, fields: Json) -> None:
         self.write(entries.set_about, session, fields)
@@ -86,20 +89,20 @@ class SqliteLedger:
         return self.write(sessions.delete, session)
 
     def erase(self, session: int) -> str:
-        return self.write(erase.step, session)
+        return self.write(erase.erase_step, session)
 
     # ---- turns
 
     def begin(
         self, session: int, lease: str, spawn: int | None = None
-    ) -> turns.Begun | turns.GivenUp | turns.Later | None:
+    ) -> turns.BegunTurn | turns.GivenUp | turns.Later | None:
         return self.write(turns.begin, session, lease, spawn)
 
     def asked(self, fence: turns.Fence, how: turn.How, spawn: int, memory: str, about: Json) -> None:
-        self.write(turns.asked, fence, how, spawn, memory, about)
+        self.write(turns.record_prompting, fence, how, spawn, memory, about)
 
-    def join(self, fence: turns.Fence) -> tuple[turns.Bound, ...]:
-        return self.write(turns.join, fence)
+    def join(self, fence: turns.Fence) -> tuple[turns.TurnEvent, ...]:
+        return self.write(turns.bind_steered, fence)
 
     def show(self, fence: turns.Fence, caller: claims.Caller, ops: Sequence[Op], slots: Slots) -> Slots:
         return self.write(show.show, fence, caller, ops, slots)
@@ -115,38 +118,38 @@ class SqliteLedger:
         return self.write(show.put_off, fence, caller, ops, slots, why, ms)
 
     def release(self, fence: turns.Fence) -> None:
-        self.write(turns.release, fence)
+        self.write(turns.release_lease, fence)
 
     def cancel_put_off(self, session: int, by: str) -> bool:
         return self.write(turns.cancel_put_off, session, turns.Stop(by))
 
     def stop(self, session: int, by: str) -> None:
-        self.write(turns.stop, session, turns.Stop(by))
+        self.write(turns.request_stop, session, turns.Stop(by))
 
     # ---- agents and what they call
 
     def spawn(self, session: int, agent: str, gateway: str, token: bytes) -> int:
-        return self.write(spawns.start, session, agent, gateway, token)
+        return self.write(spawns.record_start, session, agent, gateway, token)
 
     def spawned(self, spawn: int, pid: int) -> None:
-        self.write(spawns.started, spawn, pid, pid, "boot")
+        self.write(spawns.record_identity, spawn, pid, pid, "boot")
 
     def spawn_ended(self, spawn: int, why: str) -> None:
-        self.write(spawns.ended, spawn, why)
+        self.write(spawns.record_end, spawn, why)
 
-    def call(self, made: tool_calls.Call, what: claims.Say) -> claims.Made:
-        return self.write(tool_calls.call, made, what)
+    def call(self, made: tool_calls.AgentCall, what: claims.ClaimRequest) -> claims.ClaimResult:
+        return self.write(tool_calls.record_call, made, what)
 
     def answered(self, token: bytes, call: str) -> None:
-        self.write(tool_calls.answered, token, call)
+        self.write(tool_calls.mark_answered, token, call)
 
     # ---- parts
 
-    def depart(self, asks: Mapping[str, outgoing.ChannelCapacity]) -> outgoing.Round:
+    def depart(self, asks: Mapping[str, outgoing.ChannelCapacity]) -> outgoing.DueParts:
         return self.write(outgoing.depart, asks)
 
-    def receipt(self, part: int, outcome: outgoing.Outcome, rules: delivery.Rules) -> delivery.State:
-        return self.write(outgoing.receipt, part, outcome, rules)
+    def receipt(self, part: int, outcome: outgoing.AttemptOutcome, rules: delivery.Rules) -> delivery.State:
+        return self.write(outgoing.record_outcome, part, outcome, rules)
 
     def decide(self, part: int, decision: outgoing.Decision) -> Json:
         return self.write(outgoing.decide, part, decision)
@@ -157,46 +160,46 @@ class SqliteLedger:
     # ---- people
 
     def configure(self, listed: Collection[people.Account], roles: Mapping[str, str]) -> list[people.Account]:
-        return self.write(people.configure, listed, roles)
+        return self.write(people.replace_configured, listed, roles)
 
     def put_person(self, account: people.Account) -> list[people.Account]:
-        return self.write(people.put, account)
+        return self.write(people.save_account, account)
 
     def remove_person(self, channel: str, account: str) -> list[people.Account] | None:
-        return self.write(people.remove, channel, account)
+        return self.write(people.remove_account, channel, account)
 
-    def open_pairing(self, channel: str, digest: bytes, name: str, role: str, lasts: int) -> people.Code:
-        return self.write(people.open_pairing, channel, b"salt", digest, name, role, lasts)
+    def open_pairing(self, channel: str, digest: bytes, name: str, role: str, lasts: int) -> people.PairingCode:
+        return self.write(people.add_code, channel, b"salt", digest, name, role, lasts)
 
     def redeem(self, code: int, account: str, key: str, called: str) -> list[people.Account] | None:
-        return self.write(people.redeem, code, account, key, called)
+        return self.write(people.redeem_code, code, account, key, called)
 
     def void(self, code: int) -> bool:
-        return self.write(people.void, code)
+        return self.write(people.void_code, code)
 
     def people(self) -> list[people.Account]:
-        return self.read(people.all_accounts)
+        return self.read(people.list_accounts)
 
     # ---- reading
 
     def find(self, key: str) -> int | None:
-        row = self.read(views.find, key)
+        row = self.read(views.find_session, key)
         return None if row is None else row.id
 
     def unfinished(self) -> list[int]:
-        return self.read(startup.unfinished)
+        return self.read(turns.list_unfinished)
 
     def snapshot(self, session: int) -> Json:
-        return self.read(views.snapshot, session, ALL)
+        return self.read(views.read_snapshot, session, ALL)
 
     def since(self, session: int, rev: int, limit: int) -> tuple[int, list[Json]] | None:
-        return self.read(views.since, session, rev, limit)
+        return self.read(views.read_changes, session, rev, limit)
 
     def said_in_root(self, root: int, home: str | None) -> list[str]:
-        return [one.text for one in self.read(utterances.list_of_root, root, home) if one.home and one.text]
+        return [one.text for one in self.read(utterances.list_utterances, root, home) if one.home and one.text]
 
     def previews(self, session: int) -> int:
-        return len(self.read(lambda tx: tx.all("entries_live", session=session)))
+        return len(self.read(lambda tx: tx.all(EntryRow, "entries_live", session=session)))
 
     def broken(self) -> list[Any]:
         return [book for book in self.read(books.audit) if not book.ok]
@@ -214,7 +217,7 @@ class SqliteLedger:
         return [(event, bytes(digest)) for event, digest in self._rows("SELECT event, digest FROM conflict")]
 
     def quarantined(self) -> list[int]:
-        return [row["event"] for row in self.read(channel_batch.quarantined, ALL)]
+        return [row["event"] for row in self.read(channel_batch.list_quarantined, ALL)]
 
     def holds(self, text: str) -> list[str]:
         return self.read(_holds, text)
@@ -227,12 +230,12 @@ class SqliteLedger:
 
 
 def seen(
-    tx: Tx, body: Callable[..., Any], args: tuple[Any, ...], cut: Cut | None = None
+    tx: Tx, body: Callable[..., Any], args: tuple[Any, ...], cut: CutText | None = None
 ) -> tuple[Any, list[tuple[int, Json]]]:
     """A transaction, and what of it watchers must be sent. `cut`: the parts in which a text leaves."""
     tx.cut = cut
     result = body(tx, *args)
-    return result, views.changes(tx)
+    return result, views.render_changes(tx)
 
 
 def rows(tx: Tx, sql: str) -> list[Any]:
@@ -241,9 +244,8 @@ def rows(tx: Tx, sql: str) -> list[Any]:
 
 
 def _new_chapter(tx: Tx, session: int) -> None:
-    row = tx.one("session_by_id", id=session)
-    assert row is not None
-    sessions.new_chapter(tx, row)
+    row = tx.get(SessionRow, "session_by_id", id=session)
+    sessions.begin_chapter(tx, row)
 
 
 def _holds(tx: Tx, text: str) -> list[str]:
@@ -254,8 +256,7 @@ def _holds(tx: Tx, text: str) -> list[str]:
 def _outputs(tx: Tx) -> list[tuple[Json, str]]:
     found = []
     for row in rows(tx, "SELECT id FROM item WHERE kind = 'tool'"):
-        item = tx.one("item_get", id=row[0])
-        assert item is not None
-        whole = "".join(r.text for r in tx.all("output_of_item", item=row[0]))
+        item = tx.get(ItemRow, "item_get", id=row[0])
+        whole = "".join(tx.values(str, "output_of_item", item=row[0]))
         found.append((views.item_json(tx, item), whole))
     return found

@@ -14,10 +14,10 @@ from hypothesis.stateful import invariant, precondition, rule
 from proof.machines.counted import Counted
 from proof.machines.house import refused
 from semel.acp_stream import Item
-from semel.law import busy, interrupted_turn, wake
+from semel.law import interrupted_turn, wake
 from semel.law import turn as law
 
-PAUSES = (wake.NO_PAUSE, busy.COLLECT, wake.Pause(1_000, 3_000), wake.Pause(500, 0))
+PAUSES = (wake.NO_PAUSE, wake.COLLECT, wake.Pause(1_000, 3_000), wake.Pause(500, 0))
 
 
 @dataclass
@@ -57,9 +57,9 @@ class TurnMachine(Counted):
 
     @rule(
         kind=st.sampled_from(["message", "message", "webhook", *QUIET]), automatic=st.booleans(),
-        allowed=st.sampled_from([False, False, True]), mode=st.sampled_from(busy.MODES), pause=st.sampled_from(PAUSES),
+        allowed=st.sampled_from([False, False, True]), mode=st.sampled_from(wake.MODES), pause=st.sampled_from(PAUSES),
     )  # fmt: skip
-    def something_is_heard(self, kind: str, automatic: bool, allowed: bool, mode: busy.Busy, pause: wake.Pause) -> None:
+    def something_is_heard(self, kind: str, automatic: bool, allowed: bool, mode: wake.Busy, pause: wake.Pause) -> None:
         self.heard += 1
         self.waiting.append(self.heard)
         due = kind not in QUIET and (allowed or not automatic)
@@ -68,12 +68,12 @@ class TurnMachine(Counted):
         assert wakes == due, f"Law 2: {kind} by {by} {'wakes' if wakes else 'does not wake'}"
         if not wakes:
             return
-        mode = mode if kind == "message" else busy.for_event(mode)
-        act = busy.act(mode, running=self.running is not None)
+        mode = mode if kind == "message" else wake.mode_for_event(mode)
+        act = wake.decide_action(mode, running=self.running is not None)
         assert act == "wake" or self.running is not None, f"Law 2: {act} where nothing runs"
         assert not (act == "interrupt" and kind != "message"), f"Law 2: {kind} stopped a person's turn"
         if mode == "collect" and not pause.debounce:
-            pause = busy.COLLECT
+            pause = wake.COLLECT
         elif mode in ("steer", "interrupt"):
             pause = wake.NO_PAUSE
         self._wake(pause)
@@ -86,7 +86,7 @@ class TurnMachine(Counted):
         elif act == "interrupt":
             self._end("cancelled")
 
-    @rule(pause=st.sampled_from([busy.COLLECT, *(pause for pause in PAUSES if pause.debounce)]), n=st.integers(2, 10))
+    @rule(pause=st.sampled_from([wake.COLLECT, *(pause for pause in PAUSES if pause.debounce)]), n=st.integers(2, 10))
     def somebody_writes_on_and_on(self, pause: wake.Pause, n: int) -> None:
         """Each line comes before the pause after the one before it is over."""
         for _ in range(n):
@@ -98,7 +98,7 @@ class TurnMachine(Counted):
         if was is None:
             self.since, self.most = self.now, 0
         self.most = max(self.most, pause.debounce, pause.max_wait)
-        self.pending = wake.woken(self.now, was, pause)
+        self.pending = wake.next_wake(self.now, was, pause)
         assert self.pending.since == self.since, "Law 2: a later event says since when a wake is pending"
         more = self.pending.due - self.since - self.most
         assert more <= 0, f"Law 2: a wake waits {more} ms longer than it may, from the first event on"
@@ -115,7 +115,7 @@ class TurnMachine(Counted):
         if self.pending is None:
             assert not self.wakers, "Law 2: a wake was lost"
             return
-        left = wake.wait(self.now, self.pending)
+        left = wake.time_until_due(self.now, self.pending)
         early = self.pending.due - self.now
         assert (left == 0) == (early <= 0), f"Law 2: a wake that is due in {early} ms is to wait for {left} ms"
         if left == 0:
@@ -160,7 +160,7 @@ class TurnMachine(Counted):
     @rule(passing=st.booleans(), asks=st.sampled_from([None, 1.0, 900.0]))
     def it_fails(self, passing: bool, asks: float | None) -> None:
         assert self.running is not None
-        wait = law.after_failure(attempt=self.running.attempt, passing=passing, retry_after=asks)
+        wait = law.delay_after_failure(attempt=self.running.attempt, is_transient=passing, retry_after=asks)
         if wait is None:
             assert not passing or self.running.attempt >= law.MAX_ATTEMPTS, "Law 9: given up too soon"
             self._end("errored")
@@ -179,16 +179,16 @@ class TurnMachine(Counted):
         root.again_at = None
         restored = memory != "none"
         found = interrupted_turn.find_turn(_history(root, memory), ["go on"], ended=root.ended and memory == "whole")
-        calls = [interrupted_turn.Call(f"c{n}") for n, one in enumerate(root.done) if one == "tool"]
+        calls = [interrupted_turn.RecordedCall(f"c{n}") for n, one in enumerate(root.done) if one == "tool"]
         complete = found is not None and found.is_complete(calls)
         told = f"Law 9: taken for complete, of {root.done} (ended: {root.ended}) with a history {memory}"
         assert not complete or (root.ended and memory == "whole"), told
-        nxt = law.after_loss(
+        nxt = law.decide_after_loss(
             attempt=root.attempt + 1, tools_started=bool(root.tools), restored=restored, history_complete=complete,
             history_begun=found is not None,
         )  # fmt: skip
         if nxt.how == "give up":
-            assert nxt.why, "Law 9: given up without a word"
+            assert nxt.reason, "Law 9: given up without a word"
             soon = root.attempt < law.MAX_ATTEMPTS and not (root.tools and not restored)
             assert not soon, f"Law 9: given up in attempt {root.attempt}, and it may be tried again"
             self._end("given up")

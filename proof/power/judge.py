@@ -16,9 +16,10 @@ from semel.ledger.delivery import claims, outgoing
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.inbound import channel_batch, commands, hear
 from semel.ledger.storage import mark
+from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
-from semel.ledger.turns import show, spawns, startup, turns
+from semel.ledger.turns import show, spawns, turns
 
 LOST = "acknowledged work is gone"
 STRANGE = "its content is that of no commit"
@@ -57,44 +58,44 @@ class Judge:
             return f"it cannot be used: {type(error).__name__}: {words[:200]}"
 
     def _fault(self, allowed: Collection[str] | None, marked: int) -> str:
-        known = mark.read(self.folder / NAME)
+        known = mark.read_mark(self.folder / NAME)
         if marked and (known is None or known.commits < marked):
             return f"{BEHIND}: {marked} commits were acknowledged, and it is {known}"
         with self._open() as store:
-            if damage := store.look(damaged):
+            if damage := store.read_sync(damaged):
                 return f"SQLite finds damage: {damage}"
-            found = store.look(fingerprint)
+            found = store.read_sync(fingerprint)
             if allowed is not None and found not in allowed:
                 return LOST if found in self.known else STRANGE
             store.keep_mark()
-            if store.look(settle_restored.is_copy):
+            if store.read_sync(settle_restored.is_unsettled_copy):
                 return FALSE_ALARM
             fresh = found not in self.recovered
             self.recovered.add(found)
             if fresh:
-                store.apply(recover)
-            store.apply(one_more_turn)
+                store.write_sync(recover)
+            store.write_sync(one_more_turn)
             if fresh and (broken := broken_books(store)):
                 return f"after recovery: {broken}"
-            last = store.look(fingerprint)
+            last = store.read_sync(fingerprint)
         if self.opened % AGAIN:
             return ""
         with self._open() as store:
-            if store.look(fingerprint) != last:
+            if store.read_sync(fingerprint) != last:
                 return "what was done after recovery is gone"
             store.keep_mark()
-            return FALSE_ALARM if store.look(settle_restored.is_copy) else ""
+            return FALSE_ALARM if store.read_sync(settle_restored.is_unsettled_copy) else ""
 
     def _older_fault(self, files: Files) -> str:
         """Somebody puts the older ledger in the place of this one, and leaves its mark where it is (Law 14)."""
         if self.opened % AGAIN or not self.older or MARK not in files:
             return ""
         lay_out({**self.older, MARK: files[MARK]}, self.folder)
-        known = mark.read(self.folder / NAME)
+        known = mark.read_mark(self.folder / NAME)
         with self._open() as store:
-            own = store.look(lambda tx: tx.one("ledger_get"))
+            own = store.read_sync(lambda tx: tx.one(LedgerRow, "ledger_get"))
             store.keep_mark()
-            copied = store.look(settle_restored.is_copy)
+            copied = store.read_sync(settle_restored.is_unsettled_copy)
             if known is not None and copied != (known.commits > own.commits):
                 return f"{HIDDEN}: it knows {own.commits} commits, and the mark is {known}"
         return ""
@@ -109,53 +110,55 @@ def damaged(tx: Tx) -> str:
 
 
 def broken_books(store: Store) -> str:
-    broken = [book for book in store.look(books.audit) if not book.ok]
+    broken = [book for book in store.read_sync(books.audit) if not book.ok]
     return "; ".join(f"{book.law}: {book.broken[:2]}" for book in broken)
 
 
 def recover(tx: Tx) -> None:
     """What a gateway does with its ledger when it starts: processes, files, commands, parts, turns, erasures."""
-    for left in spawns.left_behind(tx):
-        spawns.ended(tx, left.id, "its gateway was gone, and so was it")
+    for left in spawns.list_orphaned(tx):
+        spawns.record_end(tx, left.id, "it had ended with its gateway")
     channel_batch.release_unclaimed_files(tx)
-    for session in commands.left(tx):
-        for one in commands.open_in(tx, session):
+    for session in commands.list_sessions_with_open(tx):
+        for one in commands.list_open(tx, session):
             commands.answer(tx, one.event, session, "It was not done before the power failed.")
     outgoing.recover(tx, RULES)
-    for session in startup.unfinished(tx):
+    for session in turns.list_unfinished(tx):
         begun = turns.begin(tx, session, LEASE)
-        if isinstance(begun, turns.Begun):
+        if isinstance(begun, turns.BegunTurn):
             _end(tx, begun, "errored")
-    for session in erase.left(tx):
-        while erase.step(tx, session) == "more":
+    for session in erase.list_unfinished(tx):
+        while erase.erase_step(tx, session) == "more":
             pass
 
 
 def one_more_turn(tx: Tx) -> None:
     """Somebody writes, the agent answers, the answer leaves and arrives."""
-    to = hear.To("after the power cut", "main", "chat:7")
+    to = hear.Addressee("after the power cut", "main", "chat:7")
     event = hear.Event("api", "after the power cut", "message", "Are you there?", b"after")
     heard = hear.hear(tx, event, [to])
-    assert heard.status == "accepted" and len(heard.woken) == 1, "nothing is woken"
-    begun = turns.begin(tx, heard.woken[0], LEASE)
-    assert isinstance(begun, turns.Begun) and len(begun.events) == 1, "no turn begins"
+    assert heard.status == "accepted" and len(heard.woken_sessions) == 1, "nothing is woken"
+    begun = turns.begin(tx, heard.woken_sessions[0], LEASE)
+    assert isinstance(begun, turns.BegunTurn) and len(begun.events) == 1, "no turn begins"
     op = {"kind": "post", "session": to.key, "address": "7", "text": "Here."}
-    says = claims.Say("block", "Here.", to.home, legs=(Leg(0, 5, "chat", "chat:7", op),))
+    says = claims.ClaimRequest("block", "Here.", to.home, legs=(Leg(0, 5, "chat", "chat:7", op),))
     _end(tx, begun, "answered", show.Preview(1, "Here."), show.Block(1, (says,)))
     asks = {name: outgoing.ChannelCapacity(known, 100) for name, known in RULES.items()}
     for _ in range(100):  # a round looks at so many parts at most, and others wait to leave, too
         went = outgoing.depart(tx, asks).sends
         for one in went:
-            outgoing.receipt(tx, one.part, outgoing.Outcome("receipt", f"r{one.part}"), RULES[one.channel])
+            outgoing.record_outcome(
+                tx, one.part, outgoing.AttemptOutcome("receipt", f"r{one.part}"), RULES[one.channel]
+            )
         if to.home in [one.dest for one in went]:
             return
     raise AssertionError("the answer does not leave")
 
 
-def _end(tx: Tx, begun: turns.Begun, how: Any, *ops: show.Op) -> None:
+def _end(tx: Tx, begun: turns.BegunTurn, how: Any, *ops: show.Op) -> None:
     fence = turns.Fence(begun.session, begun.turn, begun.epoch)
-    spawn = spawns.start(tx, begun.session, begun.agent, LEASE, b"after %d" % begun.turn)
-    turns.asked(tx, fence, "restart" if begun.attempt > 1 else "start", spawn, "m", {})
+    spawn = spawns.record_start(tx, begun.session, begun.agent, LEASE, b"after %d" % begun.turn)
+    turns.record_prompting(tx, fence, "restart" if begun.attempt > 1 else "start", spawn, "m", {})
     caller = claims.Caller(begun.session, begun.key, begun.turn, begun.root, spawn=spawn)
     stop = {"answered": "end_turn", "errored": "error"}[how]
     told = (show.Notice("It failed.", "turn.failed"),) if how == "errored" else ()

@@ -168,7 +168,7 @@ def stretch(recording: Recording, plan: Plan, points: list[int], room: Path) -> 
     at = 0
     with tempfile.TemporaryDirectory(dir=room) as folder:
         judge = Judge(Path(folder), NOW, recording.states, told.older)
-        with mock.patch.object(opening, "refuse_place"):  # where the images lie is no matter of theirs
+        with mock.patch.object(opening, "refuse_network_file_system"):  # where the images lie is no matter of theirs
             for k in points:
                 for op in recording.ops[at : k + 1]:
                     medium.take(op)

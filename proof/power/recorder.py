@@ -24,14 +24,15 @@ from unittest import mock
 import apsw
 
 from proof.power.disk import Op, PowerDisk
-from semel.ledger.storage import mark, writer
+from semel.ledger.storage import mark, threads
 from semel.ledger.storage.errors import LedgerError
+from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
-from semel.ledger.storage.writer import Writer
+from semel.ledger.storage.threads import Writer
 
 NAME = "ledger.db"
-MARK = NAME + mark.SUFFIX
+MARK = NAME + mark.MARK_SUFFIX
 MUCH = 60  # pages in the log that make the busy writer move it; in life it is 4096
 SYNCS = ("full", "normal", "off", "lying")
 CYCLES = 6  # of the event loop: an answer that was given has reached its caller by then
@@ -70,10 +71,10 @@ class Recorder:
         self._thread.start()
         dice = random.Random(seed)
         for patch in (
-            mock.patch.object(writer, "SimpleQueue", _Queue),
+            mock.patch.object(threads, "SimpleQueue", _Queue),
             mock.patch.object(mark, "os", _MarkDisk(self.disk)),
-            mock.patch.object(writer, "MUCH", MUCH),
-            mock.patch.object(writer, "_log"),  # of a disk that fails because it is told to
+            mock.patch.object(threads, "MAX_BACKLOG_PAGES", MUCH),
+            mock.patch.object(threads, "_log"),  # of a disk that fails because it is told to
             mock.patch("secrets.token_hex", lambda n=16: dice.randbytes(n).hex()),
         ):
             self._stack.enter_context(patch)
@@ -87,7 +88,7 @@ class Recorder:
 
     def _open(self) -> Store:
         store = Store.open_sync(self.path, vfs=self.disk.name, clock=self.clock)
-        committer = store._committer_or_refuse()
+        committer = store._require_committer()
         if self.sync in ("normal", "off"):
             committer._db.execute(f"PRAGMA synchronous = {self.sync}")
         store.keep_mark()
@@ -238,8 +239,7 @@ class _MarkDisk:
 
 
 def _commits(tx: Tx) -> int:
-    row = tx.one("ledger_get")
-    assert row is not None
+    row = tx.get(LedgerRow, "ledger_get")
     return int(row.commits)
 
 

@@ -20,9 +20,10 @@ from proof.power.recorder import Call, Recorder, Recording
 from semel.acp_stream import Began, Changed, Ended, Grew
 from semel.ledger import people
 from semel.ledger.admin import erase, export, import_session
-from semel.ledger.admin.import_file import check, read
+from semel.ledger.admin.import_file import check_file, read_lines
 from semel.ledger.inbound import channel_batch, commands, hear, schedules
 from semel.ledger.people import Account
+from semel.ledger.storage.rows import ScheduleRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.turns import job_calls, sessions, show, summary, tool_calls
 from semel.timing.schedule import Firings
@@ -85,7 +86,7 @@ class Script:
 
     def many_write_at_once(self, n: int) -> None:
         """Callers that wait for one sync of the disk; one of them is refused by the law, and undoes only itself."""
-        to = [hear.To(f"group-{self.fresh()}", "main", None)]
+        to = [hear.Addressee(f"group-{self.fresh()}", "main", None)]
         told: list[Call] = [(f"hear {one}", hear.hear, (self.event("api", f"g{self.fresh()}"), to)) for one in range(n)]
         self.disk.together(told)
 
@@ -97,9 +98,9 @@ class Script:
         """A batch and its cursor; what cannot be used is quarantined; a file is kept, held, let go."""
         n = self.fresh()
         file = {"id": f"blob-{n}", "name": "a.txt", "mime": "text/plain", "size": 3}
-        self.do(channel_batch.keep, f"blob-{n}", 3, "a.txt", "text/plain")
-        self.do(channel_batch.keep, f"lost-{n}", 3, "b.txt", "text/plain")
-        to = hear.To("main:chat:9", "main", "chat:9")
+        self.do(channel_batch.record_file, f"blob-{n}", 3, "a.txt", "text/plain")
+        self.do(channel_batch.record_file, f"lost-{n}", 3, "b.txt", "text/plain")
+        to = hear.Addressee("main:chat:9", "main", "chat:9")
         with_file = self.event("channel:chat", f"c{n}", more={"files": [file]})
         items = [
             channel_batch.Message(with_file, to, "9", "anna-1", True, "Anna", (f"blob-{n}",)),
@@ -108,18 +109,20 @@ class Script:
             channel_batch.Failed(self.event("channel:chat", f"fail{n}", "failed"), "no-such-receipt"),
             channel_batch.Echo("no-such-key", "x1"),
         ]
-        self.do(channel_batch.put, "chat", "channel:chat", items, f"cursor {n}", [f"lost-{n}"], ["chat", "mail"])
-        self.do(erase.files_removed, self.ledger.read(erase.files_gone))
+        self.do(
+            channel_batch.record_batch, "chat", "channel:chat", items, f"cursor {n}", [f"lost-{n}"], ["chat", "mail"]
+        )
+        self.do(erase.forget_files, self.ledger.read(erase.list_unheld_files))
 
     def people_come_and_go(self) -> None:
         n = self.fresh()
-        self.do(people.configure, [Account("chat", "anna-1", "anna", "owner", "config")], {"anna": "owner"})
-        code = self.do(people.open_pairing, "chat", b"salt", b"digest %d" % n, "", "guest", 600_000)
-        self.do(people.redeem, code.id, f"bo-{n}", f"pair{n}", "Bo")
-        void = self.do(people.open_pairing, "mail", b"salt", b"void %d" % n, "bo", "guest", 600_000)
-        self.do(people.void, void.id)
-        self.do(people.put, Account("mail", f"bo-{n}", f"dora-{n}", "member", "added"))
-        self.do(people.remove, "mail", f"bo-{n}")
+        self.do(people.replace_configured, [Account("chat", "anna-1", "anna", "owner", "config")], {"anna": "owner"})
+        code = self.do(people.add_code, "chat", b"salt", b"digest %d" % n, "", "guest", 600_000)
+        self.do(people.redeem_code, code.id, f"bo-{n}", f"pair{n}", "Bo")
+        void = self.do(people.add_code, "mail", b"salt", b"void %d" % n, "bo", "guest", 600_000)
+        self.do(people.void_code, void.id)
+        self.do(people.save_account, Account("mail", f"bo-{n}", f"dora-{n}", "member", "added"))
+        self.do(people.remove_account, "mail", f"bo-{n}")
 
     # ---- turns
 
@@ -161,14 +164,14 @@ class Script:
         self.model.call(process, f"hook{n}", "c1", f"T{n}", "text", self.words(), "hook")
         self.model.call(process, f"ask{n}", "c1", None, "ask", "Shall I?", None)
         self.model.call(process, f"nowhere{n}", "c1", None, "text", self.words(), "nowhere")
-        made = tool_calls.Call(process.token, "c1", f"job{n}-{process.spawn}", b"job %d" % n)
+        made = tool_calls.AgentCall(process.token, "c1", f"job{n}-{process.spawn}", b"job %d" % n)
         wanted = job_calls.JobRequest(f"run-{n}", "true", "", 60.0)
-        self.do(job_calls.ask, made, wanted, job_calls.Limits(9, 9))
+        self.do(job_calls.request_job, made, wanted, job_calls.JobLimits(9, 9))
         home = HOMES[run.begun.key]
         report = self.event(
             f"api:{run.begun.key}", f"run-{n}:exec.finished", "exec.finished", more={"data": {"exit": 0}}
         )
-        done = self.do(hear.hear, report, [hear.To(run.begun.key, "main", home)])
+        done = self.do(hear.hear, report, [hear.Addressee(run.begun.key, "main", home)])
         self.model.waits(done, [run.begun.key], True)
 
     def a_turn(self, key: str, how: str = "answered") -> None:
@@ -214,7 +217,7 @@ class Script:
     # ---- sessions
 
     def commands_and_chapters(self) -> None:
-        to = hear.To("main:chat:9", "main", "chat:9")
+        to = hear.Addressee("main:chat:9", "main", "chat:9")
         for name in ("status", "new"):
             told = self.event("channel:chat", f"cmd{self.fresh()}", commands.KIND, command=(name, ""))
             done = self.do(hear.hear, told, [to])
@@ -241,22 +244,22 @@ class Script:
             f"daily-{n}", f"schedule:{n}", self.words(), "every", "1h", "UTC", "once", "api", 3_600
         )
         self.do(schedules.add, told)
-        row = self.ledger.read(lambda tx: tx.one("schedule_get", name=told.name))
-        self.do(schedules.fire, row, hear.To(told.session, "main", None), Firings((3_600,), 1), 7_200)
+        row = self.ledger.read(lambda tx: tx.one(ScheduleRow, "schedule_get", name=told.name))
+        self.do(schedules.fire, row, hear.Addressee(told.session, "main", None), Firings((3_600,), 1), 7_200)
         self.do(schedules.pause, told.name)
 
     def a_session_is_copied_and_deleted(self) -> None:
         """Exported, imported under another key, in steps; then the copy is deleted, and erased piece by piece."""
         number, key = self.ledger.find("main:chat:9"), f"copy-{self.fresh()}"
         lines = self.ledger.read(exported, number)
-        checked, to = check(lines), hear.To(key, "main", f"web:{key}")
-        stand = self.do(import_session.begin, to, checked)
-        records = [record for _, record in read(lines)]
+        checked, to = check_file(lines), hear.Addressee(key, "main", f"web:{key}")
+        stand = self.do(import_session.begin_import, to, checked)
+        records = [record for _, record in read_lines(lines)]
         for at in range(0, len(records), 25):
-            stand = self.do(import_session.take, stand, to, checked, records[at : at + 25])
-        self.do(import_session.end, stand, to, checked)
+            stand = self.do(import_session.import_lines, stand, to, checked, records[at : at + 25])
+        self.do(import_session.finish_import, stand, to, checked)
         self.do(sessions.delete, stand.session)
-        while self.do(erase.step, stand.session) == "more":
+        while self.do(erase.erase_step, stand.session) == "more":
             pass
 
     # ---- the disk and the gateway
@@ -265,7 +268,7 @@ class Script:
         """Callers are told that it was not accepted; what comes next is."""
         if self.disk.sync != "full":
             return  # whoever does not wait for the disk does not hear of it
-        to = [hear.To("page", "main", HOMES["page"])]
+        to = [hear.Addressee("page", "main", HOMES["page"])]
         for kind, error in (("sync", apsw.IOError("no answer")), ("write", apsw.FullError("no room"))):
             self.disk.refused(kind, error, "hear", hear.hear, self.event("api", f"refused{self.fresh()}"), to)
 
@@ -319,9 +322,9 @@ class Script:
 
 def exported(tx: Tx, session: int) -> list[bytes]:
     """A session as the lines of its file."""
-    scope, writer = export.scope(tx, session), export.Writer()
+    scope, writer = export.read_scope(tx, session), export.ExportWriter()
     records = [scope.header]
-    for page in (export.turns, export.entries, export.unsaid):
+    for page in (export.read_turns, export.read_entries, export.read_unsaid_claims):
         after: int | None = 0
         while after is not None:
             found, after = page(tx, scope, after)

@@ -27,7 +27,7 @@ What it does with its n-th prompt in a room is a script of the plan: a list of s
     {"after": k, "note"?: what}                 told behind the answer, while no turn runs
 
 What its memory holds of a turn that was cut off, and how it tells it, is as real agents have it (`memories`). Only the
-demo agent's marks that a turn ended.
+scripted agent's marks that a turn ended.
 
 Text comes again as the measured agents tell it again (RETRIES): under "another id"; behind a retry "signal" (vibe,
 Codex) or "prose" of the adapter (pi); "many" times under other ids (Claude Code at its token limit); in the same block

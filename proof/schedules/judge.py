@@ -17,7 +17,7 @@ from proof.schedules.platforms import TAKEN, Message, Platform
 from proof.schedules.told import Prompted, count_copies
 from semel.gateway.ports import Safety
 from semel.ledger.admin import books
-from semel.ledger.delivery.claims import REISSUE
+from semel.ledger.delivery.claims import REISSUE_REASON
 from semel.ledger.storage.sql import Tx, queries
 from semel.text.verbatim import verbatim_form
 
@@ -235,7 +235,12 @@ class _Judge:
                 fell.setdefault(of[more["part"]], entry["at"])
         for claim in self.claims.values():
             when = fell.get(claim["echo_of"])
-            if claim["outcome"] == "echo" and claim["reason"] != REISSUE and when is not None and when < claim["at"]:
+            if (
+                claim["outcome"] == "echo"
+                and claim["reason"] != REISSUE_REASON
+                and when is not None
+                and when < claim["at"]
+            ):
                 yield f"law 5: {claim['text']!r} was taken for an echo of claim {claim['echo_of']}, which had fallen"
 
     def _whole(self) -> Iterator[str]:

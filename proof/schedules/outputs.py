@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from semel.gateway.turns.stream_view import HEAD, TAIL
+from semel.gateway.turns.stream_view import HEAD_CHARS, TAIL_CHARS
 
 if TYPE_CHECKING:
     from proof.schedules.people import Watcher
@@ -38,5 +38,5 @@ def _told(item: Json) -> tuple[int, int, str]:
 
 def _cut(stored: str) -> tuple[int, int, str]:
     """Characters of the head, those left out, and the end of the tail."""
-    rest = stored[HEAD:]
-    return min(len(stored), HEAD), max(0, len(rest) - TAIL), rest[-TAIL:][-40:]
+    rest = stored[HEAD_CHARS:]
+    return min(len(stored), HEAD_CHARS), max(0, len(rest) - TAIL_CHARS), rest[-TAIL_CHARS:][-40:]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from proof.schedules.chance import EPOCH
 from proof.schedules.wires import Gone, Outside, Pipe
-from semel.faces.view import View
+from semel.faces.view import SessionView
 from semel.gateway import Gateway
 from semel.gateway.errors import Busy, Conflict, GatewayError, NoSuchSession
 from semel.gateway.ports import Heard, Incoming, Person
@@ -39,7 +39,7 @@ class Watcher:
 
     def __init__(self, world: World, session: str) -> None:
         self.world, self.session = world, session
-        self.view = View()
+        self.view = SessionView()
         self.final: dict[int, str] = {}
         self.faults: list[str] = []
         self._there = asyncio.Event()
@@ -307,14 +307,14 @@ class People:
         self.stopped.add(session)
 
         async def stop(gateway: Gateway) -> None:
-            await gateway.stop_turn(session, "Ann")
+            await gateway.controls.stop_turn(session, "Ann")
             self.world.happens("stop")
 
         await self._once(stop)
 
-    def sees(self, session: str, view: View) -> None:
+    def sees(self, session: str, view: SessionView) -> None:
         """Somebody looks at a session: perhaps they answer what is asked there."""
-        for item in view.questions():
+        for item in view.open_questions():
             if item["id"] in self.asked:
                 continue
             n = sum(one == session for one in self.asked.values())
@@ -334,12 +334,12 @@ class People:
             return
         for _ in range(2 if action.get("twice") else 1):
             status = await self._persist(
-                lambda: self._there(lambda gateway: gateway.answer(session, item, option, "Ann"))
+                lambda: self._there(lambda gateway: gateway.controls.answer(session, item, option, "Ann"))
             )
             self.permitted.append((item, option, status))
 
     async def _busy(self, action: Json) -> None:
-        await self._once(lambda gateway: gateway.set_busy(self.world.rooms[action["room"]], action["mode"]))
+        await self._once(lambda gateway: gateway.controls.set_busy(self.world.rooms[action["room"]], action["mode"]))
 
     async def _blink(self, action: Json) -> None:
         watcher = self.watchers[action["room"]]
@@ -350,9 +350,8 @@ class People:
     async def _decide(self, action: Json) -> None:
         async def settle(gateway: Gateway) -> None:
             for part in await gateway.parts("held"):
-                deed = {"resend": gateway.resend, "arrived": gateway.arrived, "drop": gateway.drop}[action["what"]]
                 before = self._tail_of(part["id"])
-                await deed(part["id"])
+                await gateway.decide_part(part["id"], action["what"])
                 if action["what"] == "resend":
                     self.world.witness.resent(part["id"], before)
 

@@ -25,7 +25,7 @@ from proof.schedules.loop import Endless, SeededLoop, Stuck
 from proof.schedules.plan import Plan
 from proof.schedules.strands import Shelf, staged
 from proof.schedules.world import World
-from semel.gateway.hub import Watcher
+from semel.gateway.record import Watcher
 from semel.ledger.storage.store import Store
 
 MOST_STEPS = 60_000

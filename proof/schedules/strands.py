@@ -1,6 +1,6 @@
 """The ledger's threads, as strands that the seeded loop resumes: the same code, one step at a time.
 
-`semel.ledger.storage.writer` and `semel.ledger.storage.reader` are given these in the place of `threading.Thread` and
+`semel.ledger.storage.threads` is given these in the place of `threading.Thread` and
 `queue.SimpleQueue`. A strand lets go where its thread would wait or be overtaken: for work, before a COMMIT and behind
 it. A strand of a life that is over is not resumed; its open transaction is undone.
 """
@@ -22,9 +22,8 @@ from greenlet import GreenletExit, getcurrent, greenlet
 
 import semel.ledger.storage.connect
 import semel.ledger.storage.opening
-import semel.ledger.storage.reader
 import semel.ledger.storage.store
-import semel.ledger.storage.writer
+import semel.ledger.storage.threads
 from proof.schedules.loop import LIFE, Life, SeededLoop
 
 
@@ -243,10 +242,8 @@ def staged(loop: SeededLoop, shelf: Shelf) -> Iterator[Stage]:
     global _stage
     threads = SimpleNamespace(Thread=Strand, Lock=threading.Lock, current_thread=threading.current_thread)
     puts: list[tuple[Any, str, Any]] = [
-        (semel.ledger.storage.writer, "threading", threads),
-        (semel.ledger.storage.writer, "SimpleQueue", Line),
-        (semel.ledger.storage.reader, "threading", threads),
-        (semel.ledger.storage.reader, "SimpleQueue", Line),
+        (semel.ledger.storage.threads, "threading", threads),
+        (semel.ledger.storage.threads, "SimpleQueue", Line),
         (semel.ledger.storage.connect, "apsw", SimpleNamespace(**{**vars(apsw), "Connection": Lasting})),
         (semel.ledger.storage.opening, "connect", _connected(semel.ledger.storage.opening.connect)),
         (semel.ledger.storage.store, "connect", _connected(semel.ledger.storage.store.connect)),

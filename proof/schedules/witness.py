@@ -14,7 +14,7 @@ from semel.gateway.ports import Heard, Incoming, Launch, Op, Safety
 if TYPE_CHECKING:
     from proof.schedules.people import Said
     from proof.schedules.world import World
-    from semel.faces.view import View
+    from semel.faces.view import SessionView
 
 Json = dict[str, Any]
 
@@ -109,7 +109,7 @@ class Witness:
         if not rows or frame["rev"] > rows[0][0]:
             self._broken(f"law 6: rev {frame['rev']} of {session} was shown and is not committed: {rows}")
 
-    def held(self, session: str, view: View) -> None:
+    def held(self, session: str, view: SessionView) -> None:
         """Law 8: what streams is held as it was recorded up to the rev that its watcher has."""
         for id, seq, text, base in self._ask(_STREAMING, session):
             entry = view.entries.get(seq)

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 import apsw
 
-import semel.gateway.api.gateway
+import semel.gateway.api.components
 from proof.schedules.agents import SeededAgent
 from proof.schedules.chance import EPOCH
-from proof.schedules.doors import Door, NoSearch
+from proof.schedules.doors import NoSearch
 from proof.schedules.loop import LIFE, Life, SeededLoop, settle
 from proof.schedules.people import People
 from proof.schedules.plan import CHANNELS, SPAN, Plan
@@ -46,8 +46,7 @@ ENOUGH = 5  # broken promises
 PATIENCE = 4 * 3600.0  # virtual seconds until a world has to be at rest
 LOOKS = (0.5, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # seconds between two looks; then the last one again
 
-semel.gateway.api.gateway.RpcServer = Door  # type: ignore[misc,assignment]
-semel.gateway.api.gateway.Search = NoSearch  # type: ignore[misc,assignment]
+semel.gateway.api.components.Search = NoSearch  # type: ignore[misc,assignment]
 
 
 class LoopClock:
@@ -138,24 +137,28 @@ class World:
 
     def _settings(self) -> GatewaySettings:
         shape = self.plan.shape
-        side = {"side": DestinationSettings("side", "chat", "side", ("*",))} if shape["side"] else {}
+        side = (
+            {"side": DestinationSettings(name="side", channel="chat", address="side", allow=("*",))}
+            if shape["side"]
+            else {}
+        )
         fires = {
-            f"s{n}": ScheduleSettings(f"s{n}", "at", _iso(one["at"]), f"do {one['mark']}", self.rooms[one["room"]])
+            f"s{n}": ScheduleSettings(at=_iso(one["at"]), text=f"do {one['mark']}", session=self.rooms[one["room"]])
             for n, one in enumerate(self.plan.actions)
             if one["do"] == "fires"
         }
-        agent = AgentSettings("main", ("agent",), self.folder, silence=120.0)
+        agent = AgentSettings(name="main", command=("agent",), cwd=self.folder, silence_s=120.0)
         return GatewaySettings(
             data_dir=self.folder, ledger=self.ledger, agents={"main": agent},
             channels={
-                n: ChannelSettings(n, "seeded", narration=shape["narration"], stream=platform.streams)
+                n: ChannelSettings(name=n, kind="seeded", narration=shape["narration"], stream=platform.streams)
                 for n, platform in self.platforms.items()
             },
             destinations=side, schedules=fires,
-            people={"Ann": PersonSettings("Ann", "owner", tuple(f"{name}:ann" for name in self.platforms))},
-            heartbeat=HeartbeatSettings(("*r0",), every_s=20.0) if shape["heartbeat"] else None,
-            sessions=(SessionSettings("*", busy=shape["busy"]),),
-            max_live_agents=shape["most"], idle_agent_s=shape["idle"], permission_deadline_s=shape["deadline"],
+            people={"Ann": PersonSettings(role="owner", accounts=tuple(f"{name}:ann" for name in self.platforms))},
+            heartbeat=HeartbeatSettings(sessions=("*r0",) if shape["heartbeat"] else (), every_s=20.0),
+            sessions={"*": SessionSettings(busy=shape["busy"])},
+            max_live_agents=shape["most"], idle_after_s=shape["idle"], permission_deadline_s=shape["deadline"],
         )  # fmt: skip
 
     # ------------------------------------------------------------ lives
@@ -261,11 +264,8 @@ class World:
         gateway = self.gateway
         if gateway is None:
             raise Gone("nobody is there")
-        rpc: Any = gateway.rpc
-        if not rpc.open:
-            raise Gone("the door is closed")
         try:
-            return await self.ask(lambda: rpc.handler(method, params))
+            return await self.ask(lambda: gateway.tools(method, params))
         except Gone:
             raise
         except Exception as fault:

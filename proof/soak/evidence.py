@@ -12,10 +12,10 @@ from typing import Any
 import apsw
 
 from proof.conversations import Record
+from proof.marking_agent import MARK, questions
 from proof.soak.plan import Channel
 from proof.soak.platforms import Platform, Post
 from proof.soak.traffic import Said, Watched
-from semel.testing.marking_agent import MARK, questions
 
 Json = dict[str, Any]
 

@@ -10,11 +10,11 @@ from itertools import pairwise
 from typing import Any
 
 from proof.conversations import judge_conversations
+from proof.marking_agent import MARK
 from proof.soak.evidence import Evidence
 from proof.soak.plan import Channel
 from proof.soak.platforms import Post
 from proof.soak.traffic import Said
-from semel.testing.marking_agent import MARK
 
 Json = dict[str, Any]
 SETTLED = frozenset({"sent", "held", "rejected", "dropped"})

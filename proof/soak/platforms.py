@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from proof.soak.plan import Channel, Message, Session, token
-from semel.testing.conformance import Request
+from semel.testing.http_requests import Request
 from semel.testing.telegram import TelegramDouble
 from semel.testing.telegram import serve as serve_telegram
-from semel.testing.telegram.model import Chat, Human
+from semel.testing.telegram.model import Account, Chat
 
 SAMPLE = Path(__file__).parents[2] / "tests" / "conformance"
 """The sample platform of the conformance suite, and in `plugin` its channel, as a package brings one."""
@@ -145,7 +145,7 @@ class Telegram:
 
     def meet(self, person: int) -> None:
         """Somebody opens a chat with the bot, which cannot do that itself."""
-        self.double.humans[person] = human = Human(person, "Ann", "ann")
+        self.double.humans[person] = human = Account(person, "Ann", "ann")
         self.double.chats[person] = Chat(person, "private", human=human)
 
     def posts(self) -> list[Post]:
@@ -153,7 +153,7 @@ class Telegram:
             Post(f"{chat.id}/{id}", None, str(chat.id), str(kept.body["text"]))
             for chat in self.double.chats.values()
             for id, kept in chat.messages.items()
-            if kept.ours
+            if kept.from_bot
         ]
 
     def write(self, message: Message) -> None:

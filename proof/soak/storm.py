@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.house import Client
+from proof.marking_agent import MARK
 from proof.soak import plan
 from proof.soak.evidence import Evidence, gather
 from proof.soak.gauges import Gauges
 from proof.soak.platforms import Platform, platforms
 from proof.soak.traffic import SECRET, People, Watched
 from proof.soak.world import World
-from semel.testing.marking_agent import MARK
 
 KILL_EVERY = 20.0
 """Seconds that the gateway works until the next SIGKILL."""

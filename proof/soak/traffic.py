@@ -16,8 +16,8 @@ from bench.house import Client, Refused
 from proof.soak.plan import Message, Session
 from proof.soak.platforms import Platform
 from proof.soak.world import World
+from proof.stream_view import View
 from semel.channels import signature
-from semel.testing.watching import View
 
 LOST = (OSError, EOFError, TimeoutError)
 """What a request meets whose gateway dies."""

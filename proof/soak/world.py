@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.house import House
+from proof import marking_agent
 from proof.soak.platforms import SAMPLE
-from semel.testing import marking_agent
 
 
 @dataclass(frozen=True)

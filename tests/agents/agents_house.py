@@ -6,18 +6,20 @@ import asyncio
 import contextlib
 import json
 import os
+import resource
+import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from semel.agents.acp import AcpAgent, AcpConversation
-from semel.agents.demo import command as demo_command
 from semel.gateway.ports import Answered, Asked, Died, Launch, Signal, Update
 from semel.gateway.process_identity import find_tagged_processes, list_group_members
+from semel.testing import scripted_agent
 
 PATIENCE = 20.0  # seconds any single wait may take on a busy machine
 
@@ -124,7 +126,7 @@ async def turn(talk: AcpConversation, text: str, allow: str | None = "allow") ->
 
 
 def script(*steps: Any, **more: Any) -> str:
-    """A prompt that makes the demo agent do these steps."""
+    """A prompt that makes the scripted agent do these steps."""
     return f"[[script {json.dumps({'steps': list(steps), **more})}]]"
 
 
@@ -138,12 +140,10 @@ class House:
         self.work.mkdir()
         self.talks: list[AcpConversation] = []
         self.spawned: list[tuple[int, int, str]] = []
-        self.stderr: list[str] = []
 
     def agent(self, command: list[str], **more: Any) -> AcpAgent:
         more.setdefault("timeout", PATIENCE)
-        on_stderr = more.pop("on_stderr", lambda spawn, line: self.stderr.append(line))
-        return AcpAgent("test", command, self.work, more.pop("env", {}), on_stderr=on_stderr, **more)
+        return AcpAgent("test", command, self.work, more.pop("env", {}), **more)
 
     def fake(self, code: str) -> list[str]:
         """The command of an agent that is this Python code, after PRELUDE."""
@@ -161,8 +161,8 @@ class House:
         self.talks.append(talk)
         return talk
 
-    async def demo(self, *arguments: str, memory: str | None = None, **more: Any) -> AcpConversation:
-        command = demo_command("--state", str(self.state), *arguments)
+    async def scripted(self, *arguments: str, memory: str | None = None, **more: Any) -> AcpConversation:
+        command = [*scripted_agent.command(state=self.state), *arguments]
         return await self.open(self.agent(command, **more), memory)
 
     async def opened(self, code: str, memory: str | None = None, **more: Any) -> AcpConversation:
@@ -180,3 +180,16 @@ class House:
 def kill_quietly(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, 9)
+
+
+def measure_cpu_seconds(command: Sequence[str]) -> float:
+    """Processor time of an agent that starts, answers `initialize` and ends: the best of three runs."""
+    hello = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}\n'
+    seconds = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run(command, input=hello, capture_output=True, text=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert '"semel-demo"' in done.stdout
+        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(seconds)

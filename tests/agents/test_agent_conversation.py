@@ -12,7 +12,7 @@ from semel.gateway.ports import AgentError, Answered, Asked, Died, Update
 
 
 async def test_a_prompt_ends_after_all_its_updates(house: House) -> None:
-    talk = await house.demo()
+    talk = await house.scripted()
     text = "".join(f"<{n}>" for n in range(20_000))
     heard = await turn(talk, script({"text": text, "chunks": 10_000}))
     assert heard.text() == text
@@ -21,7 +21,7 @@ async def test_a_prompt_ends_after_all_its_updates(house: House) -> None:
 
 
 async def test_an_agent_faster_than_its_reader_waits_and_loses_nothing(house: House) -> None:
-    talk = await house.demo()
+    talk = await house.scripted()
     text, done = "x" * 20_000, house.tmp / "done"
     await talk.prompt([{"type": "text", "text": script({"text": text, "chunks": 20_000}, {"touch": str(done)})}])
     await until(lambda: talk._wire.reader._paused, "reading has stopped")
@@ -30,11 +30,11 @@ async def test_an_agent_faster_than_its_reader_waits_and_loses_nothing(house: Ho
 
 
 async def test_a_loaded_session_is_told_again_as_replay_before_it_is_open(house: House) -> None:
-    first = await house.demo()
+    first = await house.scripted()
     await turn(first, script({"think": "hm"}, "hello ", {"tool": "t", "id": "t1", "output": ["out"]}, "bye"))
     await first.close(2.0)
 
-    second = await house.demo(memory=first.memory)
+    second = await house.scripted(memory=first.memory)
     assert (second.restored, second.memory) == ("loaded", first.memory)
     told = Heard(list(second._signals))
     assert [one["sessionUpdate"] for one in told.updates()] == [
@@ -48,9 +48,9 @@ async def test_a_loaded_session_is_told_again_as_replay_before_it_is_open(house:
 
 
 async def test_a_memory_the_agent_does_not_have_gives_a_new_session(house: House) -> None:
-    talk = await house.demo(memory="demo-gone")
+    talk = await house.scripted(memory="scripted-gone")
     assert talk.restored == "new"
-    assert talk.memory.startswith("demo-") and talk.memory != "demo-gone"
+    assert talk.memory.startswith("scripted-") and talk.memory != "scripted-gone"
     assert (await turn(talk, script("hi"))).text() == "hi"
 
 
@@ -145,7 +145,7 @@ async def test_what_follows_the_answer_to_a_load_in_the_same_chunk_is_live(house
 
 @pytest.mark.parametrize(("option", "said"), [("allow", "yes"), ("reject", "no"), (None, "no")])
 async def test_a_permission_request_waits_for_its_answer(house: House, option: str | None, said: str) -> None:
-    talk = await house.demo()
+    talk = await house.scripted()
     heard = await turn(talk, script({"permission": "rm x", "allowed": ["yes"], "denied": ["no"]}), option)
     (asked,) = heard.asked()
     assert asked.tool_call["title"] == "rm x"
@@ -154,7 +154,7 @@ async def test_a_permission_request_waits_for_its_answer(house: House, option: s
 
 
 async def test_cancelling_answers_open_permission_requests_so_the_prompt_ends(house: House) -> None:
-    talk = await house.demo()
+    talk = await house.scripted()
     await talk.prompt([{"type": "text", "text": script({"permission": "rm x", "allowed": ["yes"]}, "after")}])
     asked = (await hear(talk, lambda s: isinstance(s, Asked))).end
     assert isinstance(asked, Asked)
@@ -167,7 +167,7 @@ async def test_cancelling_answers_open_permission_requests_so_the_prompt_ends(ho
 
 
 async def test_a_cancelled_text_ends_and_the_next_prompt_is_answered(house: House) -> None:
-    talk = await house.demo()
+    talk = await house.scripted()
     await talk.prompt([{"type": "text", "text": script("begun", {"hang": True})}])
     await hear(talk, lambda s: isinstance(s, Update))
     await talk.cancel()
@@ -219,14 +219,14 @@ async def test_a_request_the_agent_takes_back_is_closed(house: House) -> None:
     (asked,) = heard.asked()
     assert json.loads(heard.text()) == ["9f-uuid", -32800]
     await talk.answer(asked.id, "allow")
-    assert not talk._asked
+    assert not talk._open_questions
 
 
 # ---------------------------------------------------------------- odd agents
 
 
 async def test_odd_lines_between_updates_disturb_nothing(house: House) -> None:
-    talk = await house.demo()
+    talk = await house.scripted()
     odd = [
         "Loading models...", "42", "null", '"text"', "[]", "{}", "[1, {\"jsonrpc\": \"2.0\"}]", "{broken",
         '{"jsonrpc":"2.0","method":"_vendor/thing","params":[1]}', '{"jsonrpc":"2.0","id":777,"result":null}',
@@ -247,14 +247,14 @@ async def test_odd_lines_between_updates_disturb_nothing(house: House) -> None:
 
 
 async def test_an_update_of_an_unknown_kind_passes_as_it_came(house: House) -> None:
-    talk = await house.demo()
+    talk = await house.scripted()
     strange = {"sessionUpdate": "hologram", "depth": [1, {"x": None}], "_meta": {"self": 1}}
     heard = await turn(talk, script({"update": strange}))
     assert heard.updates() == [strange]
 
 
 async def test_an_update_of_another_session_is_not_ours(house: House) -> None:
-    talk = await house.demo()
+    talk = await house.scripted()
     foreign = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "foreign"}}
     line = {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "other", "update": foreign}}
     assert (await turn(talk, script({"raw": json.dumps(line)}, "mine"))).text() == "mine"
@@ -262,7 +262,7 @@ async def test_an_update_of_another_session_is_not_ours(house: House) -> None:
 
 @pytest.mark.parametrize("method", ["fs/read_text_file", "terminal/create", "craft/drainMidTurnQueue"])
 async def test_a_request_we_do_not_serve_is_refused_so_no_agent_hangs(house: House, method: str) -> None:
-    talk = await house.demo()
+    talk = await house.scripted()
     assert (await turn(talk, script({"ask": method}))).text() == f"Semel does not offer {method}"
 
 
@@ -285,7 +285,7 @@ async def test_ids_answered_as_text_and_as_floats_are_understood(house: House) -
 
 
 async def test_an_error_on_a_prompt_is_its_end_and_says_why(house: House) -> None:
-    talk = await house.demo()
+    talk = await house.scripted()
     error = {"code": -32603, "message": "Internal error", "data": {"details": "no such model"}}
     heard = await turn(talk, script("so far", {"error": error}))
     assert heard.text() == "so far"
@@ -295,7 +295,7 @@ async def test_an_error_on_a_prompt_is_its_end_and_says_why(house: House) -> Non
 
 
 async def test_half_an_emoji_is_storable_text(house: House) -> None:
-    talk = await house.demo()
+    talk = await house.scripted()
     update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "a\ud83d"}}
     message = {"method": "session/update", "params": {"sessionId": talk.memory, "update": update}}
     line = json.dumps(message)
@@ -312,14 +312,14 @@ async def test_half_an_emoji_is_storable_text(house: House) -> None:
 
 
 async def test_modes_and_models_are_set_and_unknown_ones_are_named(house: House) -> None:
-    talk = await house.demo()
+    talk = await house.scripted()
     assert talk.modes and talk.models and talk.modes["currentModeId"] == "auto"
     await talk.set_mode("ask")
-    await talk.set_model("demo-slow")
-    assert (talk.modes["currentModeId"], talk.models["currentValue"]) == ("ask", "demo-slow")
+    await talk.set_model("slow")
+    assert (talk.modes["currentModeId"], talk.models["currentValue"]) == ("ask", "slow")
     with pytest.raises(AgentError, match="no mode 'yolo'; this agent's modes: auto, ask"):
         await talk.set_mode("yolo")
-    with pytest.raises(AgentError, match="no model 'gpt'; this agent's models: demo-brisk, demo-slow"):
+    with pytest.raises(AgentError, match="no model 'gpt'; this agent's models: brisk, slow"):
         await talk.set_model("gpt")
 
 
@@ -417,7 +417,7 @@ async def test_an_agent_that_takes_no_tools_is_opened_without(house: House) -> N
 
 
 async def test_after_death_only_death_is_heard(house: House) -> None:
-    talk = await house.demo()
+    talk = await house.scripted()
     heard = await turn(talk, script({"stderr": "out of memory"}, "before", {"exit": 5}))
     assert heard.text() == "before"
     assert heard.end == Died("exited with code 5; its last words: out of memory")

@@ -15,7 +15,7 @@ import pytest
 from agents_house import LAUNCHER, PATIENCE, House, content, kill_quietly, running, until
 
 from semel.gateway.ports import Launch
-from semel.gateway.process_identity import identity, kill_group_if_same, list_group_members, mark
+from semel.gateway.process_identity import kill_group_if_same, list_group_members, mark, read_identity
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 
@@ -133,13 +133,13 @@ SLEEP = "import time; time.sleep(100)"
 async def test_only_the_process_that_was_recorded_is_killed() -> None:
     stray = start_stray(SLEEP)
     try:
-        born = identity(stray.pid)
-        assert born and identity(stray.pid) == born
+        born = read_identity(stray.pid)
+        assert born and read_identity(stray.pid) == born
         assert kill_group_if_same(stray.pid, stray.pid, born + "0") is False
         assert stray.poll() is None, "another process that has its number was killed"
         assert await asyncio.to_thread(kill_group_if_same, stray.pid, stray.pid, born) is True
         assert stray.wait(PATIENCE) == -signal.SIGKILL
-        assert identity(stray.pid) is None
+        assert read_identity(stray.pid) is None
         assert kill_group_if_same(stray.pid, stray.pid, born) is False
     finally:
         stray.kill()
@@ -147,15 +147,15 @@ async def test_only_the_process_that_was_recorded_is_killed() -> None:
 
 
 async def test_where_there_is_no_proc_a_birth_is_read_from_ps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("semel.gateway.process_identity.LINUX", False)
+    monkeypatch.setattr("semel.gateway.process_identity.IS_LINUX", False)
     stray = start_stray(SLEEP)
     try:
-        born = identity(stray.pid)
-        assert born and identity(stray.pid) == born
+        born = read_identity(stray.pid)
+        assert born and read_identity(stray.pid) == born
         assert list_group_members(stray.pid) == [stray.pid]
         assert await asyncio.to_thread(kill_group_if_same, stray.pid, stray.pid, born) is True
         assert stray.wait(PATIENCE) == -signal.SIGKILL
-        assert identity(stray.pid) is None and list_group_members(stray.pid) == []
+        assert read_identity(stray.pid) is None and list_group_members(stray.pid) == []
     finally:
         stray.kill()
         stray.wait()
@@ -164,7 +164,7 @@ async def test_where_there_is_no_proc_a_birth_is_read_from_ps(monkeypatch: pytes
 @linux
 async def test_members_whose_leader_is_gone_are_known_by_their_mark() -> None:
     leader = start_stray(SLEEP)
-    born = identity(leader.pid)
+    born = read_identity(leader.pid)
     assert born
     leader.kill()
     leader.wait()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import json
+import logging
 import os
 import signal
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 from agents_house import LAUNCHER, PATIENCE, House, content, hear, running, script, turn, until
 
+from semel.agents.acp import wire
 from semel.agents.acp.environment import build_environment
 from semel.gateway.ports import AgentError, Answered, Died
 
@@ -21,7 +23,7 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /
 
 
 async def test_kill_9_of_an_agent_is_noticed_and_named(house: House) -> None:
-    talk = await house.demo()
+    talk = await house.scripted()
     await talk.prompt([{"type": "text", "text": script("begun", {"hang": True})}])
     await talk.next()
     os.kill(talk.process.pid, signal.SIGKILL)
@@ -30,7 +32,7 @@ async def test_kill_9_of_an_agent_is_noticed_and_named(house: House) -> None:
 
 
 async def test_what_an_agent_said_before_it_was_killed_is_heard(house: House) -> None:
-    talk = await house.demo()
+    talk = await house.scripted()
     heard = await turn(talk, script({"text": "y" * 30_000, "chunks": 3000}, {"die": 9}))
     assert heard.text() == "y" * 30_000
     assert isinstance(heard.end, Died)
@@ -48,7 +50,7 @@ async def test_killing_a_launcher_ends_its_worker_that_holds_the_pipes(house: Ho
 async def test_an_agent_that_closes_its_output_is_dead_though_it_runs(house: House) -> None:
     talk = await house.opened("hello(); os.close(1); time.sleep(100)")
     assert (await hear(talk)).end == Died("closed its output")
-    assert await talk.process.exited(PATIENCE)
+    assert await talk.process.wait_for_exit(PATIENCE)
 
 
 @linux
@@ -73,33 +75,47 @@ async def test_a_grandchild_outside_the_group_that_holds_the_pipes_delays_nothin
     await until(lambda: not running(child), "the grandchild is swept")
 
 
-async def test_400_kb_of_stderr_block_nobody_and_the_last_of_it_is_kept(house: House) -> None:
-    talk = await house.demo()
+async def test_400_kb_of_stderr_block_nobody_and_the_last_of_it_is_kept(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    def lines() -> list[str]:
+        return [
+            str(record.args[2]) for record in caplog.records if record.msg == "agent %s (spawn %d): %s" and record.args
+        ]
+
+    caplog.set_level(logging.DEBUG, "semel.agents")
+    talk = await house.scripted()
     heard = await turn(talk, script({"stderr": "e" * 99, "times": 4000}, {"stderr": "last words"}, "done"))
     assert heard.text() == "done"
-    await until(lambda: len(house.stderr) == 4001, "every line was logged")
+    await until(lambda: len(lines()) == 4001, "every line was logged")
     assert talk.process.stderr.tail(1) == "last words"
     await turn(talk, script({"stderr": "z" * 1_000_000}))
-    await until(lambda: house.stderr[-1].startswith("zz"), "a line without end is cut")
-    assert len(house.stderr[-1]) == 4096
+    await until(lambda: lines()[-1].startswith("zz"), "a line without end is cut")
+    assert len(lines()[-1]) == 4096
 
 
 async def test_a_line_of_8_mb_is_read_whole(house: House) -> None:
-    talk = await house.demo()
+    talk = await house.scripted()
     heard = await turn(talk, script({"sleep": 0}, {"prompt": True, "chunks": 1}, {"text": "."}) + "z" * 8_000_000)
     assert len(heard.text()) > 8_000_000
     assert heard.end == Answered("end_turn")
 
 
-async def test_a_line_above_the_bound_ends_the_agent_with_a_clear_reason(house: House) -> None:
-    talk = await house.demo(max_line=2 * 1024 * 1024)
+async def test_a_line_above_the_bound_ends_the_agent_with_a_clear_reason(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "MAX_LINE_BYTES", 2 * 1024 * 1024)
+    talk = await house.scripted()
     heard = await turn(talk, script("ok", {"prompt": True, "chunks": 1}) + "z" * 3_000_000)
     assert heard.end == Died("sent a line of more than 2 MB; a file of more than 50 MiB is better named by its path")
-    assert await talk.process.exited(PATIENCE)
+    assert await talk.process.wait_for_exit(PATIENCE)
 
 
-async def test_a_file_in_a_line_above_the_bound_is_left_out_and_the_turn_goes_on(house: House) -> None:
-    talk = await house.demo(max_line=2 * 1024 * 1024)
+async def test_a_file_in_a_line_above_the_bound_is_left_out_and_the_turn_goes_on(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "MAX_LINE_BYTES", 2 * 1024 * 1024)
+    talk = await house.scripted()
     image = {"type": "image", "mimeType": "image/png", "data": "z" * 3_000_000}
     update = {"sessionUpdate": "agent_message_chunk", "content": image}
     heard = await turn(talk, script("Before. ", {"update": update}, "After."))
@@ -130,7 +146,7 @@ async def test_a_prompt_larger_than_the_pipe_waits_for_an_agent_that_reads_late(
 
 async def test_where_there_is_no_pidfd_a_death_is_noticed_too(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("os.pidfd_open", raising=False)
-    talk = await house.demo()
+    talk = await house.scripted()
     assert (await turn(talk, script("x", {"exit": 4}))).end == Died("exited with code 4")
 
 
@@ -275,7 +291,7 @@ async def test_the_mcp_server_an_agent_is_given_carries_this_spawns_token(house:
 async def test_a_workspace_that_is_not_there_is_named(house: House) -> None:
     house.work.rmdir()
     with pytest.raises(AgentError, match=r"workspace of agent 'test' is not a directory"):
-        await house.demo()
+        await house.scripted()
 
 
 async def test_a_file_that_cannot_be_executed_is_reported(house: House) -> None:
@@ -287,7 +303,7 @@ async def test_a_file_that_cannot_be_executed_is_reported(house: House) -> None:
 
 
 async def test_a_trace_keeps_the_wire_and_not_the_token(house: House) -> None:
-    talk = await house.demo(trace=house.tmp / "traces")
+    talk = await house.scripted(trace=house.tmp / "traces")
     await turn(talk, script("hi", {"stderr": "warn"}, {"wait": str(house.tmp)}, {"raw": "not json"}))
     await talk.close(1.0)
     (path,) = (house.tmp / "traces").iterdir()
@@ -306,5 +322,5 @@ async def test_a_trace_keeps_the_wire_and_not_the_token(house: House) -> None:
 
 async def test_a_trace_that_cannot_be_kept_stops_nobody(house: House) -> None:
     (house.tmp / "file").write_text("")
-    talk = await house.demo(trace=house.tmp / "file")
+    talk = await house.scripted(trace=house.tmp / "file")
     assert (await turn(talk, script("hi"))).text() == "hi"

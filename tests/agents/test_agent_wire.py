@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from semel.agents.acp.wire import (
     GAP_MARKER,
     MAX_LINE_BYTES,
-    Call,
-    Lines,
+    AgentCall,
+    AgentReply,
+    LineSplitter,
     LineTooLong,
     Noise,
-    Reply,
-    decode,
+    decode_line,
     fill_gap,
     messages,
 )
@@ -31,16 +31,16 @@ Json = dict[str, Any]
 def test_lines_are_the_same_however_the_pipe_cuts_them(lines: list[bytes], data: st.DataObject) -> None:
     stream = b"".join(line + b"\n" for line in lines) + b"rest"
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=10)))
-    reader, got = Lines(), []
+    reader, got = LineSplitter(), []
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         got += reader.feed(stream[start:end])
     assert got == lines
-    assert reader.rest() == b"rest"
+    assert reader.take_rest() == b"rest"
 
 
 @pytest.mark.parametrize("chunks", [[b"x" * 41], [b"x" * 21, b"x" * 21], [b"x" * 41 + b"\n"], [b"ok\n" + b"y" * 41]])
 def test_a_line_above_the_bound_is_refused_before_it_is_whole(chunks: list[bytes]) -> None:
-    reader = Lines(limit=10)
+    reader = LineSplitter(limit=10)
     with pytest.raises(LineTooLong):
         for chunk in chunks:
             list(reader.feed(chunk))
@@ -54,14 +54,14 @@ def chunk(**content: Any) -> Json:
     return {"sessionUpdate": "agent_message_chunk", "content": content}
 
 
-def cut(update: Json, size: int, method: str = "session/update", **more: Any) -> tuple[Call, int]:
+def cut(update: Json, size: int, method: str = "session/update", **more: Any) -> tuple[AgentCall, int]:
     """A message whose only "BIG" is so many bytes long, as the wire reads it."""
     line = json.dumps({"method": method, "params": {"update": update}, **more}).encode()
-    reader = Lines(limit=1000)
+    reader = LineSplitter(limit=1000)
     [read] = reader.feed(line.replace(b"BIG", b"x" * size) + b"\n")
     assert list(reader.feed(b"behind it\n")) == [b"behind it"]
     [message] = messages(read)
-    return message, reader.left_out  # type: ignore[return-value]
+    return message, reader.missing_bytes  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize("keys_sorted", [False, True])
@@ -102,9 +102,9 @@ def test_nothing_is_guessed_of_any_other_line_above_the_bound(update: Json, more
 def test_a_line_is_cut_between_its_characters(text: str, shift: int) -> None:
     data = "x" * shift + text * (1200 // (len(json.dumps(text)) - 2) + 1)
     line = json.dumps({"method": "session/update", "params": {"update": chunk(type="image", data=data)}}).encode()
-    [read] = Lines(limit=700).feed(line + b"\n")
+    [read] = LineSplitter(limit=700).feed(line + b"\n")
     [message] = messages(read)
-    assert isinstance(message, Call) and fill_gap(message, 1)
+    assert isinstance(message, AgentCall) and fill_gap(message, 1)
 
 
 def test_the_largest_file_fits_into_a_line() -> None:
@@ -122,24 +122,27 @@ json_values = st.recursive(
 def test_every_json_value_becomes_messages_and_never_an_exception(value: Any) -> None:
     line = json.dumps(value).encode()
     found = list(messages(line))
-    assert all(isinstance(one, Call | Reply | Noise) for one in found)
+    assert all(isinstance(one, AgentCall | AgentReply | Noise) for one in found)
     assert len(found) == (len(value) if isinstance(value, list) else 1)
 
 
 @given(st.binary(max_size=60))
 def test_no_bytes_break_the_reader(line: bytes) -> None:
-    assert all(isinstance(one, Call | Reply | Noise) for one in messages(line))
+    assert all(isinstance(one, AgentCall | AgentReply | Noise) for one in messages(line))
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"jsonrpc":"2.0","id":"u-1","method":"m","params":{"a":1}}', Call("m", {"a": 1}, "u-1", asks=True)),
-        ('{"id":0,"method":"m"}', Call("m", {}, 0, asks=True)),
-        ('{"method":"m","params":[1]}', Call("m", {})),
-        ('{"id":7,"result":null}', Reply(7)),
-        ('{"id":7,"error":{"code":-1,"message":"x"}}', Reply(7, None, {"code": -1, "message": "x"})),
-        ('{"id":7,"error":"plain"}', Reply(7, None, {"message": "plain"})),
+        (
+            '{"jsonrpc":"2.0","id":"u-1","method":"m","params":{"a":1}}',
+            AgentCall("m", {"a": 1}, "u-1", is_request=True),
+        ),
+        ('{"id":0,"method":"m"}', AgentCall("m", {}, 0, is_request=True)),
+        ('{"method":"m","params":[1]}', AgentCall("m", {})),
+        ('{"id":7,"result":null}', AgentReply(7)),
+        ('{"id":7,"error":{"code":-1,"message":"x"}}', AgentReply(7, None, {"code": -1, "message": "x"})),
+        ('{"id":7,"error":"plain"}', AgentReply(7, None, {"message": "plain"})),
         ("42", Noise("42")),
         ("hello", Noise("hello")),
         ('{"id":7}', Noise('{"id": 7}')),
@@ -151,9 +154,9 @@ def test_a_message_is_read_for_what_it_is(line: str, message: object) -> None:
 
 
 def test_text_that_cannot_be_stored_is_made_storable() -> None:
-    assert decode(b'{"t": "a\xff"}') == {"t": "a\ufffd"}
-    assert decode(b'["\\ud83d", "\\ud83d\\ude00"]') == ["\ufffd", "😀"]
-    assert decode(b"[NaN]") == [None]
+    assert decode_line(b'{"t": "a\xff"}') == {"t": "a\ufffd"}
+    assert decode_line(b'["\\ud83d", "\\ud83d\\ude00"]') == ["\ufffd", "😀"]
+    assert decode_line(b"[NaN]") == [None]
 
 
 def test_nesting_without_end_is_noise() -> None:

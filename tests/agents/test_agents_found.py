@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from semel.agents.found import find_agents_on_path
+from semel.agents.known import find_agents_on_path
 
 
 def test_agents_on_path_are_named_with_lines_that_are_toml_and_nothing_is_run(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 
 def call(tool: str, /, **arguments: Any) -> Json:
-    """The step in which the demo agent calls this tool."""
+    """The step in which the scripted agent calls this tool."""
     return {"call": tool, "arguments": arguments, "meta": "claude"}
 
 

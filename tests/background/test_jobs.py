@@ -107,7 +107,7 @@ def test_what_is_over_the_limits_is_refused_with_the_reason_and_recorded(house: 
     [
         ({"command": "x", "timeout": "2m"}, "refused: timeout: '2m' is longer than a job may run here, 60 s"),
         ({"command": "x", "timeout": "soon"}, "write seconds, or like '90s', '10m', '2h'"),
-        ({"command": "x", "timeout": 0}, "'0' is no time"),
+        ({"command": "x", "timeout": 0}, "'0' is not a duration"),
         ({"command": "x" * 100_001}, "write a longer one into a file"),
         ({"command": " "}, "'command' must be a text that is not empty"),
         ({"name": "x"}, "needs 'command'. Nothing was done."),

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from gateway_world import World, script, until
 
+from semel.gateway.errors import BadRequest
 from semel.gateway.ports import CannotBegin, Job, Orphan
 from semel.gateway.settings import BackgroundSettings
-from semel.gateway.tools.rpc import RpcError
 
 Json = dict[str, Any]
 
@@ -86,7 +86,7 @@ async def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
             live.announces = False  # these calls come from here, so its stream does not tell of them
         yield Bench(w, made[0], port, begun)
         port.hold.set()
-        await w.gateway.stop_turn("s", "the test")
+        await w.gateway.controls.stop_turn("s", "the test")
         for job in await w.gateway.jobs_of():
             await w.gateway.report("s", "exec.finished", "it ended", key=f"{job['id']}:exec.finished")
         await w.idle()
@@ -108,7 +108,7 @@ async def test_the_same_call_id_is_one_job_and_each_answer_waits_for_its_start(b
     answers = await asyncio.gather(*calls)
     assert len(bench.port.begun) == 1
     assert {one["data"]["id"] for one in answers} == {bench.port.begun[0].id}
-    with pytest.raises(RpcError, match="mint a new id"):
+    with pytest.raises(BadRequest, match="mint a new id"):
         await bench.call(call="same", arguments={"command": "another"})
 
 
@@ -132,7 +132,7 @@ async def test_a_repeat_after_the_end_is_told_how_it_ended_and_starts_nothing(be
     await bench.finish(first["data"]["id"])
     again = await bench.call(call="same")
     assert again["text"] == f"started before as {first['data']['id']}, and over: it ended with exit code 0."
-    await bench.world.gateway.stop_turn("s", "me")
+    await bench.world.gateway.controls.stop_turn("s", "me")
     await bench.world.idle()
     assert (await bench.call(call="same"))["text"] == again["text"]  # what happened does not become a refusal later
     assert len(bench.port.begun) == 1
@@ -149,7 +149,7 @@ async def test_a_refusal_stays_one_when_its_call_comes_again(bench: Bench) -> No
 
 
 async def test_after_the_turn_was_stopped_nothing_is_started_and_that_is_recorded(bench: Bench) -> None:
-    await bench.world.gateway.stop_turn("s", "me")
+    await bench.world.gateway.controls.stop_turn("s", "me")
     await bench.world.idle()
     answer = await bench.call()
     assert not answer["ok"] and "its turn was cancelled. Nothing was started." in answer["text"]
@@ -158,7 +158,7 @@ async def test_after_the_turn_was_stopped_nothing_is_started_and_that_is_recorde
 
 
 async def test_after_the_turn_was_over_nothing_is_started_and_that_is_recorded(bench: Bench) -> None:
-    await bench.world.gateway.stop_turn("s", "me")
+    await bench.world.gateway.controls.stop_turn("s", "me")
     await bench.world.ask(script("done"))
     answer = await bench.call()
     assert not answer["ok"] and "its turn is over" in answer["text"] and bench.port.begun == []
@@ -167,7 +167,7 @@ async def test_after_the_turn_was_over_nothing_is_started_and_that_is_recorded(b
 
 async def test_a_dead_process_starts_and_cancels_nothing(bench: Bench) -> None:
     job = (await bench.call())["data"]["id"]
-    await bench.world.gateway.stop_turn("s", "me")
+    await bench.world.gateway.controls.stop_turn("s", "me")
     await bench.world.idle()
     for live in list(bench.world.gateway.spawns.live.values()):
         await bench.world.gateway.spawns.drop(live, "test")
@@ -191,7 +191,7 @@ async def test_what_cannot_be_started_is_answered_and_takes_no_place(bench: Benc
 
 async def test_cancelling_twice_names_who_was_first(bench: Bench) -> None:
     job = (await bench.call())["data"]["id"]
-    by_ann = asyncio.create_task(bench.world.gateway.cancel_job(job, "Ann"))
+    by_ann = asyncio.create_task(bench.world.gateway.jobs.cancel(job, "Ann"))
     by_agent = asyncio.create_task(_when(bench, lambda: bool(bench.port.cancelled), "cancel_background", job))
     await until(_told(bench.port, 2))
     await bench.finish(job)

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from semel.faces.config import ConfigError
-from semel.faces.config.load import load
+from semel.faces.config.load import load_config
 from semel.gateway.ports import CannotBegin, Job
-from semel.gateway.process_identity import JOB, find_tagged_processes
+from semel.gateway.process_identity import JOB_VARIABLE, find_tagged_processes
 from semel.tools.catalogue import Greeting, list_tools
 from semel.tools.exec import reports
 from semel.tools.exec.background import Supervisors, Workplace
@@ -32,7 +32,7 @@ def supervisors(path: Path, grace: float = 1.0) -> Supervisors:
 
 
 def test_a_gateway_that_died_before_it_started_a_run_leaves_one_that_is_told_of(tmp_path: Path) -> None:
-    about = reports.about_job("demo:s", "make", "", str(tmp_path), 1.0)
+    about = reports.describe_job("demo:s", "make", "", str(tmp_path), 1.0)
     Spool(tmp_path, "jobs").begin("job-1", about, 10).close()
     one = supervisors(tmp_path)
     assert "job-1" in one.present()
@@ -50,15 +50,15 @@ def test_a_gateway_that_died_before_it_started_a_run_leaves_one_that_is_told_of(
 
 
 def test_a_supervisor_that_is_handed_half_an_order_runs_nothing(tmp_path: Path) -> None:
-    about = {**reports.about_job("demo:s", "make", "", str(tmp_path), 1.0), "to": {"data_dir": str(tmp_path)}}
+    about = {**reports.describe_job("demo:s", "make", "", str(tmp_path), 1.0), "to": {"data_dir": str(tmp_path)}}
     run = Spool(tmp_path, "jobs").begin("job-2", about, 10)
     reading, writing = os.pipe()
-    command = [sys.executable, "-m", "semel.tools.exec.supervisor", str(run.place), str(run.lock), str(reading)]
+    command = [sys.executable, "-m", "semel.tools.exec.supervisor", str(run.folder), str(run.lock), str(reading)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=(run.lock, reading))
     run.close()
     os.close(reading)
     _half(process)
-    report = run.place / "exec.finished.json"
+    report = run.folder / "exec.finished.json"
     ends = time.monotonic() + 30
     while not report.exists():
         assert time.monotonic() < ends
@@ -105,7 +105,7 @@ def test_the_same_job_cannot_begin_twice(tmp_path: Path) -> None:
         assert time.monotonic() < ends
         time.sleep(0.02)
     assert "was cancelled by the test all" in report.read_text()
-    assert find_tagged_processes("job-4", JOB) == [] and not one.cancel("job-5", "the test")
+    assert find_tagged_processes("job-4", JOB_VARIABLE) == [] and not one.cancel("job-5", "the test")
     for pid in _watching("job-4"):
         os.kill(pid, 9)
     assert ended.wait(30)  # it is told at once
@@ -149,11 +149,11 @@ def test_an_agent_is_told_that_this_tool_can_do_anything() -> None:
 def test_wrong_limits_are_errors_that_say_what_to_write(tmp_path: Path, line: str, words: str) -> None:
     (tmp_path / "semel.toml").write_text(f"[background]\n{line}\n")
     with pytest.raises(ConfigError) as refused:
-        load(tmp_path / "semel.toml", env={"HOME": str(tmp_path)})
+        load_config(tmp_path / "semel.toml", env={"HOME": str(tmp_path)})
     assert words in str(refused.value) and "semel.toml:" in str(refused.value)
 
 
 def test_limits_are_read_with_their_units(tmp_path: Path) -> None:
     (tmp_path / "semel.toml").write_text('[background]\njobs = 0\nall = 8\ntime = "2h"\noutput = "1.5MB"\n')
-    told = load(tmp_path / "semel.toml", env={"HOME": str(tmp_path)}).gateway.background
+    told = load_config(tmp_path / "semel.toml", env={"HOME": str(tmp_path)}).gateway.background
     assert (told.jobs, told.all, told.time_s, told.output) == (0, 8, 7200.0, 1_500_000)

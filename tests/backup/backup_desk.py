@@ -35,7 +35,7 @@ def make_place(root: Path, *, messages: int = 3, files: int = 2) -> Place:
     (place.data / "blobs").mkdir(parents=True, mode=0o700)
     with Store.open_sync(place.ledger) as store:
         for n in range(messages):
-            store.apply(say, "hook:room", [f"message {n}"])
+            store.write_sync(say, "hook:room", [f"message {n}"])
         for n in range(files):
             add_file(place, store, f"content {n}".encode())
     return place
@@ -49,5 +49,5 @@ def add_file(place: Place, store: Store, content: bytes) -> str:
     def note(tx: Tx) -> None:
         tx.run("blob_keep", id=id, size=len(content), name="a.txt", mime="text/plain", at=tx.now)
 
-    store.apply(note)
+    store.write_sync(note)
     return id

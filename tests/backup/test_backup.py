@@ -19,10 +19,12 @@ from outbox_desk import say
 from step_killer import dies_at
 
 from semel.ledger.admin import books
-from semel.ledger.backup.backups import check_backup, find_backup, whole_backups
-from semel.ledger.backup.old_backups import drop_old_backups
+from semel.ledger.admin.books import PartCover
+from semel.ledger.backup.backups import check_backup, drop_old_backups, find_backup, list_backups
 from semel.ledger.delivery import parts
 from semel.ledger.storage import errors
+from semel.ledger.storage.group_commit import WorkItem
+from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.store import Store
 
 
@@ -30,7 +32,7 @@ def test_a_backup_holds_the_ledger_and_its_files_and_says_what_it_is(tmp_path: P
     place = make_place(tmp_path)
     made = place.back_up()
     with Store.open_sync(place.ledger) as store:
-        name = store.look(lambda tx: tx.value("ledger_get"))
+        name = store.read_sync(lambda tx: tx.get(LedgerRow, "ledger_get")).name
     manifest = made.manifest
     assert (manifest.ledger, manifest.schema, manifest.blobs, manifest.missing) == (name, 1, 2, [])
     assert manifest.broken == []
@@ -38,8 +40,8 @@ def test_a_backup_holds_the_ledger_and_its_files_and_says_what_it_is(tmp_path: P
     assert manifest.heights["part"] == 3
     assert len(check_backup(find_backup(place.folder))) == 2
     with Store.open_sync(made.folder / "ledger.db") as copy:
-        assert [p["text"] for p in copy.look(parts.newest)] == ["message 2", "message 1", "message 0"]
-        assert copy.look(lambda tx: tx.one("ledger_get")).copied == manifest.at
+        assert [p["text"] for p in copy.read_sync(parts.list_newest)] == ["message 2", "message 1", "message 0"]
+        assert copy.read_sync(lambda tx: tx.one(LedgerRow, "ledger_get")).copied == manifest.at
 
 
 def test_only_its_owner_can_read_a_backup(tmp_path: Path) -> None:
@@ -63,7 +65,7 @@ def test_backups_in_one_folder_keep_each_file_once(tmp_path: Path) -> None:
     second = place.back_up()
     assert (first.copied, second.copied, second.manifest.blobs) == (2, 1, 3)
     assert len(list((place.folder / "blobs").iterdir())) == 3
-    for path in whole_backups(place.folder):
+    for path in list_backups(place.folder):
         check_backup(find_backup(path))
 
 
@@ -88,8 +90,8 @@ def test_a_file_that_was_deleted_meanwhile_is_named_as_missing(tmp_path: Path) -
 def test_a_law_that_is_broken_in_the_ledger_is_told_and_the_backup_is_kept(tmp_path: Path) -> None:
     place = make_place(tmp_path)
     with Store.open_sync(place.ledger) as store:
-        store.apply(lambda tx: tx.run("claim_link", id=1, seq=None))
-        store.apply(lambda tx: tx.run("session_next_entry", id=1))  # a gap
+        store.write_sync(lambda tx: tx.run("claim_link", id=1, seq=None))
+        store.write_sync(lambda tx: tx.run("session_next_entry", id=1))  # a gap
     assert place.back_up().manifest.broken == ["seq"]
 
 
@@ -104,7 +106,7 @@ def test_a_backup_in_a_storm_of_messages_is_one_moment_and_stalls_nobody(tmp_pat
     def chatter(n: int) -> None:
         while not over.is_set():
             began = time.monotonic()
-            store.apply(say, f"hook:room{n}", ["first half, ", "x" * 4000], f"main:{n}")
+            store.write_sync(say, f"hook:room{n}", ["first half, ", "x" * 4000], f"main:{n}")
             waits.append(time.monotonic() - began)
 
     speakers = [threading.Thread(target=chatter, args=(n,)) for n in range(4)]
@@ -120,8 +122,8 @@ def test_a_backup_in_a_storm_of_messages_is_one_moment_and_stalls_nobody(tmp_pat
             assert len(waits) > before, "nobody could write while it was made"
             assert made.manifest.broken == []
             with Store.open_sync(made.folder / "ledger.db") as copy:
-                tails = copy.look(lambda tx: [r for r in tx.all("book_parts") if r.n == 1])
-                assert len(tails) == copy.look(books.counts)["claims"] - 3, "each message is whole in it"
+                tails = copy.read_sync(lambda tx: [r for r in tx.all(PartCover, "book_parts") if r.n == 1])
+                assert len(tails) == copy.read_sync(books.count_rows)["claims"] - 3, "each message is whole in it"
     finally:
         over.set()
         for one in speakers:
@@ -145,9 +147,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 def test_the_memory_a_backup_takes_does_not_grow_with_the_ledger(tmp_path: Path) -> None:
     place = make_place(tmp_path, files=0)
     with Store.open_sync(place.ledger) as store:
-        calls = [(say, (f"hook:room{n % 7}", [f"{n} " + "y" * 100_000])) for n in range(500)]
+        calls = [(f"hook:room{n % 7}", [f"{n} " + "y" * 100_000]) for n in range(500)]
         for at in range(0, len(calls), 100):
-            store.apply_all(calls[at : at + 100])
+            store._require_committer().commit([WorkItem(say, call, {}, None) for call in calls[at : at + 100]])
     assert place.ledger.stat().st_size > 90_000_000
     command = [sys.executable, "-c", PROGRAM, str(place.data), str(place.folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -169,11 +171,11 @@ def make_three(tmp_path: Path) -> Place:
 
 def test_old_backups_go_with_the_files_that_only_they_had(tmp_path: Path) -> None:
     place = make_three(tmp_path)
-    last = whole_backups(place.folder)[-1]
+    last = list_backups(place.folder)[-1]
     (place.folder / "blobs" / ("0" * 64)).write_bytes(b"of a backup whose folder somebody removed")
     removed = drop_old_backups(place.folder, 1)
     assert len(removed) == 2
-    assert whole_backups(place.folder) == [last]
+    assert list_backups(place.folder) == [last]
     assert len(check_backup(find_backup(place.folder))) == len(list((place.folder / "blobs").iterdir())) == 3
     assert drop_old_backups(place.folder, 1) == []
 
@@ -183,7 +185,7 @@ def test_removing_old_backups_can_be_killed_at_any_step(tmp_path: Path) -> None:
     while True:
         place = make_three(tmp_path / str(step))
         died = dies_at(step, lambda place=place: drop_old_backups(place.folder, 2))  # type: ignore[misc]
-        found = whole_backups(place.folder)
+        found = list_backups(place.folder)
         assert len(found) >= 2
         for path in found:
             check_backup(find_backup(path))
@@ -199,10 +201,10 @@ def test_removing_old_backups_can_be_killed_at_any_step(tmp_path: Path) -> None:
 def test_a_kept_backup_that_cannot_be_read_leaves_every_file(tmp_path: Path) -> None:
     place = make_three(tmp_path)
     files = sorted((place.folder / "blobs").iterdir())
-    (whole_backups(place.folder)[-1] / "ledger.db").write_bytes(b"rotten" * 1000)
+    (list_backups(place.folder)[-1] / "ledger.db").write_bytes(b"rotten" * 1000)
     with pytest.raises(errors.LedgerError):
         drop_old_backups(place.folder, 2)
-    assert len(whole_backups(place.folder)) == 3
+    assert len(list_backups(place.folder)) == 3
     assert sorted((place.folder / "blobs").iterdir()) == files
 
 
@@ -215,7 +217,7 @@ def test_a_backup_that_is_killed_at_any_step_is_never_taken_for_whole(tmp_path: 
     step, killed = 1, 0
     while dies_at(step, lambda: place.back_up(tokens=True)):
         killed += 1
-        for path in whole_backups(place.folder):
+        for path in list_backups(place.folder):
             check_backup(find_backup(path))  # it was killed behind the rename
         step += 1
     assert killed > 30
@@ -236,7 +238,7 @@ def test_a_full_disk_leaves_nothing_of_it_and_the_earlier_ones_as_they_were(tmp_
             os._exit(7 if "Free some space" in str(full) else 8)
         os._exit(9)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-    assert whole_backups(place.folder) == [first.folder]
+    assert list_backups(place.folder) == [first.folder]
     assert not list(place.folder.rglob(".unfinished-*"))
 
 

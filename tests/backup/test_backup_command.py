@@ -37,7 +37,7 @@ def test_without_a_folder_it_lies_beside_the_data_directory(cli: Cli, tmp_path: 
 
 
 def test_what_cannot_be_done_is_one_line_and_an_exit_code(cli: Cli, tmp_path: Path) -> None:
-    assert "lies in the data directory" in cli("backup", str(tmp_path / "data/kept"), rc=2).stderr
+    assert "is inside the data directory" in cli("backup", str(tmp_path / "data/kept"), rc=2).stderr
     (tmp_path / "file").write_text("")
     told = cli("backup", str(tmp_path / "file"), rc=1).stderr
     assert "failed" in told
@@ -49,7 +49,7 @@ def test_what_cannot_be_done_is_one_line_and_an_exit_code(cli: Cli, tmp_path: Pa
 
 def test_a_broken_law_is_told_and_ends_with_1(cli: Cli, tmp_path: Path) -> None:
     with Store.open_sync(tmp_path / "data/ledger.db") as store:
-        store.apply(lambda tx: tx.run("session_next_entry", id=1))
+        store.write_sync(lambda tx: tx.run("session_next_entry", id=1))
     done = cli("backup", rc=1)
     assert "breaks these books" in done.stderr
     assert Path(done.stdout.strip(), "manifest.json").exists()
@@ -63,15 +63,15 @@ def test_of_older_backups_as_many_stay_as_were_asked_for(cli: Cli, tmp_path: Pat
     assert "removed: " in cli("backup", "--keep", "1", str(tmp_path / "kept")).stderr
     assert "--keep" in cli("backup", "--keep", "0", rc=2).stderr
     with Store.open_sync(tmp_path / "data/ledger.db") as store:
-        store.apply(lambda tx: tx.run("session_next_entry", id=1))
+        store.write_sync(lambda tx: tx.run("session_next_entry", id=1))
     assert cli.json("backup", "--keep", "1", str(tmp_path / "kept"), rc=1)["removed"] == []
 
 
 def test_a_ledger_that_went_back_by_itself_is_treated_as_restored_by_one_command(cli: Cli, tmp_path: Path) -> None:
     ledger = tmp_path / "data/ledger.db"
     with Store.open(ledger, marked=True) as store:
-        store.apply(settle_restored.settle)
-        assert not store.look(settle_restored.is_copy)
+        store.write_sync(settle_restored.settle_copy)
+        assert not store.read_sync(settle_restored.is_unsettled_copy)
     shutil.copytree(tmp_path / "data", tmp_path / "copy")
     shutil.rmtree(tmp_path / "data")
     (tmp_path / "copy").rename(tmp_path / "data")
@@ -79,7 +79,7 @@ def test_a_ledger_that_went_back_by_itself_is_treated_as_restored_by_one_command
     assert Path(done.stdout.strip()) == ledger
     assert "at the next start" in done.stderr
     with Store.open(ledger, marked=True) as store:
-        settled = store.apply(settle_restored.settle)
+        settled = store.write_sync(settle_restored.settle_copy)
         assert settled is not None
         assert settled.parts == 3
     assert "--here" in cli("restore", rc=2).stderr

@@ -19,18 +19,19 @@ from outbox_desk import say
 from semel.ledger.backup import restore, settle_restored
 from semel.ledger.storage import mark
 from semel.ledger.storage.errors import LogOfAnother
+from semel.ledger.storage.rows import LedgerRow, SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
 
 
 def is_copy(path: Path) -> bool:
     with Store.open(path, marked=True) as store:
-        return store.look(settle_restored.is_copy)
+        return store.read_sync(settle_restored.is_unsettled_copy)
 
 
 def speak(path: Path, text: str) -> None:
     with Store.open(path, marked=True) as store:
-        store.apply(say, "hook:room", [text])
+        store.write_sync(say, "hook:room", [text])
 
 
 def test_a_ledger_that_is_started_again_is_no_copy(tmp_path: Path) -> None:
@@ -50,7 +51,7 @@ def test_an_older_file_in_its_place_is_a_copy_until_it_is_settled(tmp_path: Path
     assert is_copy(path)
     assert is_copy(path), "it stays one, also where the gateway was killed before it settled it"
     with Store.open(path, marked=True) as store:
-        done = store.apply(settle_restored.settle)
+        done = store.write_sync(settle_restored.settle_copy)
         assert done is not None
         assert done.parts == 1
     assert not is_copy(path)
@@ -64,7 +65,7 @@ def test_each_time_it_is_put_back_is_another_life_of_it(tmp_path: Path) -> None:
         speak(path, "more")
         shutil.copy(kept, path)
         with Store.open(path, marked=True) as store:
-            done = store.apply(settle_restored.settle)
+            done = store.write_sync(settle_restored.settle_copy)
             assert done is not None
             assert done.incarnation == life
 
@@ -74,7 +75,7 @@ def test_only_a_state_of_a_part_that_changed_is_enough(tmp_path: Path) -> None:
     speak(path, "one")
     shutil.copy(path, kept)
     with Store.open(path, marked=True) as store:
-        store.apply(lambda tx: tx.run("part_depart", id=1, state="sending", now=tx.now, marked=0))
+        store.write_sync(lambda tx: tx.run("part_depart", id=1, state="sending", now=tx.now, marked=0))
     shutil.copy(kept, path)
     assert is_copy(path)
 
@@ -98,11 +99,11 @@ def test_a_mark_that_was_torn_counts_as_the_one_before(tmp_path: Path, torn: int
     path = tmp_path / "ledger.db"
     for text in ("one", "two", "three"):
         speak(path, text)
-    newest = mark.read(path)
-    content = bytearray(mark.path_of(path).read_bytes())
+    newest = mark.read_mark(path)
+    content = bytearray(mark.mark_path(path).read_bytes())
     content[torn * mark.SLOT_BYTES + 10 : torn * mark.SLOT_BYTES + 60] = b"?" * 50
-    mark.path_of(path).write_bytes(content)
-    left = mark.read(path)
+    mark.mark_path(path).write_bytes(content)
+    left = mark.read_mark(path)
     assert left is not None
     assert newest is not None
     assert newest.commits - left.commits in (0, 1)
@@ -112,11 +113,11 @@ def test_a_mark_that_was_torn_counts_as_the_one_before(tmp_path: Path, torn: int
 def test_a_transaction_that_changes_nothing_is_not_counted(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     speak(path, "one")
-    before = mark.read(path)
+    before = mark.read_mark(path)
     with Store.open(path, marked=True) as store:
         for _ in range(5):
-            store.apply(lambda tx: tx.one("session_by_id", id=1))
-    assert mark.read(path) == before
+            store.write_sync(lambda tx: tx.one(SessionRow, "session_by_id", id=1))
+    assert mark.read_mark(path) == before
 
 
 PROGRAM = """
@@ -130,7 +131,7 @@ store = Store.open(sys.argv[1], marked=True)
 n = 0
 while True:
     n += 1
-    store.apply(note, n)
+    store.write_sync(note, n)
     print(n, flush=True)
 """
 
@@ -139,8 +140,7 @@ def test_after_a_kill_at_any_time_there_is_no_false_alarm(tmp_path: Path) -> Non
     path, luck = tmp_path / "ledger.db", random.Random(5)
 
     def commits(tx: Tx) -> int:
-        row = tx.one("ledger_get")
-        assert row is not None
+        row = tx.get(LedgerRow, "ledger_get")
         assert row.copied is None
         return int(row.commits)
 
@@ -150,10 +150,10 @@ def test_after_a_kill_at_any_time_there_is_no_false_alarm(tmp_path: Path) -> Non
             for _ in range(luck.randrange(1, 200)):
                 process.stdout.readline()
             process.send_signal(signal.SIGKILL)
-        known = mark.read(path)
+        known = mark.read_mark(path)
         assert known is not None
         with Store.open(path, marked=True) as store:
-            come = store.look(commits)
+            come = store.read_sync(commits)
         assert known.commits <= come <= known.commits + 1, "what anybody heard of is in the mark"
 
 
@@ -172,7 +172,7 @@ store.keep_mark()
 n = 0
 while True:
     n += 1
-    store.apply(note, n)
+    store.write_sync(note, n)
     if sys.argv[2] == "moves the log" and n % 3 == 0:
         store._committer.checkpoint()
     print(n, flush=True)
@@ -218,7 +218,7 @@ def test_an_older_file_beside_the_log_of_a_killed_gateway_is_refused_untouched(t
     with pytest.raises(LogOfAnother):
         Store.open(path, readonly=True)
     with pytest.raises(LogOfAnother):
-        restore.treat_as_put_back(path, lambda: 1)
+        restore.treat_as_restored(path, lambda: 1)
     assert content_of(tmp_path) == before
 
 
@@ -270,7 +270,7 @@ def test_a_file_of_an_earlier_life_is_refused_however_far_it_came(tmp_path: Path
     shutil.copy(path, tmp_path / "farther.db")
     shutil.copy(tmp_path / "kept.db", path)
     with Store.open(path, marked=True) as store:
-        assert store.apply(settle_restored.settle) is not None
+        assert store.write_sync(settle_restored.settle_copy) is not None
     work_until_killed(path, 10)
     shutil.copy(tmp_path / "farther.db", path)
     with pytest.raises(LogOfAnother):
@@ -292,14 +292,14 @@ def test_a_log_that_the_mark_does_not_know_is_taken_as_it_is(tmp_path: Path, tol
     path = tmp_path / "ledger.db"
     speak(path, "one")
     work_until_killed(path, 10)
-    known = mark.read(path)
+    known = mark.read_mark(path)
     assert known is not None
     fields = {"ledger": known.ledger, "incarnation": known.incarnation, "commits": known.commits}
     if told == "another log":
         fields |= {"log": "00" * 8, "base": [9, 999]}
     text = json.dumps(fields).encode()
     slot = (text + b" %08x" % zlib.crc32(text)).ljust(mark.SLOT_BYTES, b"\0")
-    mark.path_of(path).write_bytes(slot * 2)
+    mark.mark_path(path).write_bytes(slot * 2)
     assert not is_copy(path)
     assert soundness(path) == "ok"
 

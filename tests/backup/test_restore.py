@@ -12,7 +12,7 @@ from step_killer import dies_at
 
 from semel.ledger.backup import settle_restored
 from semel.ledger.backup.backups import check_backup
-from semel.ledger.backup.restore import PutBack, put_back
+from semel.ledger.backup.restore import RestoreResult, restore_backup
 from semel.ledger.delivery import parts
 from semel.ledger.storage import errors
 from semel.ledger.storage.store import Store, now_ms
@@ -20,11 +20,11 @@ from semel.ledger.storage.store import Store, now_ms
 
 def texts(ledger: Path) -> list[str]:
     with Store.open_sync(ledger) as store:
-        return [p["text"] for p in store.look(parts.newest)]
+        return [p["text"] for p in store.read_sync(parts.list_newest)]
 
 
-def restore(place: Place, data: Path, *, replace: bool = False) -> PutBack:
-    return put_back(place.folder, data / "ledger.db", data, clock=now_ms, replace=replace)
+def restore(place: Place, data: Path, *, replace: bool = False) -> RestoreResult:
+    return restore_backup(place.folder, data / "ledger.db", data, clock=now_ms, replace=replace)
 
 
 def test_a_backup_comes_back_into_an_empty_place_with_its_files_and_tokens(tmp_path: Path) -> None:
@@ -38,14 +38,14 @@ def test_a_backup_comes_back_into_an_empty_place_with_its_files_and_tokens(tmp_p
     assert len(list((tmp_path / "new/blobs").iterdir())) == 2
     assert (tmp_path / "new/owner.token").stat().st_mode & 0o777 == 0o600
     with Store.open(done.ledger, marked=True) as store:
-        assert store.look(settle_restored.is_copy)
+        assert store.read_sync(settle_restored.is_unsettled_copy)
 
 
 def test_a_ledger_that_is_there_stays_unless_it_is_to_be_replaced_and_is_kept_then(tmp_path: Path) -> None:
     place = make_place(tmp_path)
     place.back_up()
     with Store.open_sync(place.ledger) as store:
-        store.apply(say, "hook:room", ["later"])
+        store.write_sync(say, "hook:room", ["later"])
     with pytest.raises(errors.LedgerThere, match="semel restore --replace"):
         restore(place, place.data)
     assert texts(place.ledger)[0] == "later"
@@ -86,7 +86,7 @@ def test_killed_at_any_step_it_is_the_old_state_or_the_new_one_and_a_second_run_
             old = Place(data, place.folder)
             (data / "blobs").mkdir()
             with Store.open_sync(old.ledger) as store:
-                store.apply(say, "hook:room", ["old"])
+                store.write_sync(say, "hook:room", ["old"])
                 add_file(old, store, b"old content")
         if not dies_at(step, lambda data=data: restore(place, data, replace=True)):  # type: ignore[misc]
             break

@@ -12,14 +12,16 @@ from semel.ledger.admin import books
 from semel.ledger.backup import settle_restored
 from semel.ledger.backup.snapshot import take_snapshot
 from semel.ledger.delivery import parts, placeholders
-from semel.ledger.delivery.claims import Caller, Say
+from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.delivery.claims import say as speak
 from semel.ledger.delivery.cutting import Leg
-from semel.ledger.inbound.hear import Event, To, hear
+from semel.ledger.inbound.hear import Addressee, Event, hear
+from semel.ledger.storage.rows import SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
 from semel.ledger.transcript import entries, views
 from semel.ledger.turns import turns
+from semel.ledger.turns.turns import UntoldEntry
 from semel.testing import FakeChannel, Fault, FrozenClock, Platform
 
 CLASSES = list(Safety)
@@ -30,12 +32,12 @@ def copy_of(path: Path, target: Path, clock: FrozenClock) -> None:
     take_snapshot(path, target, clock.now)
 
 
-def settled(path: Path, clock: FrozenClock) -> settle_restored.Restored:
+def settled(path: Path, clock: FrozenClock) -> settle_restored.SettledRestore:
     with Store.open_sync(path, clock=clock.now) as store:
-        done = store.apply(settle_restored.settle)
+        done = store.write_sync(settle_restored.settle_copy)
         assert done is not None
-        assert store.apply(settle_restored.settle) is None, "it is settled once"
-        assert [b.name for b in store.look(books.audit) if not b.ok] == []
+        assert store.write_sync(settle_restored.settle_copy) is None, "it is settled once"
+        assert [b.name for b in store.read_sync(books.audit) if not b.ok] == []
     return done
 
 
@@ -48,7 +50,7 @@ async def test_what_was_in_line_at_the_copy_is_given_to_a_person_once_or_held(
     clock = FrozenClock()
     live, copy = tmp_path / "live.db", tmp_path / "copy.db"
     with Store.open_sync(live, clock=clock.now) as store:
-        ids = store.apply(say, "hook:room", ["one", "two"])
+        ids = store.write_sync(say, "hook:room", ["one", "two"])
     copy_of(live, copy, clock)
     if left_since:
         async with Desk(live, FakeChannel("hook", safety, platform), clock=clock) as desk:
@@ -69,7 +71,7 @@ async def test_a_key_whose_life_is_over_is_not_used_again(tmp_path: Path) -> Non
     platform, clock = Platform(folds=True), FrozenClock()
     live, copy = tmp_path / "live.db", tmp_path / "copy.db"
     with Store.open_sync(live, clock=clock.now) as store:
-        ids = store.apply(say, "hook:room", ["one"])
+        ids = store.write_sync(say, "hook:room", ["one"])
     copy_of(live, copy, clock)
     await clock.advance(3500)  # of 3600
     settled(copy, clock)
@@ -88,21 +90,21 @@ async def test_a_text_that_fills_a_reserved_message_is_not_posted_beside_it(
     live, copy = tmp_path / "live.db", tmp_path / "copy.db"
 
     def answer(tx: Tx) -> None:
-        session = int(tx.value("session_add", key="main:x", agent="main", home="hook:room", at=tx.now))
-        hear(tx, Event("api:main:x", "k", "message", "hello?", b"1"), [To("main:x", "main", "hook:room")])
+        session = tx.number("session_add", key="main:x", agent="main", home="hook:room", at=tx.now)
+        hear(tx, Event("api:main:x", "k", "message", "hello?", b"1"), [Addressee("main:x", "main", "hook:room")])
         begun = turns.begin(tx, session, "lease")
-        assert isinstance(begun, turns.Begun)
+        assert isinstance(begun, turns.BegunTurn)
         op = {"kind": "post", "session": "main:x", "address": "room", "text": "the answer"}
-        placeholders.place(tx, session, begun.turn, begun.root, "hook:room", op)
+        placeholders.place_placeholder(tx, session, begun.turn, begun.root, "hook:room", op)
         caller = Caller(session, "main:x", begun.turn, begun.root)
         leg = Leg(0, 10, "hook", "hook:room", {**op, "fill": True})
-        made = speak(tx, caller, Say("block", "the answer", "hook:room", legs=(leg,)))
+        made = speak(tx, caller, ClaimRequest("block", "the answer", "hook:room", legs=(leg,)))
         seen = {"evidence": "said", "row": made.claim}
         tx.run("turn_end", id=begun.turn, state="done", stop=None, error=None, at=tx.now, **seen)
         tx.run("session_idle", id=session, turn=begun.turn)
 
     with Store.open_sync(live, clock=clock.now) as store:
-        store.apply(answer)
+        store.write_sync(answer)
     copy_of(live, copy, clock)
     if left_since:
         async with Desk(live, FakeChannel("hook", safety, platform), clock=clock) as desk:
@@ -111,7 +113,7 @@ async def test_a_text_that_fills_a_reserved_message_is_not_posted_beside_it(
     settled(copy, clock)
     async with Desk(copy, FakeChannel("hook", safety, platform), clock=clock) as desk:
         await desk.pass_time(60)
-        fill = (await desk.store.read(parts.newest))[1]
+        fill = (await desk.store.read(parts.list_newest))[1]
         assert fill["text"] == "the answer"
         assert fill["state"] == ("held" if safety is Safety.AT_MOST_ONCE else "sent")
     assert "the answer" not in platform.shown("room"), "it is an edit of what was reserved, and never a second message"
@@ -122,25 +124,25 @@ def test_what_ran_or_waited_is_over_and_nobody_is_asked_again(tmp_path: Path) ->
     with Store.open_sync(tmp_path / "l.db", clock=clock.now) as store:
 
         def live(tx: Tx) -> None:
-            to = To("main:x", "main", "hook:room")
+            to = Addressee("main:x", "main", "hook:room")
             hear(tx, Event("api:x", "1", "message", "first", b"1"), [to])
             begun = turns.begin(tx, 1, "lease")
-            assert isinstance(begun, turns.Begun)
+            assert isinstance(begun, turns.BegunTurn)
             tx.run("session_set_memory", id=1, memory="agent-session-7")
             entries.add_entry(tx, 1, role="agent", text="Let me see", turn=begun.turn, live=True)
             hear(tx, Event("api:x", "2", "message", "second", b"2"), [to])
             hear(tx, Event("api:x", "3", "command", "/status", b"3", command=("status", "")), [to])
 
-        store.apply(live)
+        store.write_sync(live)
     copy_of(tmp_path / "l.db", tmp_path / "copy.db", clock)
     done = settled(tmp_path / "copy.db", clock)
     assert (done.unanswered, done.incarnation) == (3, 2)
     with Store.open_sync(tmp_path / "copy.db") as store:
 
         def look(tx: Tx) -> None:
-            row = tx.one("session_by_id", id=1)
+            row = tx.one(SessionRow, "session_by_id", id=1)
             assert (row.turn, row.wake_at, row.memory) == (None, None, None)
-            told, _ = views.entries(tx, 1, 0, 100)
+            told, _ = views.read_entries(tx, 1, 0, 100)
             told.sort(key=lambda e: e["seq"])
             assert [e["text"] for e in told][:4] == ["first", "Let me see", "second", "/status"]
             assert told[1]["partial"]
@@ -148,9 +150,9 @@ def test_what_ran_or_waited_is_over_and_nobody_is_asked_again(tmp_path: Path) ->
             assert len(told) == 5
             assert told[4]["delivery"][0]["to"] == "hook:room"
             assert turns.begin(tx, 1, "next") is None
-            assert len(tx.all("entries_to_tell", session=1)) == 2, "the agent is told, too"
+            assert len(tx.all(UntoldEntry, "entries_to_tell", session=1)) == 2, "the agent is told, too"
 
-        store.look(look)
+        store.read_sync(look)
 
 
 async def test_each_home_is_told_once_and_old_conversations_only_in_the_record(tmp_path: Path) -> None:
@@ -159,37 +161,37 @@ async def test_each_home_is_told_once_and_old_conversations_only_in_the_record(t
 
         def talk(tx: Tx, names: list[str], home: str | None) -> None:
             for name in names:
-                to = To(name, "main", f"hook:{home or name}")
+                to = Addressee(name, "main", f"hook:{home or name}")
                 hear(tx, Event("api:x", name, "reaction", "+", name.encode(), wakes=False), [to])
 
-        store.apply(talk, ["old"], None)
+        store.write_sync(talk, ["old"], None)
         await clock.advance(8 * 24 * 3600)
-        store.apply(talk, ["a", "b"], "shared")
-        store.apply(talk, ["c"], None)
+        store.write_sync(talk, ["a", "b"], "shared")
+        store.write_sync(talk, ["c"], None)
     copy_of(tmp_path / "l.db", tmp_path / "copy.db", clock)
     settled(tmp_path / "copy.db", clock)
     with Store.open_sync(tmp_path / "copy.db") as store:
-        dests = sorted(p["dest"] for p in store.look(parts.newest))
+        dests = sorted(p["dest"] for p in store.read_sync(parts.list_newest))
         assert dests == ["hook:c", "hook:shared"]
-        texts = [e.text for e in store.look(lambda tx: tx.all("entries_to_tell", session=1))]
+        texts = [e.text for e in store.read_sync(lambda tx: tx.all(UntoldEntry, "entries_to_tell", session=1))]
         assert len(texts) == 1
-        assert "put back" in texts[0]
+        assert "was restored to its state" in texts[0]
 
 
 def test_a_watcher_of_before_gets_a_snapshot_and_never_a_mixture(tmp_path: Path) -> None:
     clock = FrozenClock()
     with Store.open_sync(tmp_path / "l.db", clock=clock.now) as store:
-        store.apply(say, "hook:room", ["one"])
-        before = store.look(lambda tx: tx.one("session_by_id", id=1).rev)
+        store.write_sync(say, "hook:room", ["one"])
+        before = store.read_sync(lambda tx: tx.one(SessionRow, "session_by_id", id=1).rev)
     copy_of(tmp_path / "l.db", tmp_path / "copy.db", clock)
     settled(tmp_path / "copy.db", clock)
     with Store.open_sync(tmp_path / "copy.db") as store:
-        assert store.look(views.since, 1, before) is None
-        assert store.look(views.since, 1, before + 3) is None
-        now = store.look(lambda tx: tx.one("session_by_id", id=1).rev)
-        assert store.look(views.since, 1, now) == (now, [])
-        new = store.apply(lambda tx: tx.value("session_add", key="n", agent="a", home=None, at=1))
-        assert store.look(lambda tx: tx.one("session_by_id", id=new).rev) >> views.LIFE_BITS == 1
+        assert store.read_sync(views.read_changes, 1, before) is None
+        assert store.read_sync(views.read_changes, 1, before + 3) is None
+        now = store.read_sync(lambda tx: tx.one(SessionRow, "session_by_id", id=1).rev)
+        assert store.read_sync(views.read_changes, 1, now) == (now, [])
+        new = store.write_sync(lambda tx: tx.number("session_add", key="n", agent="a", home=None, at=1))
+        assert store.read_sync(lambda tx: tx.one(SessionRow, "session_by_id", id=new).rev) >> views.LIFE_BITS == 1
 
 
 async def test_a_held_part_stays_held_and_a_resend_of_it_is_marked(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from semel.gateway.ports import Incoming, Person, Safety
 from semel.gateway.settings import ChannelSettings
 from semel.ledger.backup.snapshot import take_snapshot
 from semel.ledger.inbound import schedules as rows
+from semel.ledger.storage.rows import SessionRow
 from semel.ledger.storage.store import now_ms
 from semel.testing import FakeChannel, Platform
 
@@ -27,7 +28,7 @@ ANN = Person("ann", "Ann")
 
 def world(path: Path, platform: Platform) -> World:
     path.mkdir(exist_ok=True)
-    settings = ChannelSettings("chat", "fake", strangers="guest")
+    settings = ChannelSettings(name="chat", kind="fake", strangers="guest")
     channel = FakeChannel("chat", Safety.AT_MOST_ONCE, platform)
     return World(path, channels={"chat": channel}, channel_settings={"chat": settings}, default_agent="demo")
 
@@ -82,7 +83,7 @@ async def test_what_a_platform_tells_again_is_recorded_and_not_answered_again(tm
         assert [e["text"] for e in found if e["role"] == "user"] == [script("one"), script("two"), script("three")]
         await shown(platform, lambda texts: texts[-1] == "three")
     texts = platform.shown("room")
-    assert [text for text in texts if "put back" not in text] == ["one", "two", "three"]
+    assert [text for text in texts if "was restored to its state" not in text] == ["one", "two", "three"]
     assert len(texts) == 4
 
 
@@ -90,12 +91,12 @@ async def test_an_agent_begins_a_memory_of_its_own_and_is_told_what_the_record_h
     async with world(tmp_path / "a", Platform()) as w:
         await w.gateway.say("s", script("the first answer"), key="1")
         await until(w, "s", lambda es: any(e["role"] == "agent" for e in es))
-        before = (await w.gateway.record.read(lambda tx: tx.one("session_by_key", key="s"))).memory
+        before = (await w.gateway.record.read(lambda tx: tx.one(SessionRow, "session_by_key", key="s"))).memory
         put_back(w, tmp_path / "b")
     async with world(tmp_path / "b", Platform()) as w:
         await w.gateway.say("s", script("second"), key="2")
         await until(w, "s", lambda es: any(e["text"] == "second" for e in es))
-        row = await w.gateway.record.read(lambda tx: tx.one("session_by_key", key="s"))
+        row = await w.gateway.record.read(lambda tx: tx.one(SessionRow, "session_by_key", key="s"))
         assert row.memory not in (None, before)
 
 
@@ -111,4 +112,4 @@ async def test_what_was_due_between_copy_and_start_is_not_fired_on_a_guess(tmp_p
     async with world(tmp_path / "b", Platform()) as w:
         found = await until(w, "s", lambda es: any("may have happened" in e["text"] for e in es))
         assert [e for e in found if e["role"] == "event"] == []
-        assert (await w.gateway.record.read(rows.one, "tick"))["next"] > now_ms()
+        assert (await w.gateway.record.read(rows.get_json, "tick"))["next"] > now_ms()

@@ -46,7 +46,7 @@ class Hook:
     def __init__(self, **settings: Any) -> None:
         self.inbox = Recorder()
         given = {"secret": SECRET, "session": "main:hook:room", **settings}
-        self.channel = WebhookChannel("hook", WebhookSettings(**given), now=lambda: float(NOW))
+        self.channel = WebhookChannel("hook", WebhookSettings(**given), clock=lambda: float(NOW))
 
     async def signed(
         self, body: Any, id: str = "k-1", secret: str = SECRET, at: int = NOW, **headers: str

@@ -18,8 +18,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from semel.faces.cli import main
+from semel.testing.scripted_agent import command, prompt
 
 PATIENCE = 60.0  # seconds: other work may share the machine
+PERMISSION = prompt({"permission": "rm -r ./build", "allowed": ["Thank you, it is tidy now."], "denied": ["As it is."]})
+SCRIPTED = f"[agents.demo]\ncommand = {json.dumps(command())}\n"
 
 
 def until(what: Callable[[], Any], why: str, patience: float = PATIENCE) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli_house import Cli, end
+from cli_house import SCRIPTED, Cli, end
 
 
 @pytest.fixture
@@ -18,8 +18,9 @@ def cli(tmp_path: Path) -> Iterator[Cli]:
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
-    """A gateway that runs for a file's tests, with the demo agent. At the end, its books hold."""
+    """A gateway that runs for a file's tests, with the scripted agent. At the end, its books hold."""
     home = tmp_path_factory.mktemp("home")
+    (home / "semel.toml").write_text(SCRIPTED)
     cli = Cli(home, home / "data")
     process = cli.up()
     try:

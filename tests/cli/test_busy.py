@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from cli_house import Cli, until
 
-from semel.faces.busy import format_waiting_state, line, ordinal
-from semel.faces.transcript import marks
+from semel.faces.busy import format_ordinal, format_waiting_state, number_waiting
+from semel.faces.transcript import list_remarks
 
 Work = Callable[[str], None]
 
@@ -102,10 +102,10 @@ def test_a_mode_that_there_is_not_is_wrong_usage_and_says_nothing(house: Cli) ->
 
 
 def test_words_for_places_and_marks() -> None:
-    assert [ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 102, 111)] == [
+    assert [format_ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 102, 111)] == [
         "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "102nd", "111th",
     ]  # fmt: skip
     assert (format_waiting_state("queue"), format_waiting_state("steer", 2)) == ("queued", "joins the running turn")
     waiting = {"born": 1, "seq": 7, "waiting": "collect"}
-    assert line([{"seq": 9, "born": 3, "waiting": "queue"}, {"seq": 8, "born": 2}, waiting]) == {7: 1, 9: 2}
-    assert marks({"role": "user", "joined": True, "automatic": True}) == ["automatic", "joined the running turn"]
+    assert number_waiting([{"seq": 9, "born": 3, "waiting": "queue"}, {"seq": 8, "born": 2}, waiting]) == {7: 1, 9: 2}
+    assert list_remarks({"role": "user", "joined": True, "automatic": True}) == ["automatic", "joined the running turn"]

@@ -8,8 +8,8 @@ import pytest
 from cli_house import Cli
 
 from semel.faces.config import ConfigError
-from semel.faces.config.load import load
-from semel.faces.transcript import body, line
+from semel.faces.config.load import load_config
+from semel.faces.transcript import format_body, format_entry
 
 HOOK = '[channels.hook]\nkind = "webhook"\ntoken = "env:TOKEN"\nsession = "demo:hook:team"\n'
 
@@ -25,17 +25,17 @@ def test_channels_are_listed_with_how_they_fare(cli: Cli, monkeypatch: pytest.Mo
     told = cli("channels").stdout.split("\t")
     assert told[:3] == ["hook", "webhook", "online"]
     assert cli.json("channels", "--quarantined") == []
-    assert "everything that came could be used" in cli("channels", "--quarantined").stdout
+    assert "nothing is quarantined" in cli("channels", "--quarantined").stdout
 
 
 def test_the_agent_of_a_channel_is_one_that_exists(tmp_path: Path) -> None:
     path = tmp_path / "semel.toml"
     path.write_text('[agents.abe]\ncommand = ["abe"]\n[agents.zoe]\ncommand = ["zoe"]\n' + HOOK + 'agent = "zoe"\n')
     env = {"TOKEN": "a-token-of-sixteen-letters", "HOME": str(tmp_path)}
-    assert load(path, env=env).gateway.channels["hook"].agent == "zoe"
+    assert load_config(path, env=env).gateway.channels["hook"].agent == "zoe"
     path.write_text(path.read_text().replace('agent = "zoe"', 'agent = "zeo"'))
     with pytest.raises(ConfigError, match=r'\[channels.hook\] agent is "zeo".*zoe'):
-        load(path, env=env)
+        load_config(path, env=env)
 
 
 @pytest.mark.parametrize(
@@ -50,9 +50,12 @@ def test_the_agent_of_a_channel_is_one_that_exists(tmp_path: Path) -> None:
     ],
 )
 def test_a_line_tells_what_an_entry_is_about(more: dict[str, object], told: str) -> None:
-    assert told in line({"seq": 3, "at": 0, "role": "user", "sender": "Ann", "text": "x", **more})
+    assert told in format_entry({"seq": 3, "at": 0, "role": "user", "sender": "Ann", "text": "x", **more})
 
 
 def test_a_missing_file_is_named_with_its_reason() -> None:
     files = [{"id": "a", "name": "a.txt"}, {"name": "b.mp4", "missing": "too large"}]
-    assert body({"text": "see", "files": files}) == "see\n[file a.txt, /v1/blobs/a]\n[file b.mp4 is missing: too large]"
+    assert (
+        format_body({"text": "see", "files": files})
+        == "see\n[file a.txt, /v1/blobs/a]\n[file b.mp4 is missing: too large]"
+    )

@@ -1,4 +1,4 @@
-"""`semel chat` on a full screen, over a real gateway with the demo agent."""
+"""`semel chat` on a full screen, over a real gateway with the scripted agent."""
 
 from __future__ import annotations
 
@@ -14,23 +14,26 @@ from typing import Any
 
 import httpx2
 import pytest
-from cli_house import PATIENCE, Cli, until
+from cli_house import PATIENCE, PERMISSION, SCRIPTED, Cli, until
 from textual.pilot import Pilot
 from textual.widgets import Markdown, Static
 
-from semel.faces.client import RETRIES, Client
-from semel.faces.config.load import load
+from semel.faces.client import RETRY_DELAYS_S, Client
+from semel.faces.config.load import load_config
 from semel.faces.run import RunningGateway, open_gateway
 from semel.faces.terminal.app import ChatApp
 from semel.faces.terminal.prompt import Prompt
 from semel.faces.terminal.question import Question
-from semel.faces.terminal.rows import AgentRow, ItemRow, Row
+from semel.faces.terminal.rows import AgentWidget, ItemWidget, RowWidget
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
+from semel.testing.scripted_agent import prompt
 
 
 def house_in(data: Path) -> contextlib.AbstractAsyncContextManager[RunningGateway]:
-    return open_gateway(load(data_dir=data, listen="127.0.0.1:0", env={"HOME": str(data)}))
+    config = data / "semel.toml"
+    config.write_text(SCRIPTED)
+    return open_gateway(load_config(config, data_dir=data, listen="127.0.0.1:0", env={"HOME": str(data)}))
 
 
 @pytest.fixture
@@ -63,18 +66,18 @@ async def type_in(pilot: Pilot[None], text: str) -> None:
 
 def rows(pilot: Pilot[None]) -> list[str]:
     """The rows as they stand on the screen, one text each."""
-    return [_text(row) for row in pilot.app.query(Row) if row.query(".body")]
+    return [_text(row) for row in pilot.app.query(RowWidget) if row.query(".body")]
 
 
-def _text(row: Row) -> str:
-    if isinstance(row, AgentRow):
+def _text(row: RowWidget) -> str:
+    if isinstance(row, AgentWidget):
         return row.query_one(Markdown).source
     return str(row.query_one(".body", Static).content)
 
 
 def heads(pilot: Pilot[None]) -> list[str]:
     """Who each row is from, and what is to be known about it."""
-    return [str(row.query_one(".head", Static).content) for row in pilot.app.query(Row) if row.query(".head")]
+    return [str(row.query_one(".head", Static).content) for row in pilot.app.query(RowWidget) if row.query(".head")]
 
 
 def app_of(pilot: Pilot[None]) -> ChatApp:
@@ -84,7 +87,7 @@ def app_of(pilot: Pilot[None]) -> ChatApp:
 
 def idle(pilot: Pilot[None]) -> bool:
     app = app_of(pilot)
-    return app.link.state == "connected" and not app.link.view.busy and not app._dirty
+    return app.link.state == "connected" and not app.link.view.is_busy and not app._changed_rows
 
 
 async def test_what_is_said_and_answered_stands_on_the_screen_once(house: RunningGateway, tmp_path: Path) -> None:
@@ -97,7 +100,7 @@ async def test_what_is_said_and_answered_stands_on_the_screen_once(house: Runnin
 
 async def test_a_session_is_seen_as_it_was_by_who_comes_later(house: RunningGateway, tmp_path: Path) -> None:
     async with chat(tmp_path) as pilot:
-        await type_in(pilot, "tool")
+        await type_in(pilot, prompt("Let me count.", {"tool": "count", "output": ["1\n2\n"]}, "I counted."))
         await seen(pilot, lambda: len(rows(pilot)) >= 3 and idle(pilot), "the tool call")
         live = rows(pilot)
     async with chat(tmp_path) as pilot:
@@ -130,12 +133,12 @@ async def test_up_brings_back_what_was_said_and_down_the_draft(house: RunningGat
 
 async def test_keys_typed_while_a_question_appears_never_answer_it(house: RunningGateway, tmp_path: Path) -> None:
     async with chat(tmp_path) as pilot:
-        await type_in(pilot, "permission")
+        await type_in(pilot, PERMISSION)
         question = pilot.app.query_one(Question)
         await seen(pilot, lambda: question.display, "the question")
         await pilot.press("a", "b")
         assert pilot.app.query_one(Prompt).text == "ab"
-        assert app_of(pilot).link.view.questions()
+        assert app_of(pilot).link.view.open_questions()
         await pilot.press("tab", "a")
         await seen(pilot, lambda: idle(pilot), "the end")
         assert rows(pilot)[-1] == "Thank you, it is tidy now."
@@ -146,11 +149,11 @@ async def test_keys_typed_while_a_question_appears_never_answer_it(house: Runnin
 
 async def test_escape_stops_the_running_turn(house: RunningGateway, tmp_path: Path) -> None:
     async with chat(tmp_path) as pilot:
-        await type_in(pilot, "slow")
+        await type_in(pilot, prompt("One word", {"sleep": 60}))
         await seen(pilot, lambda: any("One word" in row for row in rows(pilot)), "the beginning")
         await pilot.press("escape")
         await seen(pilot, lambda: idle(pilot) and "Stopped" in rows(pilot)[-1], "the end")
-        assert app_of(pilot).link.view.ordered()[1]["partial"]
+        await seen(pilot, lambda: bool(app_of(pilot).link.view.ordered()[1].get("partial")), "what it had said")
 
 
 async def test_what_waits_tells_its_place_and_ctrl_t_chooses_how_it_is_taken(
@@ -188,14 +191,14 @@ async def test_a_turn_that_is_tried_again_counts_down_and_escape_stops_it(
 
 async def test_new_text_never_moves_a_reader_who_looks_at_older_text(house: RunningGateway, tmp_path: Path) -> None:
     async with chat(tmp_path) as pilot:
-        await type_in(pilot, "long 60")
+        await type_in(pilot, prompt({"text": "Line.\n" * 60, "chunks": 4}))
         await seen(pilot, lambda: len(rows(pilot)) == 2 and idle(pilot), "the text")
         log = app_of(pilot).log_view
         assert app_of(pilot).at_bottom
         await pilot.press("pageup")
         await seen(pilot, lambda: not app_of(pilot).at_bottom, "older text")
         place = log.scroll_offset.y
-        await house.gateway.say("main", "long 40", sender="bob")
+        await house.gateway.say("main", prompt({"text": "Line.\n" * 40, "chunks": 3}), sender="bob")
         await seen(pilot, lambda: len(rows(pilot)) == 4 and idle(pilot), "more text")
         assert log.scroll_offset.y == place
         assert "new below" in str(pilot.app.query_one("#status", Static).content)
@@ -206,7 +209,7 @@ async def test_new_text_never_moves_a_reader_who_looks_at_older_text(house: Runn
 async def test_older_text_comes_when_a_reader_gets_there(
     house: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("semel.faces.terminal.app.FIRST", 20)
+    monkeypatch.setattr("semel.faces.terminal.app.PAGE_ROWS", 20)
     for n in range(15):
         await house.gateway.report("main", "tick", f"tick {n}\n\n\n", wakes=False)
         await house.gateway.report("main", "tock", f"tock {n}", wakes=False)
@@ -253,7 +256,7 @@ async def test_a_gateway_that_comes_back_is_followed_where_it_was_left(tmp_path:
 
 
 async def test_a_message_that_cannot_be_sent_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("semel.faces.client.RETRIES", (0.01,))
+    monkeypatch.setattr("semel.faces.client.RETRY_DELAYS_S", (0.01,))
     async with house_in(tmp_path):
         app = ChatApp(tmp_path, "main", "ann")
         running = app.run_test(size=(90, 30))
@@ -271,7 +274,7 @@ async def test_a_message_that_cannot_be_sent_is_put_back(tmp_path: Path, monkeyp
 async def test_a_message_whose_answer_was_lost_is_not_said_twice_by_another_enter(
     house: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest, lost = Client._call, [0] * len(RETRIES) + [0]
+    honest, lost = Client._call, [0] * len(RETRY_DELAYS_S) + [0]
 
     async def loses(self: Client, method: str, path: str, body: Any) -> Any:
         answer = await honest(self, method, path, body)
@@ -280,7 +283,7 @@ async def test_a_message_whose_answer_was_lost_is_not_said_twice_by_another_ente
             raise httpx2.ReadError("the line broke")
         return answer
 
-    monkeypatch.setattr("semel.faces.client.RETRIES", (0.01,) * len(RETRIES))
+    monkeypatch.setattr("semel.faces.client.RETRY_DELAYS_S", (0.01,) * len(RETRY_DELAYS_S))
     monkeypatch.setattr(Client, "_call", loses)
     async with chat(tmp_path) as pilot:
         prompt, note = pilot.app.query_one(Prompt), pilot.app.query_one("#note", Static)
@@ -288,7 +291,7 @@ async def test_a_message_whose_answer_was_lost_is_not_said_twice_by_another_ente
         await seen(pilot, lambda: prompt.text == "say: once", "the text, again")
         assert "may or may not" in str(note.content) and "not sent" not in str(note.content)
         await pilot.press("enter")
-        await seen(pilot, lambda: "was not said twice" in str(note.content), "that it had arrived")
+        await seen(pilot, lambda: "was not accepted twice" in str(note.content), "that it had arrived")
         await seen(pilot, lambda: rows(pilot) == ["say: once", "once"] and idle(pilot), "one message, one answer")
 
 
@@ -303,8 +306,8 @@ async def test_a_conversation_that_fits_the_screen_has_nothing_new_below(house: 
 async def test_tool_output_is_cut_until_it_is_opened(house: RunningGateway, tmp_path: Path) -> None:
     async with chat(tmp_path) as pilot:
         await type_in(pilot, '[[script [{"tool": "count", "output": ["1\\n2\\n3\\n4\\n5\\n6\\n7\\n8\\n9\\n"]}]]]')
-        await seen(pilot, lambda: pilot.app.query(ItemRow) and idle(pilot), "the tool call")
-        item = pilot.app.query(ItemRow).first()
+        await seen(pilot, lambda: pilot.app.query(ItemWidget) and idle(pilot), "the tool call")
+        item = pilot.app.query(ItemWidget).first()
         await seen(pilot, lambda: "3 more lines" in _text(item), "the excerpt")
         await pilot.press("ctrl+o")
         await seen(pilot, lambda: _text(item).endswith("\n9"), "all of it")
@@ -348,4 +351,4 @@ async def test_a_summary_is_marked_as_one_and_stands_back(house: RunningGateway,
         await seen(pilot, lambda: len(rows(pilot)) == 3, "the summary")
         assert heads(pilot)[-1] == "summary  of 1 to 2, made by the agent's model"
         assert rows(pilot)[-1] == "They said hello."
-        assert pilot.app.query("EntryRow.summary")
+        assert pilot.app.query("EntryWidget.summary")

@@ -12,9 +12,9 @@ from textual.widgets import OptionList, Static
 
 from semel.faces.run import RunningGateway
 from semel.faces.terminal import lines
-from semel.faces.terminal.question import Question, told
-from semel.faces.terminal.rows import BROKEN, Row, make
-from semel.law.permission_questions import INPUT
+from semel.faces.terminal.question import Question, format_input
+from semel.faces.terminal.rows import DRAW_FAILED, RowWidget, make_widget
+from semel.law.permission_questions import MAX_INPUT_CHARS
 
 Json = dict[str, Any]
 __all__ = ["house"]
@@ -60,34 +60,39 @@ async def test_a_row_that_cannot_be_drawn_says_so_and_the_next_is_drawn(
     good: Json = {"id": 902, "born": 2, "kind": "plan", "text": "", "entries": [{"content": "one"}]}
     async with chat(tmp_path) as pilot:
         await seen(pilot, lambda: pilot.app.query_one("#log"), "the screen")
-        widgets = [make(row) for row in (bad, good)]
+        widgets = [make_widget(row) for row in (bad, good)]
         await pilot.app.query_one("#log").mount(*widgets)
         await pilot.pause()
-        assert str(widgets[0].query_one(".head", Static).content) == BROKEN
+        assert str(widgets[0].query_one(".head", Static).content) == DRAW_FAILED
         assert rows(pilot)[-1] == "☐ one"
-        widgets[0].want = good
+        widgets[0].data = good
         await widgets[0].draw()
         assert rows(pilot)[-2:] == ["☐ one", "☐ one"]
-        assert isinstance(widgets[0], Row)
+        assert isinstance(widgets[0], RowWidget)
 
 
 def test_an_option_without_a_name_is_called_by_its_id(capsys: pytest.CaptureFixture[str]) -> None:
     row: Json = {"id": 3, "kind": "permission", "state": "open", "title": "Run it?", "options": [{"optionId": "y"}]}
     row["first"] = 7
-    assert lines.Lines(Path("/nowhere"), "s", "ann")._print(row)
+    assert lines.LineChat(Path("/nowhere"), "s", "ann")._print_row(row)
     assert capsys.readouterr().err == "[the agent asks: Run it?  (/7 y)]\n"
 
 
 def test_the_options_of_a_question_are_told_apart_from_those_of_every_other(capsys: pytest.CaptureFixture[str]) -> None:
     rows: list[Json] = [{"id": 3, "kind": "ask", "state": "open", "text": "?", "options": [{"optionId": "y"}]}] * 2
-    printed = lines.Lines(Path("/nowhere"), "s", "ann")
+    printed = lines.LineChat(Path("/nowhere"), "s", "ann")
     for n, row in enumerate(rows):
-        printed._print({**row, "id": 3 + n})
-    assert printed._options == {"3-1": (3, "y"), "4-1": (4, "y")}
+        printed._print_row({**row, "id": 3 + n})
+    assert printed._answers_by_label == {"3-1": (3, "y"), "4-1": (4, "y")}
     assert "(/3-1 y)" in capsys.readouterr().err
 
 
 def test_the_panel_shows_what_is_run_and_says_what_it_leaves_out() -> None:
-    assert told({"description": "List" + " " * 600, "command": "rm -rf ~"}) == "command: rm -rf ~\ndescription: List "
-    assert told({"command": "x" * (INPUT + 5)}).endswith("… 5 characters are left out here; the page shows them")
-    assert told(None) == "" and told("ls") == "ls"
+    assert (
+        format_input({"description": "List" + " " * 600, "command": "rm -rf ~"})
+        == "command: rm -rf ~\ndescription: List "
+    )
+    assert format_input({"command": "x" * (MAX_INPUT_CHARS + 5)}).endswith(
+        "… 5 characters are left out here; the page shows them"
+    )
+    assert format_input(None) == "" and format_input("ls") == "ls"

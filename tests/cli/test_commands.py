@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 
-from cli_house import PATIENCE, Cli, heard
+from cli_house import PATIENCE, PERMISSION, Cli, heard
+
+ERROR = '[[script [{"error": {"code": -32603, "message": "Internal error"}}]]]'
 
 
 def test_say_returns_when_the_message_is_in_the_ledger(house: Cli) -> None:
@@ -19,9 +21,9 @@ def test_a_repeat_waits_for_the_answer_of_its_own_turn_alone(house: Cli) -> None
         house("say", "several", f"say: answer {n}", "--id", f"several-{n}", "--wait")
     for n in (1, 2, 3):
         assert house("say", "several", f"say: answer {n}", "--id", f"several-{n}", "--wait").stdout == f"answer {n}\n"
-    house("say", "several", "error", "--id", "several-4", "--wait", rc=1)
+    house("say", "several", ERROR, "--id", "several-4", "--wait", rc=1)
     house("say", "several", "say: after it", "--wait")
-    assert "the turn failed" in house("say", "several", "error", "--id", "several-4", "--wait", rc=1).stderr
+    assert "the turn failed" in house("say", "several", ERROR, "--id", "several-4", "--wait", rc=1).stderr
     again = house.json("say", "several", "say: answer 2", "--id", "several-2", "--wait")
     assert [entry["text"] for entry in again["entries"]] == ["answer 2"] and again["failed"] is None
 
@@ -51,7 +53,7 @@ def test_text_comes_from_stdin_too_with_every_line_of_it(house: Cli) -> None:
 
 
 def test_a_turn_that_fails_is_told_with_exit_code_one(house: Cli) -> None:
-    done = house("say", "fails", "error", "--wait", rc=1)
+    done = house("say", "fails", ERROR, "--wait", rc=1)
     assert "the turn failed" in done.stderr
 
 
@@ -132,7 +134,7 @@ def test_why_tells_the_story_of_an_id_as_it_was_printed(house: Cli) -> None:
     accepted = house("say", "story", "say: told").stderr.split()[1]
     house("say", "story", "say: more", "--wait")
     told = house("why", accepted).stdout
-    assert f"{accepted}: heard message" in told
+    assert f"{accepted}: accepted message" in told
     assert "'told' -> said, entry" in told
     assert house("why", "story#1").stdout == told
     assert house.json("why", accepted)["kind"] == "event"
@@ -164,7 +166,7 @@ def test_plain_chat_reads_lines_and_prints_what_is_final(house: Cli) -> None:
 def test_plain_chat_answers_a_permission_request_by_number(house: Cli) -> None:
     process = house.start("chat", "asks")
     assert process.stdin is not None
-    process.stdin.write("permission\n")
+    process.stdin.write(f"{PERMISSION}\n")
     process.stdin.flush()
     assert "/1 Allow once" in heard(process, "the agent asks")
     process.stdin.write("/1\n")

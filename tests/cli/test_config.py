@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from semel.faces.config import ConfigError, locate
-from semel.faces.config.load import load
+from semel.faces.config.load import load_config
+from semel.gateway.settings import AgentSettings, GatewaySettings
 
 
 @pytest.fixture
@@ -31,12 +32,12 @@ def write(home: Path, text: str) -> Path:
 def problems(home: Path, text: str) -> str:
     path = write(home, text)
     with pytest.raises(ConfigError) as caught:
-        load()
+        load_config()
     return str(caught.value).replace(f"{path.parent}/", "")
 
 
 def test_with_no_configuration_there_is_the_demo_agent_on_the_loopback_address(home: Path) -> None:
-    config = load()
+    config = load_config()
     assert (config.host, config.port, config.path) == ("127.0.0.1", 8420, None)
     assert config.gateway.default_agent == "demo"
     assert config.gateway.agents["demo"].command == (sys.executable, "-m", "semel.agents.demo")
@@ -46,7 +47,7 @@ def test_with_no_configuration_there_is_the_demo_agent_on_the_loopback_address(h
 
 def test_the_first_agent_of_the_file_is_the_default_one(home: Path) -> None:
     write(home, '[agents.zoe]\ncommand = ["zoe"]\n[agents.abe]\ncommand = ["abe", "--acp"]\ncwd = ".."')
-    gateway = load().gateway
+    gateway = load_config().gateway
     assert gateway.default_agent == "zoe"
     assert gateway.agents["abe"].command == ("abe", "--acp")
     assert gateway.agents["abe"].cwd.resolve() == home
@@ -56,7 +57,7 @@ def test_the_first_agent_of_the_file_is_the_default_one(home: Path) -> None:
 @pytest.mark.parametrize(("told", "is_"), [("90", 90), ('"90s"', 90), ('"1.5h"', 5400), ('"2d"', 172800)])
 def test_durations_are_seconds_or_a_number_with_its_unit(home: Path, told: str, is_: float) -> None:
     write(home, f"[gateway]\nidle_after = {told}")
-    assert load().gateway.idle_agent_s == is_
+    assert load_config().gateway.idle_after_s == is_
 
 
 @pytest.mark.parametrize(
@@ -138,16 +139,16 @@ def test_sessions_take_what_comes_by_the_first_pattern_of_the_file_that_fits(hom
         wake = { debounce = 2, max_wait = "8s" }
         """,
     )
-    group, other, none = (load().gateway.session(key) for key in ("main:telegram:-100:7", "main:web:me", "else"))
-    assert (group.busy, group.debounce, group.max_wait, group.automatic) == ("collect", 3, 15, True)
-    assert (other.busy, other.debounce, other.max_wait, other.automatic) == ("steer", 2, 8, False)
-    assert (none.busy, none.debounce, none.automatic) == ("queue", 0, False)
+    group, other, none = (load_config().gateway.session(key) for key in ("main:telegram:-100:7", "main:web:me", "else"))
+    assert (group.busy, group.wake.debounce_s, group.wake.longest_s, group.automatic) == ("collect", 3, 15, "wake")
+    assert (other.busy, other.wake.debounce_s, other.wake.longest_s, other.automatic) == ("steer", 2, 8, "wait")
+    assert (none.busy, none.wake.debounce_s, none.automatic) == ("queue", 0, "wait")
 
 
 def test_how_often_and_how_long_an_agent_is_tried_is_its_own(home: Path) -> None:
     write(home, '[agents.a]\nkind = "demo"\nattempts = 1\nsilence = "2h"\n[agents.b]\nkind = "demo"')
-    agents = load().gateway.agents
-    assert [(agent.attempts, agent.silence) for agent in agents.values()] == [(1, 7200), (3, 1800)]
+    agents = load_config().gateway.agents
+    assert [(agent.attempts, agent.silence_s) for agent in agents.values()] == [(1, 7200), (3, 1800)]
 
 
 def test_a_channel_has_its_kinds_own_settings_and_no_others(home: Path) -> None:
@@ -159,7 +160,7 @@ def test_a_secret_may_stand_in_the_environment_or_a_file(home: Path, monkeypatch
     monkeypatch.setenv("HOOK_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
     (home / "here" / "url").write_text("https://example.org/hook\n")
     write(home, '[channels.w]\nkind = "webhook"\nurl = "file:url"\nsecret = "env:HOOK_SECRET"')
-    options = load().gateway.channels["w"].options
+    options = load_config().gateway.channels["w"].options
     assert options["url"] == "https://example.org/hook"
     assert options["secret"] == "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
@@ -175,28 +176,28 @@ def test_the_command_line_outweighs_the_environment_and_that_the_file(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(home, '[gateway]\ndata_dir = "data"\n[ledger]\nurl = "sqlite:///books.db"')
-    assert load().gateway.data_dir == home / "here" / "data"
+    assert load_config().gateway.data_dir == home / "here" / "data"
     assert locate() == (home / "here" / "data", home / "here" / "data" / "books.db")
     monkeypatch.setenv("SEMEL_DATA", str(home / "env"))
-    assert load().gateway.data_dir == home / "env"
-    assert load(data_dir=home / "flag").gateway.data_dir == home / "flag"
-    assert load(listen="[::1]:0").host == "::1"
+    assert load_config().gateway.data_dir == home / "env"
+    assert load_config(data_dir=home / "flag").gateway.data_dir == home / "flag"
+    assert load_config(listen="[::1]:0").host == "::1"
 
 
 def test_the_file_is_looked_for_where_the_docs_say(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     at_home = home / ".config" / "semel" / "semel.toml"
     at_home.parent.mkdir(parents=True)
     at_home.write_text('[gateway]\nlisten = "127.0.0.1:1"')
-    assert load().port == 1
+    assert load_config().port == 1
     write(home, '[gateway]\nlisten = "127.0.0.1:2"')
-    assert load().port == 2
+    assert load_config().port == 2
     (home / "named.toml").write_text('[gateway]\nlisten = "127.0.0.1:3"')
     monkeypatch.setenv("SEMEL_CONFIG", str(home / "named.toml"))
-    assert load().port == 3
+    assert load_config().port == 3
     (home / "flag.toml").write_text('[gateway]\nlisten = "127.0.0.1:4"')
-    assert load(home / "flag.toml").port == 4
+    assert load_config(home / "flag.toml").port == 4
     with pytest.raises(ConfigError, match="no such file"):
-        load(home / "missing.toml")
+        load_config(home / "missing.toml")
 
 
 def test_finding_the_gateway_needs_neither_its_secrets_nor_a_correct_file(home: Path) -> None:
@@ -205,3 +206,30 @@ def test_finding_the_gateway_needs_neither_its_secrets_nor_a_correct_file(home: 
         '[gateway]\ndata_dir = "data"\nlisen = 3\n[channels.w]\nkind = "webhook"\nsecret = "env:NO_SUCH"',
     )
     assert locate()[0] == home / "here" / "data"
+
+
+def test_a_program_that_embeds_a_gateway_needs_a_data_directory_and_an_agent_only(home: Path) -> None:
+    settings = GatewaySettings(data_dir=home, agents={"main": AgentSettings(command=("codex-acp",))})
+    main = settings.agents["main"]
+    assert (main.name, main.cwd, main.idle_after_s) == ("main", home / "workspaces" / "main", None)
+    assert (settings.default_agent, settings.ledger, settings.grace_s) == ("main", home / "ledger.db", 10.0)
+    with pytest.raises(ValueError, match="at least one agent"):
+        GatewaySettings(data_dir=home)
+    with pytest.raises(ValueError, match="default_agent 'other' is not one of: main"):
+        GatewaySettings(data_dir=home, agents=settings.agents, default_agent="other")
+
+
+def test_the_fields_of_settings_are_no_keys_of_the_file(home: Path) -> None:
+    assert '[gateway] has no setting "grace_s"; did you mean "grace"?' in problems(home, "[gateway]\ngrace_s = 3")
+    assert '[agents.a] has no setting "name"' in problems(home, '[agents.a]\nkind = "demo"\nname = "b"')
+    assert '[channels.w] has no setting "options"' in problems(home, '[channels.w]\nkind = "webhook"\noptions = {}')
+
+
+def test_an_item_of_a_list_is_named_by_its_number(home: Path) -> None:
+    said = problems(home, '[agents.a]\ncommand = ["x", 3]')
+    assert said == 'semel.toml:2: [agents.a] "command" item 2 is 3, and should be a string'
+
+
+def test_a_list_or_a_table_of_the_wrong_type_is_said_to_be_one(home: Path) -> None:
+    assert "\"command\" is 'x', and should be a list" in problems(home, '[agents.a]\ncommand = "x"')
+    assert '"env" is a list, and should be a table' in problems(home, '[agents.a]\ncommand = ["x"]\nenv = ["a"]')

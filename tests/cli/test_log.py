@@ -8,8 +8,8 @@ import sys
 
 PROGRAM = """
 import warnings
-from semel.faces.log import configure
-configure("json")
+from semel.faces.log import configure_logging
+configure_logging("json")
 warnings.warn("this setting is not used", UserWarning)
 """
 

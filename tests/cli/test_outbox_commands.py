@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from cli_house import Cli, end, until
 
-from semel.faces.cli.out import fit
+from semel.faces.cli.printing import fit_columns
 
 
 class Receiver(ThreadingHTTPServer):
@@ -104,4 +104,4 @@ def test_several_held_parts_are_decided_by_one_command_in_their_order(cli: Cli, 
     ],
 )
 def test_a_listing_fits_its_terminal(natural: list[int], kept: list[bool], widths: list[int]) -> None:
-    assert fit(natural, kept, 80) == widths
+    assert fit_columns(natural, kept, 80) == widths

@@ -12,13 +12,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx2
 import pytest
-from cli_house import PATIENCE, Cli, end, heard, until
+from cli_house import PATIENCE, SCRIPTED, Cli, end, heard, until
 
-from semel.faces.config.load import load
-from semel.faces.run import CannotStart, open_gateway, owner_token
+from semel.faces.config.load import load_config
+from semel.faces.run import CannotStart, open_gateway, read_owner_token
 
-SLOW = '[[script [{"text": "One word after the other. One word after the other.", "chunks": 20, "delay": 0.15}]]]'
+SLOW = '[[script [{"text": "One word after the other. One word after the other.", "chunks": 20, "delay": 60}]]]'
 
 
 def speaks(cli: Cli) -> bool:
@@ -47,7 +48,7 @@ def test_sigterm_ends_it_cleanly_too(cli: Cli) -> None:
 
 def test_what_was_said_before_a_kill_is_answered_after_the_next_start(cli: Cli) -> None:
     first = cli.up()
-    cli("say", "main", SLOW)
+    cli("say", "main", "slow")
     until(lambda: speaks(cli), "the beginning of the answer")
     first.kill()
     first.communicate()
@@ -61,9 +62,9 @@ def test_what_was_said_before_a_kill_is_answered_after_the_next_start(cli: Cli) 
 
 
 def test_a_second_ctrl_c_leaves_the_running_turn_to_the_next_start(cli: Cli) -> None:
-    (cli.home / "semel.toml").write_text('[gateway]\ngrace = "10m"\n')
+    (cli.home / "semel.toml").write_text('[gateway]\ngrace = "10m"\n' + SCRIPTED)
     process = cli.up()
-    cli("say", "main", SLOW.replace("0.15", "60"))
+    cli("say", "main", SLOW)
     until(lambda: speaks(cli), "the beginning of the answer")
     process.send_signal(signal.SIGINT)
     heard(process, "stopping")
@@ -71,6 +72,21 @@ def test_a_second_ctrl_c_leaves_the_running_turn_to_the_next_start(cli: Cli) -> 
     said, _ = process.communicate(timeout=PATIENCE)  # well inside the grace
     assert process.returncode == 0, said
     assert cli("doctor").stdout.splitlines()[-1] == "all laws hold"
+
+
+def test_a_gateway_imports_nothing_of_semel_testing(cli: Cli) -> None:
+    with (cli.home / "imports").open("w") as imports:
+        command = [sys.executable, "-X", "importtime", "-m", "semel", "up", "--listen", "127.0.0.1:0"]
+        process = subprocess.Popen(
+            command, env=cli.env, cwd=cli.home, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=imports
+        )
+    cli.started.append(process)
+    until(lambda: cli.address(process.pid), "the gateway's start")
+    assert cli("say", "main", "send: hello", "--wait").stdout == "hello\n"
+    end(process)
+    modules = {line.rpartition("|")[2].strip() for line in (cli.home / "imports").read_text().splitlines()}
+    assert {"semel.gateway", "semel.faces.http"} <= modules
+    assert not [module for module in modules if module.startswith("semel.testing")]
 
 
 def test_a_second_gateway_on_the_same_data_is_refused(cli: Cli) -> None:
@@ -116,19 +132,21 @@ def test_a_place_that_cannot_be_written_is_named(cli: Cli) -> None:
 
 
 def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:
-    token = owner_token(tmp_path)
-    assert owner_token(tmp_path) == token
+    token = read_owner_token(tmp_path)
+    assert read_owner_token(tmp_path) == token
     (tmp_path / "owner.token").chmod(0o644)
     with pytest.raises(CannotStart, match="chmod 600"):
-        owner_token(tmp_path)
+        read_owner_token(tmp_path)
 
 
 def test_beyond_loopback_everyone_needs_the_token(cli: Cli) -> None:
     process = cli.start("up", "--listen", "0.0.0.0:0")
     url = until(lambda: cli.address(process.pid), "the gateway's start")
-    assert cli("sessions").rc == 0
-    (cli.data / "owner.token").write_text("not-the-token-that-it-knows\n")
-    assert "token" in cli("sessions", rc=1).stderr
+    assert cli("sessions").rc == 0, "the command line comes by the unix socket"
+    assert httpx2.get(f"{url}/v1/sessions", trust_env=False).status_code == 401
+    token = (cli.data / "owner.token").read_text().strip()
+    shown = {"Authorization": f"Bearer {token}"}
+    assert httpx2.get(f"{url}/v1/sessions", headers=shown, trust_env=False).status_code == 200
     assert url.startswith("http://127.0.0.1:")
     end(process)
 
@@ -171,7 +189,7 @@ def in_terminal(cli: Cli, *args: str) -> str:
 
 
 async def test_the_whole_house_opens_in_a_program_too(tmp_path: Path) -> None:
-    config = load(data_dir=tmp_path, listen="127.0.0.1:0", env={"HOME": str(tmp_path)})
+    config = load_config(data_dir=tmp_path, listen="127.0.0.1:0", env={"HOME": str(tmp_path)})
     async with open_gateway(config) as house:
         heard = await house.gateway.say("main", "hello")
         assert heard.status == "accepted"
@@ -180,6 +198,7 @@ async def test_the_whole_house_opens_in_a_program_too(tmp_path: Path) -> None:
 
 COUNT_HEAPS = """
 import ctypes, sys, tempfile, threading
+import httpx2
 import pytest
 from semel.faces.cli import up
 from semel.faces.config import ConfigError, load
@@ -193,7 +212,7 @@ def allocate():
     begun.wait()
 
 if sys.argv[1] == "up":
-    load.load = enough
+    load.load_config = enough
     with pytest.raises(ConfigError):
         up.up(None, None, False, None, None)
 begun = threading.Barrier(4)

@@ -28,7 +28,7 @@ class Stubborn(FakeChannel):
             except asyncio.CancelledError:
                 pass
 
-semel.gateway.api.gateway.PATIENCE_S = 0.2
+semel.gateway.api.gateway.STOP_TIMEOUT_S = 0.2
 semel.channels._OWN["stubborn"] = Kind(Settings, lambda name, settings: Stubborn(name, Safety.IDEMPOTENT))
 sys.argv = ["semel", "up", "--listen", "127.0.0.1:0", "--log", "json", "--config", sys.argv[1]]
 main()

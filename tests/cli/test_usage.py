@@ -22,7 +22,7 @@ from cli_house import Cli
         ("say main hi --busy never", "'never' is not one of "),
         ("show main -n x", "'-n'"),
         ("outbox drop e1", "is not a part's id"),
-        ("exec", "exec: name a command after --, or use --flush alone"),
+        ("exec", "exec: give a command after --, or --flush alone"),
         ("--nonsense", "there is no option --nonsense; known: "),
     ],
 )

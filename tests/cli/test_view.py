@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from semel.faces.view import View
+from semel.faces.view import SessionView
 from semel.text.visible import visible
 
 
@@ -29,7 +29,7 @@ def change(rev: int, *changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_text_that_streams_joins_the_end_of_its_entry() -> None:
-    view = View()
+    view = SessionView()
     view.apply(snapshot(3, entry(1, 3, "ha", live=True)))
     view.apply(
         change(
@@ -41,7 +41,7 @@ def test_text_that_streams_joins_the_end_of_its_entry() -> None:
 
 
 def test_a_change_that_was_seen_already_changes_nothing() -> None:
-    view = View()
+    view = SessionView()
     view.apply(snapshot(3, entry(1, 3, "ha", live=True)))
     again = change(4, {"op": "append", "rev": 4, "seq": 1, "text": "!"})
     assert view.apply(again)
@@ -50,22 +50,14 @@ def test_a_change_that_was_seen_already_changes_nothing() -> None:
 
 
 def test_entries_and_items_stand_in_the_order_they_were_born() -> None:
-    view = View()
+    view = SessionView()
     tool = {"id": 7, "born": 2, "rev": 9, "kind": "tool", "text": ""}
     view.apply(snapshot(9, entry(2, 3), entry(1, 1), items=[tool]))
     assert [row["born"] for row in view.ordered()] == [1, 2, 3]
 
 
-def test_a_preview_that_is_withdrawn_is_gone_and_said_to_be() -> None:
-    view = View()
-    view.apply(snapshot(3, entry(1, 3, "hm", live=True)))
-    (row,) = view.apply(change(4, {"op": "gone", "rev": 4, "seq": 1}))
-    assert row["gone"]
-    assert view.entries == {}
-
-
 def test_a_new_snapshot_replaces_its_stretch_and_keeps_what_is_older() -> None:
-    view = View()
+    view = SessionView()
     view.apply(snapshot(9, entry(1, 1, "old"), entry(2, 5, "kept"), entry(3, 9, "withdrawn")))
     gone = view.apply(snapshot(20, entry(2, 5, "kept"), entry(4, 20, "new"), more=True))
     assert [row["text"] for row in view.ordered()] == ["old", "kept", "new"]
@@ -73,7 +65,7 @@ def test_a_new_snapshot_replaces_its_stretch_and_keeps_what_is_older() -> None:
 
 
 def test_the_snapshot_of_another_ledger_replaces_everything() -> None:
-    view = View()
+    view = SessionView()
     view.apply(snapshot(50, entry(1, 1, "old"), entry(9, 50, "old too")))
     view.apply(snapshot(3, entry(1, 3, "new"), more=True))
     assert [row["text"] for row in view.ordered()] == ["new"]
@@ -81,20 +73,20 @@ def test_the_snapshot_of_another_ledger_replaces_everything() -> None:
 
 
 def test_a_session_is_busy_while_a_turn_runs_or_an_event_waits() -> None:
-    view = View()
+    view = SessionView()
     view.apply(snapshot(1))
-    assert not view.busy
+    assert not view.is_busy
     view.apply(change(2, {"op": "session", "rev": 2, "state": "running", "waiting": 0, "turn": 4}))
-    assert view.busy
+    assert view.is_busy
     view.apply(change(3, {"op": "session", "rev": 3, "state": "waiting", "waiting": 1}))
-    assert view.busy
+    assert view.is_busy
     assert "turn" not in view.session
     view.apply(change(4, {"op": "session", "rev": 4, "state": "idle", "waiting": 0}))
-    assert not view.busy
+    assert not view.is_busy
 
 
 def test_what_a_session_does_not_tell_any_more_is_forgotten() -> None:
-    view = View()
+    view = SessionView()
     view.apply(snapshot(1))
     view.apply(change(2, {"op": "session", "rev": 2, "state": "running", "waiting": 0, "retry_at": 9, "busy": "steer"}))
     view.apply(change(3, {"op": "session", "rev": 3, "state": "running", "waiting": 0}))
@@ -102,10 +94,10 @@ def test_what_a_session_does_not_tell_any_more_is_forgotten() -> None:
 
 
 def test_questions_are_those_that_are_open_oldest_first() -> None:
-    view = View()
+    view = SessionView()
     asked = [{"id": n, "born": 10 - n, "rev": 9, "kind": "permission", "text": "", "state": "open"} for n in (1, 2)]
     view.apply(snapshot(9, items=[*asked, {**asked[0], "id": 3, "state": "answered"}]))
-    assert [item["id"] for item in view.questions()] == [2, 1]
+    assert [item["id"] for item in view.open_questions()] == [2, 1]
 
 
 def test_an_agents_text_cannot_command_the_terminal() -> None:

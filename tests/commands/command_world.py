@@ -32,7 +32,7 @@ async def answer(w: World, event: int, session: str = "s") -> str:
 
 
 def given(path: Path) -> list[str]:
-    """What the demo agent was prompted with, in order."""
+    """What the scripted agent was prompted with, in order."""
     from semel.testing.scripted_agent import prompts_given
 
     return [one.text for one in prompts_given(path)]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from semel.testing.conformance.rig import Request
+from semel.testing.http_requests import Request
 
 PAGE = 20
 

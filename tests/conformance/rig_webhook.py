@@ -13,7 +13,7 @@ from small_server import serving
 
 from semel.gateway.ports import Safety
 from semel.testing.conformance import Front, HttpFront, Request, Rig
-from semel.testing.conformance.process import NAME
+from semel.testing.conformance.process import CHANNEL_NAME
 
 TOKEN = "a token of the sender"
 
@@ -48,7 +48,7 @@ class WebhookRig(Rig):
 
     def settings(self, ports: Mapping[str, int]) -> Mapping[str, Any]:
         url = f"http://127.0.0.1:{ports['receiver']}/in"
-        session = f"main:{NAME}:north"
+        session = f"main:{CHANNEL_NAME}:north"
         return {"url": url, "allow_private": True, "timeout": 2.0, "token": TOKEN, "session": session}
 
     def addresses(self) -> Sequence[str]:
@@ -70,5 +70,5 @@ class WebhookRig(Rig):
         key = hashlib.sha256(text.encode()).hexdigest()
         headers = {"authorization": f"Bearer {TOKEN}", "idempotency-key": key}
         async with httpx2.AsyncClient(trust_env=False, verify=False, timeout=30) as client:
-            answer = await client.post(f"{gateway}/v1/hooks/{NAME}", json={"text": text}, headers=headers)
+            answer = await client.post(f"{gateway}/v1/hooks/{CHANNEL_NAME}", json={"text": text}, headers=headers)
         assert answer.status_code == 202, answer.text

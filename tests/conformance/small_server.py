@@ -8,8 +8,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
-from semel.testing.conformance.http_proxy import read
-from semel.testing.conformance.rig import Request
+from semel.testing.http_requests import Request, read_request
 
 Answers = Callable[[Request], Awaitable[tuple[int, Mapping[str, Any]]]]
 """A request -> the status and the JSON of its answer."""
@@ -37,7 +36,7 @@ async def serving(answers: Answers) -> AsyncIterator[int]:
 
 async def _serve(answers: Answers, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:
-        status, body = await answers(await read(reader))
+        status, body = await answers(await read_request(reader))
         content = json.dumps(body).encode()
         head = f"HTTP/1.1 {status} X\r\ncontent-length: {len(content)}\r\nconnection: close\r\n\r\n"
         writer.write(head.encode() + content)

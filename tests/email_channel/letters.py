@@ -7,7 +7,7 @@ from email.policy import SMTP
 from typing import Any
 
 from semel.channels.email import EmailSettings
-from semel.channels.email.parse import ParsedMail, read
+from semel.channels.email.parse import ParsedMail, parse_mail
 
 PASSED = "mx.example.org; dmarc=pass header.from=people.org"
 
@@ -45,7 +45,7 @@ def mail(text: str = "Hello", **headers: str | None) -> EmailMessage:
 
 def heard(one: EmailMessage | bytes, **more: Any) -> ParsedMail:
     """What is told of it."""
-    return read(one if isinstance(one, bytes) else bytes(one), settings(**more))
+    return parse_mail(one if isinstance(one, bytes) else bytes(one), settings(**more))
 
 
 def raw(headers: str, body: bytes = b"") -> bytes:

@@ -14,7 +14,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from letters import settings
 
-from semel.channels.email.compose import Answered, answered, compose
+from semel.channels.email.compose import Answered, compose, read_answered
 from semel.channels.email.parse import base_subject
 from semel.gateway.ports import Answers, Op, Rejected
 from semel.text.visible import visible
@@ -164,7 +164,7 @@ HOSTILE = st.text(st.characters() | st.sampled_from('\r\n:<>"=?\x00\u2028\ud800'
 @given(HOSTILE, HOSTILE, st.lists(HOSTILE, max_size=3), HOSTILE, HOSTILE)
 def test_no_header_can_be_injected(subject: str, name: str, references: list[str], id: str, text: str) -> None:
     data = {"subject": subject, "references": [f"<{each}>" for each in references]}
-    answers = answered(Answers(f"<{id}>", "ada@people.org", data))
+    answers = read_answered(Answers(f"<{id}>", "ada@people.org", data))
     own = settings(display_name="".join(char for char in name if char.isprintable()) or "x")
     raw = compose(op(text), own, answers)
     mail = email.message_from_bytes(raw, policy=email.policy.default)
@@ -201,6 +201,6 @@ def test_a_subject_is_answered_once(subject: str, base: str) -> None:
 
 
 def test_what_the_gateway_remembers_of_no_mail_is_no_answer() -> None:
-    assert answered(None) is None
-    assert answered(Answers("not an id")) is None
-    assert answered(Answers("<1@x>", data={"references": 7, "subject": None})) == Answered("<1@x>")
+    assert read_answered(None) is None
+    assert read_answered(Answers("not an id")) is None
+    assert read_answered(Answers("<1@x>", data={"references": 7, "subject": None})) == Answered("<1@x>")

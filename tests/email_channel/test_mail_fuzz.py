@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from letters import PASSED, heard, raw, settings
 
 from semel.channels.email.address import place
-from semel.channels.email.html_to_text import readable
-from semel.channels.email.parse import ParsedMail, read
+from semel.channels.email.html_to_text import convert_html
+from semel.channels.email.parse import ParsedMail, parse_mail
 from semel.law.identity import check_event_key
 
 HEADERS = (
@@ -76,7 +76,7 @@ def check(letter: ParsedMail) -> None:
     """It can be put."""
     check_event_key(letter.key)
     if letter.kind == "unreadable":
-        assert letter.why
+        assert letter.reason
         return
     for words in (letter.text, letter.title, letter.address, letter.sender.name if letter.sender else ""):
         words.encode("utf-8")
@@ -93,14 +93,14 @@ def check(letter: ParsedMail) -> None:
 @hypothesis_settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(mails)
 def test_any_mail_is_read(one: bytes) -> None:
-    check(read(one, settings()))
+    check(parse_mail(one, settings()))
 
 
 @hypothesis_settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=400))
 def test_any_bytes_are_read(one: bytes) -> None:
-    check(read(one, settings()))
-    letter = read(one, settings(trust_from=True), size=10**9)
+    check(parse_mail(one, settings()))
+    letter = parse_mail(one, settings(trust_from=True), size=10**9)
     check(letter)
     assert letter.kind != "unreadable" or letter.raw == one
 
@@ -121,14 +121,14 @@ def test_a_good_mail_with_any_byte_changed_is_read() -> None:
         odd = bytearray(good)
         for _ in range(dice.randint(1, 4)):
             odd[dice.randrange(len(odd))] = dice.randrange(256)
-        check(read(bytes(odd), settings()))
-        check(read(good[: dice.randrange(len(good))], settings(), size=len(good)))
+        check(parse_mail(bytes(odd), settings()))
+        check(parse_mail(good[: dice.randrange(len(good))], settings(), size=len(good)))
 
 
 @hypothesis_settings(max_examples=100, deadline=None)
 @given(st.text(st.sampled_from("<>/=\"'!-& abpdiv#;\n\xa0") | st.characters(), max_size=200))
 def test_any_html_is_read(html: str) -> None:
-    shown = readable(html)
+    shown = convert_html(html)
     assert "\0" not in shown
 
 
@@ -145,7 +145,7 @@ def test_html_that_was_made_to_take_long_does_not() -> None:
         "<x ",
         "<svg>",
     ):
-        readable(piece * (100_000 // len(piece)))  # each took minutes with a parser that repairs
+        convert_html(piece * (100_000 // len(piece)))  # each took minutes with a parser that repairs
 
 
 def test_text_that_was_made_to_take_long_does_not() -> None:

@@ -28,7 +28,7 @@ def channel(port: int, **more: Any) -> Channel:
 
 @pytest.fixture(autouse=True)
 def short_goodbye(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "GOODBYE", 0.2)
+    monkeypatch.setattr(transport, "CLOSE_STEP_TIMEOUT_S", 0.2)
 
 
 @contextlib.asynccontextmanager

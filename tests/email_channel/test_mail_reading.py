@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from letters import heard, mail, raw, settings
 
-from semel.channels.email.parse import ParsedMail, read
-from semel.channels.email.parse_body import TEXT_MOST
+from semel.channels.email.parse import ParsedMail, parse_mail
+from semel.channels.email.parse_body import MAX_TEXT_CHARS
 
 OURS = "<semel.0f9a.1f0c9a1e52d4b687@example.org>"
 
@@ -264,7 +264,7 @@ def test_an_encrypted_mail_says_that_it_cannot_be_read_and_is_kept(kind: str, bo
 
 def test_a_very_long_text_is_told_as_far_as_it_fits_and_kept_whole() -> None:
     letter = heard(mail("word " * 20_000))
-    assert len(letter.text) < TEXT_MOST + 200
+    assert len(letter.text) < MAX_TEXT_CHARS + 200
     assert letter.files[-1].name == "whole-text.txt"
     assert len(letter.files[-1].content or b"") > 99_000
 
@@ -272,11 +272,11 @@ def test_a_very_long_text_is_told_as_far_as_it_fits_and_kept_whole() -> None:
 def test_of_a_mail_that_is_too_large_the_words_are_read_and_the_files_are_named() -> None:
     one = mail("see attached")
     one.add_attachment(b"x" * 300_000, maintype="image", subtype="png", filename="cat.png")
-    letter = read(bytes(one)[:50_000], settings(), size=len(bytes(one)))
+    letter = parse_mail(bytes(one)[:50_000], settings(), size=len(bytes(one)))
     assert letter.text.startswith("Subject: Engines\n\nsee attached\n\n[There is more")
     [file] = letter.files
     assert (file.name, file.content) == ("cat.png", None)
-    assert "kB, which is more than is read" in file.why
+    assert "kB, which is more than is read" in file.reason
 
 
 # ---------------------------------------------------------------- who can read it
@@ -435,7 +435,7 @@ def test_parts_without_end_are_read_as_far_as_it_goes() -> None:
         deep += b'Content-Type: multipart/mixed; boundary="b%d"\r\n\r\n--b%d\r\n' % (n, n)
     assert heard(deep + b"\r\nwords").kind == "message"
     deeper = deep + b'Content-Type: multipart/mixed; boundary="c"\r\n\r\n--c\r\n' * 100
-    assert (heard(deeper).kind, heard(deeper).why) == ("unreadable", "it has too many parts inside one another")
+    assert (heard(deeper).kind, heard(deeper).reason) == ("unreadable", "it has too many parts inside one another")
     wide = b"From: ada@people.org\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n" + b"--b\r\n\r\nx\r\n" * 3000
     letter = heard(wide)
     assert letter.kind == "message"

@@ -27,7 +27,7 @@ def no_mailbox(monkeypatch: pytest.MonkeyPatch) -> None:
     async def gone(*_: Any) -> None:
         return None
 
-    monkeypatch.setattr("semel.channels.email.channel.EmailChannel._newest", gone)
+    monkeypatch.setattr("semel.channels.email.channel.EmailChannel._find_answered_mail", gone)
 
 
 def channel(port: int, **more: Any) -> Channel:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from letters import PASSED, heard, mail
 
-from semel.channels.email.sender_trust import parse
+from semel.channels.email.sender_trust import parse_results
 
 HERS = "ada@people.org"
 
@@ -127,5 +127,5 @@ def test_a_subdomain_is_signed_for_by_its_domain() -> None:
 
 def test_a_line_is_read_as_far_as_it_can_be() -> None:
     for odd in ("", ";", '"', "((((", "a; b", "a; b=", 'a; "x', "a" * 100_000, "a;" * 50_000, '("' * 40_000):
-        name, _ = parse(odd)
+        name, _ = parse_results(odd)
         assert isinstance(name, str)

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from semel.faces.config import ConfigError
-from semel.faces.config.load import load
-from semel.faces.http import Node
+from semel.faces.config.load import load_config
+from semel.faces.http import NodeSettings
 
 LONG = "a-token-that-is-long-enough"
 
 
-def read(path: Path, text: str, **env: str) -> tuple[Node, ...]:
+def read(path: Path, text: str, **env: str) -> tuple[NodeSettings, ...]:
     (path / "semel.toml").write_text(text)
     (path / "a.token").write_text(f"{LONG}\n")
-    config = load(path / "semel.toml", env={"HOME": str(path), **env})
+    config = load_config(path / "semel.toml", env={"HOME": str(path), **env})
     assert config.secrets >= env.keys()  # kept from agents
     return config.nodes
 
@@ -24,8 +24,8 @@ def read(path: Path, text: str, **env: str) -> tuple[Node, ...]:
 def test_a_nodes_token_comes_from_the_environment_or_a_file(tmp_path: Path) -> None:
     text = '[nodes.a]\ntoken = "file:a.token"\nsessions = ["ci:*"]\n[nodes.b]\ntoken = "env:B"\n'
     assert read(tmp_path, text, B="another-token-for-b") == (
-        Node("a", LONG, ("ci:*",)),
-        Node("b", "another-token-for-b", ()),
+        NodeSettings(name="a", token=LONG, sessions=("ci:*",)),
+        NodeSettings(name="b", token="another-token-for-b", sessions=()),
     )
 
 
@@ -34,9 +34,9 @@ def test_a_nodes_token_comes_from_the_environment_or_a_file(tmp_path: Path) -> N
     [
         (f'[nodes.a]\ntoken = "{LONG}"', "the token itself does not belong in this file"),
         ('[nodes.a]\nsessions = ["x"]', '[nodes.a] needs "token"'),
-        ('[nodes.a]\ntoken = "env:B"', "semel.toml:2: [nodes.a] token is not 16 or more"),
+        ('[nodes.a]\ntoken = "env:B"', 'semel.toml:2: [nodes.a] "token": a token is 16 or more'),
         ('[nodes.a]\ntoken = "env:MISSING"', "the environment variable MISSING is not set"),
-        ('[nodes.a]\ntoken = "file:missing"', "which cannot be read"),
+        ('[nodes.a]\ntoken = "file:missing"', "cannot be read"),
         ('[nodes.a]\ntoken = "file:a.token"\n[nodes.b]\ntoken = "file:a.token"', "has the token of [nodes.a]"),
         ('[nodes.a]\ntoken = "file:a.token"\nsession = ["x"]', 'did you mean "sessions"?'),
     ],

@@ -16,7 +16,7 @@ import pytest
 from exec_house import PATIENCE, TOKEN, House, line, proxy, until
 
 from semel.tools.exec import reporter, reports, spool
-from semel.tools.exec.output import Output, count_unfinished_bytes
+from semel.tools.exec.output import OutputRecorder, count_unfinished_bytes
 from semel.tools.exec.spool import FINISHED, LOST, STARTED, Spool
 
 BOX = ("--name", "box", "--token-file", "ci.token")
@@ -25,7 +25,7 @@ BOX = ("--name", "box", "--token-file", "ci.token")
 def left_by(session: str, house: House) -> dict[str, Any]:
     """What a reporter wrote down before it was killed."""
     to = reporter.Target(house.data, token_file=house.home / "ci.token")
-    return {**reports.about("box", session, ["true"], time.time()), "to": to.told()}
+    return {**reports.describe_run("box", session, ["true"], time.time()), "to": to.to_dict()}
 
 
 def test_a_gateway_that_is_killed_meanwhile_is_told_when_it_is_back(
@@ -60,13 +60,13 @@ def test_a_long_pause_ends_when_a_gateway_starts_on_this_machine(house: House, m
     monkeypatch.setattr(reporter, "MAX_RETRY_DELAY_S", 3600.0)
     run = Spool(house.data / "exec", "box").begin("r" * 32, {"session": "ci:back"}, 0)
     for kind in (STARTED, FINISHED):
-        run.put(kind, {"kind": kind, "key": f"back:{kind}", "text": "it came so far", "data": {}})
+        run.add_report(kind, {"kind": kind, "key": f"back:{kind}", "text": "it came so far", "data": {}})
     asking = reporter.Reporter()
-    line = asking.add(run, reporter.Target(house.data))
+    line = asking.add_run(run, reporter.Target(house.data))
     asking.start()
-    until(lambda: line.why, "the gateway was asked in vain")
+    until(lambda: line.failure_reason, "the gateway was asked in vain")
     house.up()
-    until(lambda: not line.open, "both reports were taken")
+    until(lambda: not line.open_reports, "both reports were taken")
     assert asking.stop()
     run.close()
     assert len(house.events("ci:back", FINISHED)) == 1
@@ -96,12 +96,12 @@ def test_a_run_whose_reporter_was_killed_is_reported_lost_once(gateway: House) -
 def test_the_shortest_run_takes_along_all_that_earlier_ones_left(
     gateway: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slow(*args: Any) -> reporter.Verdict:
+    def slow(*args: Any) -> reporter.PostVerdict:
         time.sleep(0.2)
         return post(*args)
 
-    post = reporter.post
-    monkeypatch.setattr(reporter, "post", slow)
+    post = reporter.post_report
+    monkeypatch.setattr(reporter, "post_report", slow)
     for number in range(3):
         left = Spool(gateway.data, "exec", "box").begin(f"{number}" * 32, left_by("ci:left", gateway), 0)
         os.close(left.lock)
@@ -185,36 +185,36 @@ def test_a_full_disk_stops_neither_the_command_nor_its_report(gateway: House) ->
 
 
 def test_room_for_the_report_is_kept_from_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = Spool(tmp_path, "box").begin("1" * 32, reports.about("box", "s", ["x"], 1.0), 1000)
+    run = Spool(tmp_path, "box").begin("1" * 32, reports.describe_run("box", "s", ["x"], 1.0), 1000)
     real = spool.write_durably
 
     def full(path: Path, data: bytes) -> None:
-        if (run.place / "reserve").exists() or path.name == "exec.finished.json":
+        if (run.folder / "reserve").exists() or path.name == "exec.finished.json":
             raise OSError(errno.ENOSPC, "No space left on device")
         real(path, data)
 
     monkeypatch.setattr(spool, "write_durably", full)
-    kept = run.put(STARTED, {"key": "a"})
+    kept = run.add_report(STARTED, {"key": "a"})
     assert kept.path is not None and kept.path.exists()
-    lost = run.put(FINISHED, {"key": "b"})
-    assert (lost.path, lost.why) == (None, "No space left on device")
+    lost = run.add_report(FINISHED, {"key": "b"})
+    assert (lost.path, lost.reason) == (None, "No space left on device")
     run.close()
     monkeypatch.undo()
     (again,) = Spool(tmp_path, "box").orphans()
-    assert [report.body for report in again.reports] == [{"key": "a"}] and not again.over
+    assert [report.body for report in again.reports] == [{"key": "a"}] and not again.is_over
     again.close()
 
 
 def test_a_run_is_held_by_one_reporter_at_a_time(tmp_path: Path) -> None:
-    run = Spool(tmp_path, "box").begin("2" * 32, reports.about("box", "s", ["x"], 1.0), 10)
+    run = Spool(tmp_path, "box").begin("2" * 32, reports.describe_run("box", "s", ["x"], 1.0), 10)
     assert Spool(tmp_path, "box").orphans() == []
     run.close()
     (found,) = Spool(tmp_path, "box").orphans()
-    report = found.put(FINISHED, {"key": "k"})
-    found.settle(report)
+    report = found.add_report(FINISHED, {"key": "k"})
+    found.acknowledge(report)
     found.close()
     assert Spool(tmp_path, "box").orphans() == []
-    assert not found.place.exists()
+    assert not found.folder.exists()
 
 
 def test_a_run_half_removed_is_nothing_and_a_damaged_one_is_named(tmp_path: Path) -> None:
@@ -231,20 +231,20 @@ def test_a_run_half_removed_is_nothing_and_a_damaged_one_is_named(tmp_path: Path
 
 def test_old_outputs_go_and_those_of_open_runs_stay(tmp_path: Path) -> None:
     box = Spool(tmp_path, "box")
-    box.begin("a" * 32, reports.about("box", "s", ["x"], 1.0), 10).output.write_text("open")
+    box.begin("a" * 32, reports.describe_run("box", "s", ["x"], 1.0), 10).output.write_text("open")
     for n in range(spool.OUTPUTS_KEPT + 5):
         path = tmp_path / "box" / "outputs" / f"{n:032}.txt"
         path.write_text("old")
         os.utime(path, (n + 1, n + 1))
     os.utime(tmp_path / "box" / "outputs" / f"{'a' * 32}.txt", (0, 0))
-    box.begin("b" * 32, reports.about("box", "s", ["x"], 1.0), 10)
+    box.begin("b" * 32, reports.describe_run("box", "s", ["x"], 1.0), 10)
     left = {path.stem for path in (tmp_path / "box" / "outputs").iterdir()}
     assert left == {"a" * 32} | {f"{n:032}" for n in range(5, spool.OUTPUTS_KEPT + 5)}
 
 
 def test_characters_are_not_cut_by_the_way_they_come(tmp_path: Path) -> None:
     text = "aé€😀" * 50
-    output = Output(tmp_path / "o", 0, 10_000)
+    output = OutputRecorder(tmp_path / "o", 0, 10_000)
     for byte in text.encode():
         output.take("out", bytes([byte]))
         output.take("err", b".")
@@ -258,9 +258,9 @@ def test_characters_are_not_cut_by_the_way_they_come(tmp_path: Path) -> None:
 
 
 def test_what_is_lost_without_a_process_is_not_guessed_about() -> None:
-    about = reports.about("box", "s", ["x"], 0.0)
-    unknown = reports.lost("r", about, None, False, Path("missing"))
-    gone = reports.lost("r", about, {"pid": 1, "born": "x"}, False, Path("missing"))
+    about = reports.describe_run("box", "s", ["x"], 0.0)
+    unknown = reports.build_lost("r", about, None, False, Path("missing"))
+    gone = reports.build_lost("r", about, {"pid": 1, "born": "x"}, False, Path("missing"))
     assert "Whether it was started is not known" in unknown["text"]
     assert "It does not run any more; how it ended is not known" in gone["text"]
     assert unknown["key"] == "r:exec.lost" and unknown["data"] == {

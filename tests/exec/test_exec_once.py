@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,18 +11,19 @@ import httpx2
 import pytest
 
 from semel.agents.acp import AcpAgent
-from semel.faces.http import Node, Settings, make_app
-from semel.faces.http.app import operations
+from semel.faces.http import NodeSettings, Settings, make_app
+from semel.faces.http.operations import operations
 from semel.gateway import Gateway
 from semel.gateway.settings import AgentSettings, GatewaySettings
 from semel.ledger.storage.store import Store
+from semel.testing import scripted_agent
 from semel.testing.clock import FrozenClock
 
 OWNER, CI, LAB = "the-owners-own-token", "the-token-of-node-ci", "the-token-of-node-lab"
 NODES = (
-    Node("ci", CI, ("ci:*", "main")),
-    Node("lab", LAB, ("ci:*",)),
-    Node("mute", "a-token-for-nothing", ()),
+    NodeSettings(name="ci", token=CI, sessions=("ci:*", "main")),
+    NodeSettings(name="lab", token=LAB, sessions=("ci:*",)),
+    NodeSettings(name="mute", token="a-token-for-nothing", sessions=()),
 )
 DONE = {
     "kind": "exec.finished",
@@ -40,8 +40,8 @@ class Place:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.clock = FrozenClock()
-        agent = AgentSettings("demo", (sys.executable, "-m", "semel.agents.demo"), path)
-        self.settings = GatewaySettings(path, path / "ledger.db", {"demo": agent}, grace_s=0.2)
+        agent = AgentSettings(name="demo", command=tuple(scripted_agent.command()), cwd=path)
+        self.settings = GatewaySettings(data_dir=path, ledger=path / "ledger.db", agents={"demo": agent}, grace_s=0.2)
         self.gateway: Gateway
 
     async def start(self) -> None:

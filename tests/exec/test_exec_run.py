@@ -102,8 +102,8 @@ def test_input_is_passed_on_and_ctrl_c_reaches_the_command(gateway: House) -> No
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["-s", "ci:x"], "name a command after --"),
-        (["--flush", "--", "true"], "name a command after --"),
+        (["-s", "ci:x"], "give a command after --"),
+        (["--flush", "--", "true"], "give a command after --"),
         (["--", "true"], "--session KEY"),
         (["-s", "a b", "--", "true"], "a session key holds"),
         (["-s", "x", "--name", "../x", "--", "true"], "--name is"),

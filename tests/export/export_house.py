@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from semel.gateway import Gateway
-from semel.law.identity import digest
-from semel.ledger.admin.export import Writer
+from semel.law.identity import digest_fields
+from semel.ledger.admin.export import ExportWriter
 from semel.text.verbatim import verbatim_digest
 
 Json = dict[str, Any]
@@ -34,7 +34,7 @@ def turn(number: int, **more: Any) -> Json:
 def user(seq: int, text: str, of: int | None, key: str | None = None, source: str = "api:big", **more: Any) -> Json:
     event = {
         "source": source, "key": key, "kind": "message", "sender": None,
-        "digest": digest({"text": text, "sender": None}).hex(), "at": AT + seq, "turn": of, "payload": {},
+        "digest": digest_fields({"text": text, "sender": None}).hex(), "at": AT + seq, "turn": of, "payload": {},
     }  # fmt: skip
     return {
         "line": "entry",
@@ -72,7 +72,7 @@ def conversation(
 
 def written(records: Iterator[Json] | list[Json]) -> bytes:
     """The file, with its end."""
-    writer = Writer()
+    writer = ExportWriter()
     return b"".join([*map(writer.line, records), writer.end()])
 
 
@@ -81,7 +81,7 @@ def file(records: Iterator[Json] | list[Json]) -> io.BytesIO:
 
 
 async def exported(gateway: Gateway, key: str) -> bytes:
-    writer, out = Writer(), list[bytes]()
+    writer, out = ExportWriter(), list[bytes]()
     async for records in gateway.export(key):
         out += map(writer.line, records)
     return b"".join([*out, writer.end()])

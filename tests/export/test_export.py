@@ -60,7 +60,7 @@ async def test_entries_that_come_while_it_is_written_are_not_in_it(
     monkeypatch.setattr(export, "PAGE", 2)
     for n in range(5):
         await world.gateway.report("s", "note", f"n{n}", wakes=False)
-    writer, out = export.Writer(), b""
+    writer, out = export.ExportWriter(), b""
     async for records in world.gateway.export("s"):
         await world.gateway.report("s", "note", "late", wakes=False)
         out += b"".join(map(writer.line, records))

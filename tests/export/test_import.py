@@ -23,7 +23,7 @@ import semel
 from semel.gateway.api import archive
 from semel.gateway.errors import BadRequest, Conflict
 from semel.ledger.admin import erase, import_session
-from semel.ledger.admin.import_file import BadFile, check
+from semel.ledger.admin.import_file import BadFile, check_file
 
 Json = dict[str, Any]
 
@@ -130,20 +130,20 @@ async def test_an_imported_session_whose_content_is_erased_leaves_the_books_in_b
     await world.gateway.delete("x")
 
     async def erased() -> bool:
-        return not await world.gateway.record.read(erase.left)
+        return not await world.gateway.record.read(erase.list_unfinished)
 
     await until(erased)
     await world.balanced()
 
 
 async def test_an_import_whose_session_is_deleted_says_so_and_begins_anew(world: World) -> None:
-    checked = check(file(GOOD))
+    checked = check_file(file(GOOD))
     target = world.gateway.inbox.target("x")
-    stand = await world.gateway.record.write(import_session.begin, target, checked)
+    stand = await world.gateway.record.write(import_session.begin_import, target, checked)
     [staged] = [one["key"] for one in await world.gateway.sessions()]
     await world.gateway.delete(staged)
     with pytest.raises(import_session.ImportDisturbed, match="was deleted while it was imported"):
-        await world.gateway.record.write(import_session.end, stand, target, checked)
+        await world.gateway.record.write(import_session.finish_import, stand, target, checked)
     assert (await world.gateway.import_session(file(GOOD)))["status"] == "imported"
     assert await world.texts("x") == ["hi", "ho"]
 
@@ -165,7 +165,7 @@ async def test_an_import_that_was_cut_off_goes_on_where_it_ended(world: World, m
 
     async def cut(body: Any, *args: Any, **more: Any) -> Any:
         nonlocal takes
-        takes += body.__name__ == "take"
+        takes += body.__name__ == "import_lines"
         if takes == 4:
             raise ConnectionError("cut off")
         return await write(body, *args, **more)
@@ -252,7 +252,7 @@ def with_(place: int, /, **more: Any) -> list[Json]:
         (with_(3, chapter=9), "line 4: chapter 9 comes after the last one, 1"),
         (with_(0, odd=1), "line 1: Object contains unknown field `odd`"),
         (with_(1, state="done?"), r"line 2: Invalid enum value 'done\?'"),
-        (with_(1, root=7), "line 2: its root 7 is no first attempt"),
+        (with_(1, root=7), "line 2: its root 7 is not a first attempt"),
         (with_(1, turn=2, root=2), "line 2: turns are numbered upwards, to what the header says"),
         (with_(1, state="lost"), "line 3: event: turn 1 was lost"),
         (with_(2, seq=2), "line 3: entry 2 follows entry 0; the next one is 1"),
@@ -282,10 +282,10 @@ async def test_a_file_that_is_wrong_is_refused_with_its_line_and_nothing_is_done
 @pytest.mark.parametrize(
     ("harm", "told"),
     [
-        (lambda data: b"", "line 1: the file ends before its end"),
-        (lambda data: data[: data.rindex(b'{"line":"end"')], "line 5: the file ends before its end"),
+        (lambda data: b"", "line 1: the file ends too early"),
+        (lambda data: data[: data.rindex(b'{"line":"end"')], "line 5: the file ends too early"),
         (lambda data: data[:-30], "line 5: it is not a JSON object"),
-        (lambda data: data.replace(b'"ho"', b'"no"'), "line 5: its digest is another one"),
+        (lambda data: data.replace(b'"ho"', b'"no"'), "line 5: its digest is wrong"),
         (lambda data: data + b"\n", "line 6: it is not a JSON object"),
         (lambda data: data + data, "line 6: the first line, and only it"),
         (lambda data: b"\xff\xfe" + data, "line 1: it is not a JSON object"),
@@ -326,7 +326,7 @@ def test_no_damage_to_a_file_is_anything_but_a_bad_file(data: st.DataObject) -> 
         )  # fmt: skip
         lines[at] = json.dumps(record).encode() + b"\n"
     try:
-        check(lines)
+        check_file(lines)
     except BadFile as bad:
         assert re.match(r"line \d+: ", str(bad))
 

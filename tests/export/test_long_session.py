@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gateway_world import World, until
 
-from semel.faces.documents import LinesDocument
+from semel.faces.documents import JsonlDocument
 from semel.ledger.admin import export
 from semel.ledger.inbound import hear as rows
 from semel.ledger.storage.sql import Tx
@@ -23,7 +23,9 @@ INSERT INTO {table}
 def fill(tx: Tx) -> None:
     """One event that is heard, and copies of its rows: what so many messages would have left."""
     rows.hear(
-        tx, rows.Event("test", "k1", "note", "word1 first", b"d", wakes=False), [rows.To("long", "demo", "web:long")]
+        tx,
+        rows.Event("test", "k1", "note", "word1 first", b"d", wakes=False),
+        [rows.Addressee("long", "demo", "web:long")],
     )
     cursor = tx._cursor
     told = {"entries": ENTRIES}
@@ -49,13 +51,13 @@ async def test_a_long_session_is_indexed_found_in_and_exported_in_flat_memory(tm
         await world.gateway.record.write(fill)
 
         async def current() -> bool:
-            return bool((await world.gateway.search("word777"))["index"]["current"])
+            return bool((await world.gateway.searches.find("word777"))["index"]["current"])
 
         before = resident()
         await until(current, 120)
-        assert [hit["seq"] for hit in (await world.gateway.search("word77777"))["hits"]] == [77_777]
-        assert len((await world.gateway.search("people", limit=100))["hits"]) == 100
-        document, size, most = LinesDocument(), 0, 0
+        assert [hit["seq"] for hit in (await world.gateway.searches.find("word77777"))["hits"]] == [77_777]
+        assert len((await world.gateway.searches.find("people", limit=100))["hits"]) == 100
+        document, size, most = JsonlDocument(), 0, 0
         async for records in world.gateway.export("long"):
             assert len(records) <= export.PAGE
             size += len(document.page(records))

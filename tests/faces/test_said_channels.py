@@ -157,7 +157,7 @@ def in_mail_html(text: str) -> Shown:
 
 def in_webhook(text: str) -> Shown:
     """A program reads it: it is given exactly what was said."""
-    told = json.loads(webhook.payload(post(text)))["data"]["text"]
+    told = json.loads(webhook.make_payload(post(text)))["data"]["text"]
     assert told == text
     return MUST_NOT_SHOW.sub("\ufffd", told), []
 

@@ -44,7 +44,7 @@ def said_by(seed: int) -> list[str]:
 def test_the_page_shows_every_character_that_an_agent_said(page: Browser, live: LiveHouse, seed: int) -> None:
     said = said_by(seed)
     script = live.script("final")
-    live.do(lambda: [script.entry("agent", text) for text in said])
+    live.do(lambda: script.entries([("agent", text, {}) for text in said]))
     visit(page, live, "final")
     judged(page, said, len(said))
 
@@ -63,6 +63,6 @@ def test_the_page_shows_every_character_while_it_streams(page: Browser, live: Li
 def test_the_page_shows_every_character_of_people_events_and_notices(page: Browser, live: LiveHouse) -> None:
     said = said_by(9)
     script = live.script("others")
-    live.do(lambda: [script.entry(("user", "event", "notice")[n % 3], text) for n, text in enumerate(said)])
+    live.do(lambda: script.entries([(("user", "event", "notice")[n % 3], text, {}) for n, text in enumerate(said)]))
     visit(page, live, "others")
     page.until(lambda: page.run(RAW) == list(map(plain, said)), "all of it")

@@ -17,8 +17,8 @@ from semel.faces.cli import transcript
 from semel.faces.documents.html import HtmlDocument
 from semel.faces.documents.markdown import MarkdownDocument
 from semel.faces.terminal import rows
-from semel.faces.terminal.rows import Row, make
-from semel.faces.transcript import line
+from semel.faces.terminal.rows import RowWidget, make_widget
+from semel.faces.transcript import format_entry
 
 SEEDS = range(200, 202)
 COUNT = 30
@@ -32,7 +32,7 @@ def entry(text: str, role: str = "agent", **more: Any) -> dict[str, Any]:
 class OneRow(App[None]):
     CSS_PATH = Path(rows.__file__).with_name("chat.tcss")
 
-    def __init__(self, row: Row) -> None:
+    def __init__(self, row: RowWidget) -> None:
         super().__init__()
         self.row = row
 
@@ -51,11 +51,11 @@ def said_by(seed: int) -> list[str]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_the_terminal_shows_every_character_that_an_agent_said(seed: int) -> None:
-    row = make(entry("first"))
+    row = make_widget(entry("first"))
     app = OneRow(row)
     async with app.run_test(size=WIDE) as pilot:
         for text in said_by(seed):
-            row.want = entry(text)
+            row.data = entry(text)
             await row.draw()
             await pilot.pause()
             lost = missing(text, app.seen())
@@ -64,14 +64,14 @@ async def test_the_terminal_shows_every_character_that_an_agent_said(seed: int) 
 
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_the_terminal_shows_every_character_of_a_text_that_grows(seed: int) -> None:
-    row = make(entry("first"))
+    row = make_widget(entry("first"))
     app = OneRow(row)
     async with app.run_test(size=WIDE) as pilot:
         for text in said_by(seed)[:12]:
-            row.want = entry("")
+            row.data = entry("")
             await row.draw()
             for end in range(0, len(text) + 17, 17):
-                row.want = entry(text[:end])
+                row.data = entry(text[:end])
                 await row.draw()
             await pilot.pause()
             lost = missing(text, app.seen())
@@ -81,7 +81,7 @@ async def test_the_terminal_shows_every_character_of_a_text_that_grows(seed: int
 @pytest.mark.parametrize("width", [24, 36, 80])
 async def test_a_narrow_terminal_folds_tables_and_code_that_do_not_fit(width: int) -> None:
     cell, code = "Map<String,List<Integer>>AndMoreThanFitsInANarrowWindow", f"print('{'x' * 60}') # the end"
-    row = make(entry(f"| type |\n|---|\n| {cell} |\n\n```python\n{code}\n```\n"))
+    row = make_widget(entry(f"| type |\n|---|\n| {cell} |\n\n```python\n{code}\n```\n"))
     app = OneRow(row)
     async with app.run_test(size=(width, 40)) as pilot:
         await row.draw()
@@ -92,11 +92,11 @@ async def test_a_narrow_terminal_folds_tables_and_code_that_do_not_fit(width: in
 
 
 async def test_the_terminal_shows_what_people_and_semel_said_as_it_is() -> None:
-    row = make(entry("first", "user"))
+    row = make_widget(entry("first", "user"))
     app = OneRow(row)
     async with app.run_test(size=WIDE) as pilot:
         for text in said_by(5):
-            row.want = entry(text, "user")
+            row.data = entry(text, "user")
             await row.draw()
             await pilot.pause()
             shown = [each.strip() for each in plain(text).split("\n") if each.strip()]
@@ -108,10 +108,10 @@ async def test_the_terminal_shows_what_people_and_semel_said_as_it_is() -> None:
 def test_show_prints_every_character_on_a_terminal_and_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     for text in said_by(6):
         printed = io.StringIO()
-        monkeypatch.setattr(transcript, "console", lambda: Console(file=printed, width=10_000, highlight=False))  # noqa: B023
-        transcript._pretty(entry(text), None)
+        monkeypatch.setattr(transcript, "stdout_console", lambda: Console(file=printed, width=10_000, highlight=False))  # noqa: B023
+        transcript._print_entry(entry(text), None)
         assert missing_as_text(text, printed.getvalue()) is None
-        assert "".join(text.split()) in "".join(line(entry(text)).split())
+        assert "".join(text.split()) in "".join(format_entry(entry(text)).split())
 
 
 def missing_as_text(text: str, shown: str) -> str | None:

@@ -16,18 +16,18 @@ from proof.fuzz.engine import load
 from proof.fuzz.gate import HOST, Gate
 from proof.fuzz.house import House
 from proof.fuzz.targets import names
-from semel.channels.email.render import page
+from semel.channels.email.render import render_page
 from semel.channels.matrix.render import render
-from semel.channels.matrix.transport import Reply, parse, room_path, settle
+from semel.channels.matrix.transport import MatrixReply, check_write, parse_json, room_path
 from semel.channels.telegram.receipts import receipt_of
-from semel.channels.telegram.transport import reply_of
-from semel.faces.config.load import load as load_config
+from semel.channels.telegram.transport import parse_reply
+from semel.faces.config.load import load_config
 from semel.faces.config.problems import ConfigError
 from semel.faces.http import serve
 from semel.gateway.clock import SystemClock
 from semel.gateway.outbound.attempt import send
 from semel.gateway.ports import Incoming, NotSent, Op, Person, Unknown
-from semel.gateway.turns.permissions import is_ours
+from semel.gateway.turns.permissions import is_self_guarded
 
 KEPT = Path(__file__).parent.parent / "data" / "fuzzed"
 IN_PROCESS = sorted(set(names()) - {"http", "sse", "server"})  # these start a gateway: see `gate` below
@@ -53,7 +53,7 @@ def test_a_message_from_beyond_every_calendar_is_heard_and_the_channel_goes_on(a
     inbox = house.fresh()
     house.run(inbox.put([Incoming("message", "m1", "room", Person("ann"), "hello", at=at)], "next"))
     assert house.run(inbox.cursor()) == "next"
-    [told] = house.store.look(lambda tx: tx._cursor.execute("SELECT more FROM entry").fetchall())
+    [told] = house.store.read_sync(lambda tx: tx._cursor.execute("SELECT more FROM entry").fetchall())
     assert "at" not in json.loads(told[0])["data"]
     house.check()
     house.loop.close()
@@ -61,14 +61,14 @@ def test_a_message_from_beyond_every_calendar_is_heard_and_the_channel_goes_on(a
 
 @pytest.mark.parametrize("meta", ["x", 7, [1], {"claudeCode": "x"}, {"claudeCode": {"mcpServer": 5}}])
 def test_an_agent_asks_for_permission_with_any_meta(meta: Any) -> None:
-    assert not is_ours({"toolCallId": "t", "title": "rm", "_meta": meta}, {"_meta": meta})
+    assert not is_self_guarded({"toolCallId": "t", "title": "rm", "_meta": meta}, {"_meta": meta})
 
 
 @pytest.mark.parametrize("half", ["\\ud800", "\\uDC00x", "a\\udfff"])
 def test_half_a_character_in_an_event_does_not_stop_a_channel(half: str) -> None:
     """Whatever is made of a homeserver's answer, a path to ask it with among it, can be sent and stored."""
     body = b'{"\xff%s": [{"event_id": "$%s", "pair": "\\ud83d\\ude00"}]}' % (half.encode(), half.encode())
-    [(name, [event])] = parse(body).items()
+    [(name, [event])] = parse_json(body).items()
     assert room_path(name, "event", event["event_id"]).isascii()
     assert "\ufffd" in event["event_id"]
     assert event["pair"] == "\U0001f600"
@@ -117,7 +117,7 @@ def test_a_path_that_no_file_can_have_is_an_error_of_the_configuration(setting: 
 def test_a_wait_that_nobody_can_wait_is_none(wait: str) -> None:
     body = b'{"ok": false, "description": "x", "parameters": {"retry_after": %s}}' % wait.encode()
     with pytest.raises(NotSent) as no:
-        receipt_of(POST, reply_of(429, body))
+        receipt_of(POST, parse_reply(429, body))
     assert no.value.retry_after is None
 
 
@@ -131,7 +131,7 @@ async def test_a_channel_that_asks_for_an_endless_wait_was_not_sent_and_is_tried
             raise NotSent("not now", wait)
 
     outcome = await send(Endless(), POST, SystemClock(), asyncio.Event())  # type: ignore[arg-type]
-    assert outcome.what == "not sent"
+    assert outcome.result == "not sent"
     assert outcome.retry_after is None or outcome.retry_after <= 30 * 86_400_000
 
 
@@ -140,12 +140,12 @@ async def test_a_channel_that_asks_for_an_endless_wait_was_not_sent_and_is_tried
 )
 def test_an_answer_that_names_no_message_leaves_the_outcome_unknown(result: bytes) -> None:
     with pytest.raises(Unknown):
-        receipt_of(POST, reply_of(200, b'{"ok": true, "result": %s}' % result))
+        receipt_of(POST, parse_reply(200, b'{"ok": true, "result": %s}' % result))
 
 
 def test_an_empty_event_id_is_no_receipt() -> None:
     with pytest.raises(Unknown):
-        settle(Reply(200, {}, {"event_id": ""}), "event_id")
+        check_write(MatrixReply(200, {}, {"event_id": ""}), "event_id")
 
 
 # ---------------------------------------------------------------- what leaves
@@ -157,7 +157,7 @@ def test_half_a_character_is_shown_by_its_stand_in_in_a_formatted_message() -> N
 
 @pytest.mark.parametrize("link", ["\x00javascript:alert(1)", "/etc/passwd", "//x.y/z", "../x"])
 def test_a_mail_links_to_no_place_that_is_not_named_whole(link: str) -> None:
-    html = page(f"[x]({link}) [y](https://x.y/z)")
+    html = render_page(f"[x]({link}) [y](https://x.y/z)")
     assert html is not None
     assert re.findall(r'href="([^"]*)"', html) == ["https://x.y/z"]
 

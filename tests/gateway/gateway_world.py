@@ -1,25 +1,27 @@
-"""A whole gateway around the demo agent, for tests: real ledger, real sockets, real agent processes."""
+"""A whole gateway around the scripted agent, for tests: real ledger, real sockets, real agent processes."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from semel.agents.acp import AcpAgent, kill_group_if_same
+from semel.faces.http import Settings, make_app
+from semel.faces.http.server import serve_unix
 from semel.gateway import Gateway
 from semel.gateway.settings import AgentSettings, DestinationSettings, GatewaySettings
 from semel.ledger.storage.store import Store
+from semel.testing import scripted_agent
 
 Json = dict[str, Any]
 PATIENCE = 30.0
 
 
 def script(*steps: Any, **more: Any) -> str:
-    """A prompt that makes the demo agent do exactly this."""
+    """A prompt that makes the scripted agent do exactly this."""
     return f"[[script {json.dumps({'steps': list(steps), **more})}]]"
 
 
@@ -34,10 +36,11 @@ class World:
         if "channel_settings" in settings:
             settings["channels"] = settings.pop("channel_settings")
         permissions = settings.pop("permissions", "ask")
-        env = {"SEMEL_DEMO_STATE": str(path / "demo"), **settings.pop("env", {})}
-        command = settings.pop("command", (sys.executable, "-m", "semel.agents.demo", *settings.pop("args", ())))
+        scripted = scripted_agent.command(state=path / "agent", log=settings.pop("log", None))
+        command = settings.pop("command", (*scripted, *settings.pop("args", ())))
         agent = AgentSettings(
-            "demo", command, self.work, env=env, permissions=permissions, **settings.pop("agent", {})
+            name="demo", command=command, cwd=self.work, env=settings.pop("env", {}), permissions=permissions,
+            **settings.pop("agent", {}),
         )  # fmt: skip
         self.settings = GatewaySettings(
             data_dir=path, ledger=path / "ledger.db", agents={"demo": agent}, grace_s=settings.pop("grace_s", 0.2),
@@ -49,11 +52,17 @@ class World:
         store = await asyncio.to_thread(Store.open, self.settings.ledger)
         agents = {name: AcpAgent(name, a.command, a.cwd, a.env) for name, a in self.settings.agents.items()}
         self.gateway = Gateway(self.settings, store, agents, self.channels, reap=_reap)
+        return await self.begin()
+
+    async def begin(self) -> Self:
+        """Start the gateway, and serve its tools to agents on the unix socket."""
         await self.gateway.start()
+        self._server = await serve_unix(make_app(self.gateway, Settings()), self.gateway.socket)
         return self
 
     async def stop(self) -> None:
         await self.gateway.stop(0.2)
+        await self._server.stop()
         await asyncio.to_thread(self.gateway.store.close)
 
     async def __aenter__(self) -> World:
@@ -114,4 +123,4 @@ async def until(true: Callable[[], Awaitable[bool]], patience: float = PATIENCE)
 
 
 def destination(name: str, address: str, channel: str = "web", allow: tuple[str, ...] = ("*",)) -> Json:
-    return {name: DestinationSettings(name, channel, address, allow)}
+    return {name: DestinationSettings(name=name, channel=channel, address=address, allow=allow)}

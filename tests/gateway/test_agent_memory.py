@@ -16,7 +16,7 @@ FORGETS = {"forget": True}
 
 
 def logged(path: Path, **more: Any) -> World:
-    return World(path, env={"SEMEL_DEMO_LOG": str(path / "prompts")}, **more)
+    return World(path, log=path / "prompts", **more)
 
 
 def agent_saw(w: World) -> list[str]:
@@ -49,7 +49,7 @@ async def test_a_message_of_a_person_that_the_agent_forgot_is_told_it(tmp_path: 
         await w.ask("hello")
         await w.gateway.say("s", script("Begun ", FORGETS, {"hang": True}))
         await until(lambda: _shows(w, "Begun"))
-        await w.gateway.stop_turn("s", "owner")
+        await w.gateway.controls.stop_turn("s", "owner")
         await w.idle()
         await again(w)
         await w.ask("what next?")
@@ -66,7 +66,7 @@ async def test_what_never_reached_anybody_is_told_as_that(tmp_path: Path) -> Non
     async with logged(tmp_path, destinations=destination("mail", "m")) as w:
         await w.ask(script('<message to="nobody">Held back words.</message>', {"stop": "refusal"}))
         await again(w)
-        found = await w.gateway.diff_agent("s")
+        found = await w.gateway.controls.compare_memory("s")
         assert [text for text in found["extra"] if "Held back words." in text]
         await w.ask(script("Next."))
         assert "your memory holds this, and it never reached the person: 'Held back words.'" in agent_saw(w)[-1]
@@ -82,7 +82,7 @@ async def test_a_conversation_of_many_kinds_differs_in_nothing(tmp_path: Path) -
         await w.gateway.report("s", "exec.finished", "done: 0")
         await w.idle()
         await again(w)
-        assert await w.gateway.diff_agent("s") == {"compared": True, "lacks": [], "extra": []}
+        assert await w.gateway.controls.compare_memory("s") == {"compared": True, "lacks": [], "extra": []}
         await w.ask(script("Next."))
         assert "memory" not in agent_saw(w)[-1]
 
@@ -92,11 +92,11 @@ async def test_the_comparison_waits_for_nobody_and_disturbs_nothing(tmp_path: Pa
         await w.gateway.say("s", script("Working. ", {"hang": True}))
         await until(lambda: _shows(w, "Working."))
         with pytest.raises(Conflict, match="a turn runs"):
-            await w.gateway.diff_agent("s")
-        await w.gateway.stop_turn("s", "owner")
+            await w.gateway.controls.compare_memory("s")
+        await w.gateway.controls.stop_turn("s", "owner")
         await w.idle()
         before = await w.entries()
-        assert (await w.gateway.diff_agent("s"))["compared"]
+        assert (await w.gateway.controls.compare_memory("s"))["compared"]
         assert await w.entries() == before
         assert await w.ask(script("Fine.")) == ["Working. ", "Fine."]
 
@@ -113,7 +113,7 @@ async def test_what_is_heard_during_the_comparison_is_answered_after_it(tmp_path
             await heard.wait()
 
         w.gateway.spawns.end = end_then_wait  # type: ignore[method-assign]
-        comparing = asyncio.create_task(w.gateway.diff_agent("s"))
+        comparing = asyncio.create_task(w.gateway.controls.compare_memory("s"))
         await ended.wait()
         await w.gateway.say("s", script("Two."))
         heard.set()
@@ -126,6 +126,6 @@ async def test_what_is_heard_during_the_comparison_is_answered_after_it(tmp_path
 async def test_an_agent_that_was_never_asked_has_no_memory_to_compare(tmp_path: Path) -> None:
     async with logged(tmp_path) as w:
         await w.gateway.report("s", "exec.started", "not waking")
-        found = await w.gateway.diff_agent("s")
+        found = await w.gateway.controls.compare_memory("s")
         assert not found["compared"]
         assert "never asked" in found["why"]

@@ -30,8 +30,8 @@ class Chat:
         channel = FakeChannel("chat", Safety.IDEMPOTENT, self.platform)
         self.world = World(
             path, channels={"chat": channel}, destinations=destination("family", "fam"),
-            channel_settings={"chat": ChannelSettings("chat", "fake", narration=narration)},
-            env={"SEMEL_DEMO_LOG": str(path / "prompts")}, **settings,
+            channel_settings={"chat": ChannelSettings(name="chat", kind="fake", narration=narration)},
+            log=path / "prompts", **settings,
         )  # fmt: skip
         self.path = path
 

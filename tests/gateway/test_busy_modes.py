@@ -11,7 +11,7 @@ import pytest
 from gateway_world import World, script, until
 
 from semel.gateway.errors import BadRequest
-from semel.gateway.settings import SessionSettings
+from semel.gateway.settings import SessionSettings, WakeSettings
 from semel.ledger.transcript import views
 from semel.testing.scripted_agent import prompts_given
 
@@ -33,7 +33,7 @@ def agent_saw(w: World) -> list[str]:
 
 
 def logged(path: Path, **more: Any) -> World:
-    return World(path, env={"SEMEL_DEMO_LOG": str(path / "prompts")}, **more)
+    return World(path, log=path / "prompts", **more)
 
 
 async def test_a_queued_message_has_its_place_and_is_in_the_next_turn(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ async def test_a_steered_message_is_not_lost_when_the_agent_dies(tmp_path: Path)
 
 
 async def test_collected_messages_make_one_turn_when_nothing_more_comes(tmp_path: Path) -> None:
-    sessions = (SessionSettings("s", busy="collect", debounce=0.4, max_wait=5.0),)
+    sessions = {"s": SessionSettings(busy="collect", wake=WakeSettings(debounce_s=0.4, max_wait_s=5.0))}
     async with logged(tmp_path, sessions=sessions) as w:
         heard = [await w.gateway.say("s", f"line {n}") for n in (1, 2, 3)]
         assert [(h.waiting, h.place) for h in heard] == [("collect", 1), ("collect", 2), ("collect", 3)]
@@ -170,7 +170,7 @@ async def test_collected_messages_make_one_turn_when_nothing_more_comes(tmp_path
 
 
 async def test_a_collecting_session_is_not_held_longer_than_its_longest_wait(tmp_path: Path) -> None:
-    sessions = (SessionSettings("s", debounce=0.5, max_wait=1.0),)
+    sessions = {"s": SessionSettings(wake=WakeSettings(debounce_s=0.5, max_wait_s=1.0))}
     async with logged(tmp_path, sessions=sessions) as w:
 
         async def said_and_asked() -> bool:
@@ -182,7 +182,7 @@ async def test_a_collecting_session_is_not_held_longer_than_its_longest_wait(tmp
 
 
 async def test_a_wake_that_waits_survives_the_death_of_the_gateway(tmp_path: Path) -> None:
-    sessions = (SessionSettings("s", debounce=0.5, max_wait=1.0),)
+    sessions = {"s": SessionSettings(wake=WakeSettings(debounce_s=0.5, max_wait_s=1.0))}
     async with logged(tmp_path, sessions=sessions) as w:
         await w.gateway.say("s", "kept")
         await w.stop()
@@ -197,18 +197,18 @@ async def test_a_session_keeps_the_mode_it_was_given(tmp_path: Path) -> None:
     async with logged(tmp_path) as w:
         await w.gateway.say("s", waiting_for(go))
         await speaks(w, "Working.")
-        await w.gateway.set_busy("s", "interrupt")
+        await w.gateway.controls.set_busy("s", "interrupt")
         assert (await w.gateway.sessions())[0]["busy"] == "interrupt"
         heard = await w.gateway.report("s", "exec.finished", "a job is done")
         assert heard.waiting == "queue", "what happened does not interrupt what a person asked for"
         assert (await w.gateway.say("s", "stop that")).waiting == "interrupt"
         await w.idle()
-        await w.gateway.set_busy("s", None)
+        await w.gateway.controls.set_busy("s", None)
         assert "busy" not in (await w.gateway.sessions())[0]
 
 
 async def test_what_a_program_sends_does_not_wake_unless_the_session_allows_it(tmp_path: Path) -> None:
-    sessions = (SessionSettings("allowed", automatic=True),)
+    sessions = {"allowed": SessionSettings(automatic="wake")}
     async with logged(tmp_path, sessions=sessions) as w:
         await w.gateway.say("s", "I am a bot", sender="beep", automatic=True)
         assert (await w.gateway.sessions())[0]["state"] == "idle"
@@ -263,4 +263,6 @@ async def test_interrupting_one_after_the_other_while_agents_start_ends_with_the
             await w.gateway.say("s", script(f"last {n}"), busy="interrupt")
             await w.idle()
             assert (await w.texts("s", "agent"))[-1] == f"last {n}"
-            await w.gateway.spawns.end((await w.gateway.record.read(views.find, "s")).id, "so that the next one starts")
+            await w.gateway.spawns.end(
+                (await w.gateway.record.read(views.find_session, "s")).id, "so that the next one starts"
+            )

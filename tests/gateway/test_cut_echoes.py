@@ -10,6 +10,7 @@ from gateway_world import World, script, until
 from test_left_behind import KEY, NOTHING, UNAVAILABLE, chat, send
 
 from semel.gateway.ports import Safety
+from semel.ledger.storage.rows import ClaimRow
 from semel.testing import Fault
 
 Json = dict[str, Any]
@@ -40,7 +41,7 @@ def repeats(cut: str = CUT) -> list[Any]:
 
 async def story(w: World) -> list[tuple[str, str | None]]:
     """What became of each claim of the agent."""
-    rows = await w.gateway.record.read(lambda tx: [tx.one("claim_get", id=n) for n in range(1, 20)])
+    rows = await w.gateway.record.read(lambda tx: [tx.one(ClaimRow, "claim_get", id=n) for n in range(1, 20)])
     return [(row.outcome, row.reason) for row in rows if row is not None and row.how in ("block", "recovery")]
 
 
@@ -80,7 +81,7 @@ async def test_whoever_stops_a_turn_gets_no_fragment(tmp_path: Path, by: str, ho
         await gateway.say(KEY, script(*repeats(), {"touch": str(mark)}, {"hang": True}))
         await hangs(c.w, mark)
         if by == "a stop":
-            assert await gateway.stop_turn(KEY, "me")
+            assert await gateway.controls.stop_turn(KEY, "me")
         elif by == "/new":
             await gateway.say(KEY, "/new")
         else:
@@ -159,7 +160,7 @@ async def test_a_stop_of_the_next_attempt_leaves_no_narration(tmp_path: Path, by
         if by == "/new":
             await c.w.gateway.say(KEY, "/new")
         else:
-            assert await c.w.gateway.stop_turn(KEY, "me")
+            assert await c.w.gateway.controls.stop_turn(KEY, "me")
         await c.rest()
         assert "I look at the lamp." not in c.posts
 

@@ -34,8 +34,8 @@ class Stubborn(FakeChannel):
 
 
 def world(path: Path, channel: FakeChannel, narration: Any = "last") -> World:
-    settings = {"chat": ChannelSettings("chat", "fake", narration=narration)}
-    people = {"ann": PersonSettings("ann", "owner", ("chat:ann",))}
+    settings = {"chat": ChannelSettings(name="chat", kind="fake", narration=narration)}
+    people = {"ann": PersonSettings(name="ann", role="owner", accounts=("chat:ann",))}
     return World(path, channels={"chat": channel}, channel_settings=settings, people=people)
 
 

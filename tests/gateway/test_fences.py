@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from gateway_world import World, script, until
 
-from semel.gateway.tools.rpc import RpcError
+from semel.gateway.errors import BadRequest, UnknownSpawn
 from semel.gateway.turns.run import Run
-from semel.ledger.turns.turns import Fence, release
+from semel.ledger.turns.turns import Fence, release_lease
 
 Json = dict[str, Any]
 
@@ -67,7 +67,7 @@ async def test_a_call_after_a_cancel_is_refused_and_recorded(tmp_path: Path, mon
         mark = tmp_path / "began"
         await w.gateway.say("s", script("x", {"touch": str(mark)}, {"hang": True}))
         await until(_exists(mark))
-        await w.gateway.stop_turn("s", "me")
+        await w.gateway.controls.stop_turn("s", "me")
         await w.idle()
         answer = await call(w, tokens[0], "Never.")
         assert not answer["ok"]
@@ -84,7 +84,7 @@ async def test_a_call_after_the_stop_is_refused_even_if_the_agent_still_runs(
         mark = tmp_path / "began"
         await w.gateway.say("s", script("x", {"deaf": True}, {"touch": str(mark)}, {"sleep": 60}))
         await until(_exists(mark))
-        await w.gateway.stop_turn("s", "me")
+        await w.gateway.controls.stop_turn("s", "me")
         answer = await call(w, tokens[0], "Never.")
         assert not answer["ok"]
         assert "cancelled" in answer["text"]
@@ -108,7 +108,7 @@ async def test_a_strangers_call_is_counted_and_not_recorded(tmp_path: Path) -> N
     async with World(tmp_path) as w:
         await w.ask(script("one"))
         before = await w.entries()
-        with pytest.raises(RpcError):
+        with pytest.raises(UnknownSpawn):
             await call(w, "no such token", "Hello?")
         assert await w.entries() == before
         assert (await w.gateway.metrics())["semel_strangers_total"] == 1
@@ -132,7 +132,7 @@ async def test_one_call_id_for_two_texts_is_an_error_and_nothing_is_lost(
         tokens = token_of(w, monkeypatch)
         await w.ask(script("one"))
         await call(w, tokens[0], "First.", call="same")
-        with pytest.raises(RpcError, match="mint a new id"):
+        with pytest.raises(BadRequest, match="mint a new id"):
             await call(w, tokens[0], "Second.", call="same")
 
 
@@ -140,7 +140,7 @@ async def test_a_turn_whose_fence_moved_on_cannot_write(tmp_path: Path) -> None:
     async with World(tmp_path) as w:
         await w.ask(script("one"))
         with pytest.raises(Exception, match="no longer runs"):
-            await w.gateway.record.write(release, Fence(1, 1, 1))
+            await w.gateway.record.write(release_lease, Fence(1, 1, 1))
 
 
 def _exists(path: Path) -> Any:
@@ -155,7 +155,7 @@ async def test_a_repeated_call_is_one_message_though_the_first_was_slow_and_the_
 ) -> None:
     """The tool server died, its call was still being looked at, and the agent asked again by another one."""
     held, go_on = asyncio.Event(), asyncio.Event()
-    find = Run.announced
+    find = Run.match_call
 
     async def slow(self: Run, tool: str | None, name: str, arguments: Json) -> tuple[str | None, int | None]:
         if not held.is_set():
@@ -163,7 +163,7 @@ async def test_a_repeated_call_is_one_message_though_the_first_was_slow_and_the_
             await go_on.wait()
         return await find(self, tool, name, arguments)
 
-    monkeypatch.setattr(Run, "announced", slow)
+    monkeypatch.setattr(Run, "match_call", slow)
     async with World(tmp_path) as w:
         tokens = token_of(w, monkeypatch)
         mark = tmp_path / "began"

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from gateway_world import World, destination, script, until
 
+from semel.ledger.storage.rows import SessionRow
 from semel.ledger.turns import history
 
 Json = dict[str, Any]
@@ -100,7 +101,7 @@ async def lose(w: World, key: str, prompt: str, shape: str) -> str:
     await w.gateway.say(key, prompt)
     await until(_shown(w, key))
     await until(_there(Path(f"{sign}.saved")))
-    (path,) = (one for one in (w.path / "demo").glob("*.jsonl") if f"{sign}.saved" in one.read_text())
+    (path,) = (one for one in (w.path / "agent").glob("*.jsonl") if f"{sign}.saved" in one.read_text())
     updates = [json.loads(line) for line in path.read_text().splitlines()]
     path.write_text("".join(json.dumps(one) + "\n" for one in retold(updates, shape)))
     shown = await w.texts(key, "agent", "notice")
@@ -115,8 +116,10 @@ def _shown(w: World, key: str) -> Any:
     """Whether all that the turn told until it waits is recorded."""
 
     async def there() -> bool:
-        row = await w.gateway.record.read(lambda tx: tx.one("session_by_key", key=key))
-        deeds = await w.gateway.record.read(history.list_deeds, row.turn) if row is not None and row.turn else []
+        row = await w.gateway.record.read(lambda tx: tx.one(SessionRow, "session_by_key", key=key))
+        deeds = (
+            await w.gateway.record.read(history.list_started_calls, row.turn) if row is not None and row.turn else []
+        )
         return any(one.title == f"look {len(PLAIN)}" and one.status == "done" for one in deeds)
 
     return there

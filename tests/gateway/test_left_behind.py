@@ -16,6 +16,7 @@ from gateway_world import World, destination, script, until
 
 from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
+from semel.ledger.storage.rows import SpawnRow
 from semel.testing import FakeChannel, Fault, Platform
 from semel.testing.scripted_agent import prompts_given
 
@@ -74,9 +75,8 @@ async def chat(
 ) -> AsyncIterator[Chat]:
     platform = Platform(folds=safety is Safety.IDEMPOTENT)
     channels = {"chat": FakeChannel("chat", safety, platform, deletes=stream)}
-    settings = {"chat": ChannelSettings("chat", "fake", narration=narration, stream=stream)}
-    env = {"SEMEL_DEMO_LOG": str(path / "prompts")}
-    async with World(path, channels=channels, channel_settings=settings, env=env, **more) as w:
+    settings = {"chat": ChannelSettings(name="chat", kind="fake", narration=narration, stream=stream)}
+    async with World(path, channels=channels, channel_settings=settings, log=path / "prompts", **more) as w:
         yield Chat(w, platform)
 
 
@@ -84,12 +84,12 @@ async def chat(
 def soon_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn is tried again soon, and people are told of that wait as of a long one."""
     monkeypatch.setattr("semel.law.turn.BACK_OFF", (0.1, 0.1))
-    monkeypatch.setattr("semel.gateway.turns.turn_end.LONG", 0.05)
+    monkeypatch.setattr("semel.gateway.turns.turn_end.LONG_DELAY_S", 0.05)
 
 
 async def kill_agent(w: World) -> None:
     (live,) = w.gateway.spawns.live.values()
-    story = await w.gateway.record.read(lambda tx: tx.one("spawn_get", id=live.spawn))
+    story = await w.gateway.record.read(lambda tx: tx.one(SpawnRow, "spawn_get", id=live.spawn))
     os.kill(story.pid, signal.SIGKILL)
 
 
@@ -158,7 +158,7 @@ async def test_a_stop_of_the_attempt_that_goes_on_leaves_what_was_said_before(tm
             return mark.exists()
 
         await until(went_on)
-        assert await c.w.gateway.stop_turn(KEY, "me")
+        assert await c.w.gateway.controls.stop_turn(KEY, "me")
         await c.rest()
         assert c.posts.count("The result is 42.") == 1
 

@@ -10,17 +10,16 @@ from typing import Any
 
 import pytest
 
-from semel.faces.view import View
-from semel.gateway import hub as hub_module
-from semel.gateway.api.reads import Views
-from semel.gateway.hub import Hub
-from semel.gateway.transactions import Record
+from semel.faces.view import SessionView
+from semel.gateway import record as record_module
+from semel.gateway.api.reads import ReadApi
+from semel.gateway.record import Hub, Record
 from semel.law.delivery import Rules
 from semel.ledger.admin import books
 from semel.ledger.delivery import outgoing
-from semel.ledger.delivery.claims import Caller, Say
+from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.delivery.cutting import Leg
-from semel.ledger.delivery.outgoing import ChannelCapacity, Outcome
+from semel.ledger.delivery.outgoing import AttemptOutcome, ChannelCapacity
 from semel.ledger.inbound import hear
 from semel.ledger.storage.store import Store
 from semel.ledger.transcript import views
@@ -32,7 +31,7 @@ RULES = Rules("at-most-once")
 END = "the end"
 
 
-class House(Views):
+class House(ReadApi):
     """The reading half of a gateway, over a real store, and tasks that write as its rooms do."""
 
     def __init__(self, path: Path) -> None:
@@ -51,14 +50,14 @@ class House(Views):
 
     async def hear(self, key: str, text: str) -> int:
         event = hear.Event("api", None, "message", text, text.encode())
-        done = await self.record.write(hear.hear, event, [hear.To(key, "main", f"chat:{key}")])
-        return done.woken[0]
+        done = await self.record.write(hear.hear, event, [hear.Addressee(key, "main", f"chat:{key}")])
+        return done.woken_sessions[0]
 
     async def turn(self, key: str, dice: random.Random, lease: str) -> None:
         """One message and the turn over it, streamed in small batches."""
         session = await self.hear(key, f"question {dice.random()}")
         begun = await self.record.write(turns.begin, session, lease)
-        if not isinstance(begun, turns.Begun):
+        if not isinstance(begun, turns.BegunTurn):
             return  # another task's turn will take it, or the next one
         fence = turns.Fence(begun.session, begun.turn, begun.epoch)
         caller = Caller(session, key, begun.turn, begun.root)
@@ -74,14 +73,14 @@ class House(Views):
             slots = await self.record.write(show.show, fence, caller, ops, slots)
         dest = f"chat:{key}"
         leg = Leg(0, len(text), "chat", dest, {"kind": "post", "text": text})
-        ops = [show.Block(1, (Say("block", text, dest, legs=(leg,)),))]
+        ops = [show.Block(1, (ClaimRequest("block", text, dest, legs=(leg,)),))]
         await self.record.write(show.finish, fence, caller, ops, slots, show.End("answered", "end_turn"))
 
     async def send(self) -> None:
         done = await self.record.write(outgoing.depart, {"chat": ChannelCapacity(RULES, 2)})
         for one in done.sends:
-            outcome = Outcome("receipt", receipt=f"r{one.part}")
-            await self.record.write(outgoing.receipt, one.part, outcome, RULES)
+            outcome = AttemptOutcome("receipt", receipt=f"r{one.part}")
+            await self.record.write(outgoing.record_outcome, one.part, outcome, RULES)
 
 
 @pytest.fixture
@@ -91,7 +90,7 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
     await asyncio.to_thread(house.store.close)
 
 
-async def follow(house: House, key: str, view: View, leave: random.Random | None = None) -> None:
+async def follow(house: House, key: str, view: SessionView, leave: random.Random | None = None) -> None:
     """Watch until the end is heard and nothing is missing; with `leave`, go away and come back with the rev."""
     while True:
         watch = house.watch(key, view.rev)
@@ -109,18 +108,18 @@ async def follow(house: House, key: str, view: View, leave: random.Random | None
         await asyncio.sleep(0)
 
 
-async def current(house: House, key: str, view: View) -> bool:
+async def current(house: House, key: str, view: SessionView) -> bool:
     if not any(e["text"] == END for e in view.entries.values()):
         return False
-    row = await house.record.read(views.find, key)
+    row = await house.record.read(views.find_session, key)
     return row is not None and view.rev == row.rev
 
 
 async def truth(house: House, key: str) -> Json:
-    return await house.record.read(lambda tx: views.snapshot(tx, views.find(tx, key).id, 1 << 40))
+    return await house.record.read(lambda tx: views.read_snapshot(tx, views.find_session(tx, key).id, 1 << 40))
 
 
-def assert_same(view: View, snapshot: Json) -> None:
+def assert_same(view: SessionView, snapshot: Json) -> None:
     assert view.rev == snapshot["rev"]
     assert [view.entries[n] for n in sorted(view.entries)] == snapshot["entries"]
     assert [view.items[n] for n in sorted(view.items)] == sorted(snapshot["items"], key=lambda i: i["id"])
@@ -134,14 +133,14 @@ async def test_eight_tasks_and_every_watcher_sees_what_is_recorded(
     house: House, monkeypatch: pytest.MonkeyPatch, seed: int, pending: int
 ) -> None:
     """With `pending` small, watchers lag again and again and are caught up from the ledger."""
-    monkeypatch.setattr(hub_module, "PENDING", pending)
-    monkeypatch.setattr("semel.gateway.api.reads.STREAM_EVERY", 0.002)
+    monkeypatch.setattr(record_module, "MAX_PENDING_CHANGES", pending)
+    monkeypatch.setattr("semel.gateway.api.reads.FRAME_INTERVAL_S", 0.002)
     for key in KEYS:
         await house.hear(key, "hello")
     watching = []
     for key in KEYS:
         for leave in (None, None, random.Random(seed), random.Random(seed + 7)):
-            view = View()
+            view = SessionView()
             watching.append((key, view, asyncio.create_task(follow(house, key, view, leave))))
 
     async def work(n: int) -> None:
@@ -167,7 +166,7 @@ async def test_a_watcher_that_joins_while_text_streams_is_not_sent_a_piece_twice
     """What was published between joining and the first look is in the snapshot already."""
     session = await house.hear("a", "hi")
     begun = await house.record.write(turns.begin, session, "g0")
-    assert isinstance(begun, turns.Begun)
+    assert isinstance(begun, turns.BegunTurn)
     fence, caller = turns.Fence(session, begun.turn, begun.epoch), Caller(session, "a", begun.turn, begun.root)
     slots = show.Slots()
 
@@ -179,12 +178,12 @@ async def test_a_watcher_that_joins_while_text_streams_is_not_sent_a_piece_twice
     read = house.record.read
 
     async def slow(body: Any, *args: Any, **kwargs: Any) -> Any:
-        if body is views.snapshot:
+        if body is views.read_snapshot:
             await stream("two ")  # committed and published before the snapshot is taken
         return await read(body, *args, **kwargs)
 
     house.record.read = slow  # type: ignore[method-assign, assignment]
-    view, watch = View(), house.watch("a")
+    view, watch = SessionView(), house.watch("a")
     view.apply(await anext(watch))
     await stream("three ")
     view.apply(await anext(watch))
@@ -195,9 +194,9 @@ async def test_a_watcher_that_joins_while_text_streams_is_not_sent_a_piece_twice
 async def test_a_lagging_watcher_costs_the_turn_nothing_and_is_caught_up_exactly(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub_module, "PENDING", 10)
+    monkeypatch.setattr(record_module, "MAX_PENDING_CHANGES", 10)
     await house.hear("a", "hi")
-    view, watch = View(), house.watch("a")
+    view, watch = SessionView(), house.watch("a")
     view.apply(await anext(watch))
     for n in range(40):
         await house.hear("a", f"message {n}")

@@ -11,7 +11,7 @@ from semel.acp_stream import Began, Changed, Ended, Grew, display
 from semel.gateway.outbound.destinations import Places
 from semel.gateway.turns import stream_view
 from semel.gateway.turns.speech import Speech
-from semel.gateway.turns.stream_view import HEAD, LATE, TAIL, StreamView
+from semel.gateway.turns.stream_view import HEAD_CHARS, MAX_LATE_ITEMS, TAIL_CHARS, StreamView
 from semel.ledger.turns import show
 
 Json = dict[str, Any]
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 def a_viewing(turn: int = 1) -> StreamView:
     one = StreamView()
-    one.begin(speech(), turn)
+    one.begin_turn(speech(), turn)
     return one
 
 
@@ -62,8 +62,8 @@ TERMINAL = (*LETTERS, "10%", "\r", "\r", "\x1b[K", "\x1b[31m", "\x1b[2", "\x08",
 def test_output_is_head_stated_gap_and_tail_of_the_whole_after_every_batch(
     seed: int, signs: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_view, "HEAD", 30)
-    monkeypatch.setattr(stream_view, "TAIL", 10)
+    monkeypatch.setattr(stream_view, "HEAD_CHARS", 30)
+    monkeypatch.setattr(stream_view, "TAIL_CHARS", 10)
     dice, one, screen = random.Random(seed), a_viewing(), Screen()
     one.take([Began(1, "tool", {"call": "T", "status": "running", "text": "begins "})])
     for n in range(60):
@@ -72,9 +72,9 @@ def test_output_is_head_stated_gap_and_tail_of_the_whole_after_every_batch(
         if n == 40:
             one.take([Ended(1, {"status": "done"})])
         if dice.random() < 0.5:
-            screen.take(one.batch())
+            screen.take(one.take_batch())
             screen.check()
-    screen.take(one.batch())
+    screen.take(one.take_batch())
     screen.check()
 
 
@@ -83,11 +83,11 @@ def test_two_megabytes_of_output_are_shown_in_bounded_pieces() -> None:
     one.take([Began(1, "tool", {"call": "T"})])
     for n in range(200):
         one.take([Grew(1, f"{n:04}" * 2500)])
-        ops = one.batch()
-        assert sum(len(op.text) for op in ops if isinstance(op, show.ItemGrow)) <= HEAD
+        ops = one.take_batch()
+        assert sum(len(op.text) for op in ops if isinstance(op, show.ItemGrow)) <= HEAD_CHARS
         screen.take(ops)
     screen.check()
-    assert (len(screen.text), len(screen.body["tail"])) == (HEAD, TAIL)
+    assert (len(screen.text), len(screen.body["tail"])) == (HEAD_CHARS, TAIL_CHARS)
     assert len(screen.whole) == 2_000_000
 
 
@@ -97,11 +97,11 @@ def test_a_progress_bar_is_shown_as_its_last_step_and_stored_as_it_came() -> Non
     for percent in range(101):
         one.take([Grew(1, f"\r\x1b[32m{percent}%\x1b[0m"), *([Grew(1, "\ndone\n")] if percent == 100 else [])])
         if percent % 7 == 0:
-            ops = one.batch()
+            ops = one.take_batch()
             assert len([op for op in ops if isinstance(op, show.ItemSet)]) <= 1, "a line is sent once a batch"
             screen.take(ops)
             assert screen.text.strip() == f"{percent}%"
-    screen.take(one.batch())
+    screen.take(one.take_batch())
     assert screen.text == "100%\ndone\n"
     assert screen.whole.count("\r") == 101 and "\x1b[32m" in screen.whole
 
@@ -109,7 +109,7 @@ def test_a_progress_bar_is_shown_as_its_last_step_and_stored_as_it_came() -> Non
 def test_a_tool_call_belongs_to_the_turn_that_announced_it() -> None:
     one = a_viewing(turn=1)
     one.take([Began(1, "tool", {"call": "T1", "status": "running"})])
-    one.begin(speech(), 2)
+    one.begin_turn(speech(), 2)
     one.take([Began(2, "tool", {"call": "T2", "status": "running"})])
     assert one.turns == {"T1": 1, "T2": 2}
 
@@ -117,37 +117,37 @@ def test_a_tool_call_belongs_to_the_turn_that_announced_it() -> None:
 def test_an_item_of_an_earlier_turn_may_still_be_told_of() -> None:
     one = a_viewing(turn=1)
     one.take([Began(1, "tool", {"call": "T1"})])
-    one.batch()
-    one.begin(speech(), 2)
+    one.take_batch()
+    one.begin_turn(speech(), 2)
     one.take([Grew(1, "late"), Ended(1, {"status": "done"})])
-    assert [type(op) for op in one.batch()] == [show.ItemGrow, show.ItemSet]
+    assert [type(op) for op in one.take_batch()] == [show.ItemGrow, show.ItemSet]
 
 
 def test_a_long_life_of_an_agent_makes_no_batch_dearer() -> None:
     """Only the newest items of earlier turns are kept at hand, and only what grew is looked at."""
     one = a_viewing()
-    for n in range(3 * LATE):
-        one.take([Began(n, "tool", {"call": f"T{n}"}), Grew(n, "x" * (HEAD + 1))])
-    assert len([op for op in one.batch() if isinstance(op, show.ItemSet)]) == 3 * LATE
-    one.begin(speech(), 2)
-    for held in (one.kinds, one.outputs, one.inputs, one.calls, one.turns):
-        assert len(held) == LATE
-    one.take([Grew(3 * LATE - 1, "late"), Grew(0, "too late")])
-    assert len(one.batch()) == 2
-    assert one.batch() == []
+    for n in range(3 * MAX_LATE_ITEMS):
+        one.take([Began(n, "tool", {"call": f"T{n}"}), Grew(n, "x" * (HEAD_CHARS + 1))])
+    assert len([op for op in one.take_batch() if isinstance(op, show.ItemSet)]) == 3 * MAX_LATE_ITEMS
+    one.begin_turn(speech(), 2)
+    for held in (one.kinds, one.outputs, one.call_fields, one.calls, one.turns):
+        assert len(held) == MAX_LATE_ITEMS
+    one.take([Grew(3 * MAX_LATE_ITEMS - 1, "late"), Grew(0, "too late")])
+    assert len(one.take_batch()) == 2
+    assert one.take_batch() == []
 
 
 def test_a_call_id_of_an_earlier_turn_is_a_row_of_its_own_and_is_bound_again() -> None:
     one = a_viewing(turn=1)
     given = {"text": "hi"}
     for slot in (1, 2):
-        one.begin(speech(), turn=slot)
+        one.begin_turn(speech(), turn=slot)
         fields = {"call": "call_1", "title": "send_message", "status": "pending", "input": given}
         one.take([Began(slot, "tool", fields)])
         assert one.match("send_message", given) == "call_1"
         assert one.match("send_message", given) is None
         assert one.turns["call_1"] == slot
         one.take([Changed(slot, {"status": "no result"}), Ended(slot, {})])
-        assert not one.working()
-    opened = [op.slot for op in one.batch() if isinstance(op, show.ItemOpen)]
+        assert not one.is_tool_running()
+    opened = [op.slot for op in one.take_batch() if isinstance(op, show.ItemOpen)]
     assert opened == [1, 2]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from gateway_world import World, script, until
@@ -11,21 +10,22 @@ from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
 from semel.ledger.transcript import views
 from semel.ledger.turns import turns
+from semel.ledger.turns.turns import UntoldEntry
 from semel.testing import FakeChannel
 
 
 async def to_tell(w: World) -> list[str]:
     return await w.gateway.record.read(
-        lambda tx: [e.text for e in tx.all("entries_to_tell", session=views.find(tx, "s").id)]
+        lambda tx: [e.text for e in tx.all(UntoldEntry, "entries_to_tell", session=views.find_session(tx, "s").id)]
     )
 
 
 async def test_a_notice_outlives_a_turn_that_was_stopped_before_its_agent_was_asked(tmp_path: Path) -> None:
     async with World(tmp_path) as w:
         await w.gateway.report("s", "exec.progress", "half", wakes=False)
-        await w.gateway.record.write(turns.notice, 1, "A message was held.")
+        await w.gateway.record.write(turns.add_notice, 1, "A message was held.")
         await w.gateway.say("s", script("Never said."))
-        assert await w.gateway.stop_turn("s", "me")
+        assert await w.gateway.controls.stop_turn("s", "me")
         await w.idle()
         assert await w.texts("s", "agent") == []
         assert "A message was held." in await to_tell(w)
@@ -52,8 +52,8 @@ async def test_half_of_a_surrogate_pair_is_heard_and_answered(tmp_path: Path) ->
 async def test_an_answer_shown_before_its_agent_died_still_leaves_for_the_chat(tmp_path: Path) -> None:
     """Only closing texts leave for this chat. The agent that resumes knows that it has answered, and adds nothing."""
     chat = FakeChannel("chat", Safety.AT_MOST_ONCE)
-    world = World(tmp_path, channels={"chat": chat})
-    world.settings = replace(world.settings, channels={"chat": ChannelSettings("chat", "fake")})
+    settings = {"chat": ChannelSettings(name="chat", kind="fake")}
+    world = World(tmp_path, channels={"chat": chat}, channel_settings=settings)
     async with world as w:
         steps = [{"tool": "look"}, "All done: 42.", {"sleep": 0.3}, {"die": 9}]
         await w.gateway.say("demo:chat:7", script(*steps, resume=[{"think": "I have answered."}]))

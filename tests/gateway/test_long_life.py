@@ -29,7 +29,7 @@ async def test_what_earlier_turns_said_is_not_held_in_memory(tmp_path: Path) -> 
 
 async def test_turns_watchers_and_agents_that_are_over_leave_nothing_in_memory(tmp_path: Path) -> None:
     chat = FakeChannel("chat", Safety.AT_MOST_ONCE, Platform())
-    told = {"chat": ChannelSettings("chat", "fake", agent="demo")}
+    told = {"chat": ChannelSettings(name="chat", kind="fake", agent="demo")}
     async with World(tmp_path, channels={"chat": chat}, channel_settings=told) as w:
         for n in range(3):
             await work_once(w, n)
@@ -68,5 +68,5 @@ async def watch(w: World, key: str) -> None:
 def live_objects() -> int:
     """How many objects are alive, without those that the test's platform and its log collect."""
     gc.collect()
-    kinds = (type(one).__module__ for one in gc.get_objects())
-    return sum(not kind.startswith(("semel.testing", "logging", "_pytest")) for kind in kinds)
+    modules = (str(type(each).__module__) for each in gc.get_objects())  # of a few types it is a descriptor
+    return sum(not module.startswith(("semel.testing", "logging", "_pytest")) for module in modules)

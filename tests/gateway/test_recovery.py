@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 import os
 import signal
@@ -14,6 +13,7 @@ import pytest
 from gateway_world import World, script, until
 
 from semel.gateway.turns import run
+from semel.ledger.storage.rows import SpawnRow, TurnRow
 from semel.ledger.turns import show
 
 Json = dict[str, Any]
@@ -27,7 +27,7 @@ async def marks(w: World) -> list[tuple[str, bool | None, bool | None]]:
 
 async def how(w: World) -> list[str]:
     """How each attempt of the first turn was asked."""
-    return [one.how for one in await w.gateway.record.read(lambda tx: tx.all("turns_of_root", root=1))]
+    return [one.how for one in await w.gateway.record.read(lambda tx: tx.all(TurnRow, "turns_of_root", root=1))]
 
 
 def send(text: str, **arguments: Any) -> Json:
@@ -49,7 +49,7 @@ async def test_an_agent_that_dies_before_any_tool_is_asked_again(tmp_path: Path)
 async def test_the_first_tool_call_of_a_turn_is_recorded_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "SHOW_EVERY", 60.0)
+    monkeypatch.setattr(run, "SHOW_INTERVAL_S", 60.0)
     gate = tmp_path / "go on"
     async with World(tmp_path) as w:
         said = [{"text": each} for each in ("Looking. ", "Still. ")]
@@ -129,7 +129,7 @@ async def test_an_agent_that_dies_after_a_send_is_resumed_and_does_not_send_agai
 async def test_what_is_left_of_an_agent_that_died_is_refused_and_that_is_recorded(tmp_path: Path) -> None:
     """The gateway has seen the death, and has not ended the rest of its process group yet."""
     async with World(tmp_path) as w:
-        w.gateway.tools.holds = lambda spawn: False
+        w.gateway.spawns.holds = lambda spawn: False
         assert await w.ask(script(send("Sent by an orphan."), "Closing.")) == ["Closing."]
         notices = await w.texts("s", "notice")
         assert notices == ["Held back: it came from an agent process that was already ended."]
@@ -179,7 +179,7 @@ async def test_a_cancelled_turn_is_stopped_and_the_next_message_starts_one(tmp_p
         mark = tmp_path / "began"
         await w.gateway.say("s", script("Long text", {"touch": str(mark)}, {"hang": True}))
         await until(_exists(mark))
-        assert await w.gateway.stop_turn("s", "me")
+        assert await w.gateway.controls.stop_turn("s", "me")
         await w.idle()
         assert any("Stopped by me" in n for n in await w.texts("s", "notice"))
         assert (await w.ask(script("Next.")))[-1] == "Next."
@@ -188,19 +188,19 @@ async def test_a_cancelled_turn_is_stopped_and_the_next_message_starts_one(tmp_p
 async def test_a_stop_while_the_agent_still_starts_is_heard(tmp_path: Path) -> None:
     async with World(tmp_path) as w:
         await w.gateway.say("s", script("Never said."))
-        assert await w.gateway.stop_turn("s", "me")
+        assert await w.gateway.controls.stop_turn("s", "me")
         await w.idle()
         assert await w.texts("s", "agent") == []
         assert any("Stopped by me" in n for n in await w.texts("s", "notice"))
 
 
 async def test_an_agent_that_does_not_hear_the_stop_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("semel.gateway.turns.run.CANCEL_PATIENCE", 0.3)
+    monkeypatch.setattr("semel.gateway.turns.run.CANCEL_TIMEOUT_S", 0.3)
     async with World(tmp_path) as w:
         mark = tmp_path / "began"
         await w.gateway.say("s", script("Long text", {"deaf": True}, {"touch": str(mark)}, {"sleep": 60}))
         await until(_exists(mark))
-        await w.gateway.stop_turn("s", "me")
+        await w.gateway.controls.stop_turn("s", "me")
         await w.idle()
         assert (await w.ask(script("Next.")))[-1] == "Next."
 
@@ -209,11 +209,11 @@ async def test_an_idle_agent_that_is_killed_is_started_again_for_the_next_messag
     async with World(tmp_path) as w:
         await w.ask(script("one"))
         live = next(iter(w.gateway.spawns.live.values()))
-        story = await w.gateway.record.read(lambda tx: tx.one("spawn_get", id=live.spawn))
+        story = await w.gateway.record.read(lambda tx: tx.one(SpawnRow, "spawn_get", id=live.spawn))
         os.kill(story.pid, signal.SIGKILL)
         await until(_gone(w))
         assert await w.ask(script("two")) == ["one", "two"]
-        turns = await w.gateway.record.read(lambda tx: tx.all("turns_of_root", root=2))
+        turns = await w.gateway.record.read(lambda tx: tx.all(TurnRow, "turns_of_root", root=2))
         assert len(turns) == 1
 
 
@@ -227,7 +227,8 @@ async def test_a_permission_request_is_asked_answered_once_and_survives_a_reconn
         assert again["id"] == item["id"]
         option = next(o["optionId"] for o in item["options"] if o["kind"] == "allow_once")
         both = await asyncio.gather(
-            w.gateway.answer("s", item["id"], option, "page"), w.gateway.answer("s", item["id"], option, "terminal")
+            w.gateway.controls.answer("s", item["id"], option, "page"),
+            w.gateway.controls.answer("s", item["id"], option, "terminal"),
         )
         assert sorted(both) == ["already", "answered"]
         await w.idle()
@@ -238,12 +239,12 @@ async def test_a_cancel_answers_an_open_permission_request_as_cancelled(tmp_path
     async with World(tmp_path) as w:
         await w.gateway.say("s", script({"permission": "rm", "allowed": ["tidy"], "denied": ["left"]}))
         item = await _open_request(w)
-        await w.gateway.stop_turn("s", "me")
+        await w.gateway.controls.stop_turn("s", "me")
         await w.idle()
         snapshot = await anext(w.gateway.watch("s"))
         states = [i["state"] for i in snapshot["items"] if i["id"] == item["id"]]
         assert states == ["cancelled"]
-        assert await w.gateway.answer("s", item["id"], None, "page") == "closed"
+        assert await w.gateway.controls.answer("s", item["id"], None, "page") == "closed"
 
 
 async def test_an_answer_that_is_recorded_before_its_deadline_reaches_the_agent(tmp_path: Path) -> None:
@@ -254,11 +255,11 @@ async def test_an_answer_that_is_recorded_before_its_deadline_reaches_the_agent(
         ((slot, one),) = running.permissions.open.items()
         assert one.timer is not None
         one.timer.cancel()
-        running.permissions.expired(
+        running.permissions.on_expired(
             show.ItemSet(slot, {"state": "expired"}, live=False)
         )  # it passes, and is not recorded
         option = next(o["optionId"] for o in item["options"] if o["kind"] == "allow_once")
-        told = await w.gateway.answer("s", item["id"], option, "page")
+        told = await w.gateway.controls.answer("s", item["id"], option, "page")
         await w.idle()
         snapshot = await anext(w.gateway.watch("s"))
         (state,) = [i["state"] for i in snapshot["items"] if i["id"] == item["id"]]
@@ -273,7 +274,7 @@ async def test_a_deadline_that_passes_is_told_to_the_agent(tmp_path: Path) -> No
         snapshot = await anext(w.gateway.watch("s"))
         (item,) = [i for i in snapshot["items"] if i["kind"] == "permission"]
         assert (item["state"], await w.texts("s", "agent")) == ("expired", ["left"])
-        assert await w.gateway.answer("s", item["id"], None, "page") == "closed"
+        assert await w.gateway.controls.answer("s", item["id"], None, "page") == "closed"
 
 
 async def test_idle_agents_make_room_and_resume_with_their_memory(tmp_path: Path) -> None:
@@ -320,7 +321,7 @@ def _exists(path: Path) -> Any:
 
 
 async def test_an_idle_agent_is_ended_after_a_while_and_restored_for_the_next_message(tmp_path: Path) -> None:
-    async with World(tmp_path, idle_agent_s=0.2) as w:
+    async with World(tmp_path, idle_after_s=0.2) as w:
         await w.ask("remember me")
         await until(_gone(w))
         assert len(await w.ask("still there?")) == 2
@@ -331,8 +332,8 @@ async def test_an_idle_agent_is_ended_after_a_while_and_restored_for_the_next_me
 async def test_a_command_that_is_not_there_fails_the_turn_with_a_notice_that_says_so(tmp_path: Path) -> None:
     world = World(tmp_path)
     agent = world.settings.agents["demo"]
-    broken = dataclasses.replace(agent, command=("no-such-agent-here",))
-    world.settings = dataclasses.replace(world.settings, agents={"demo": broken})
+    broken = agent.model_copy(update={"command": ("no-such-agent-here",)})
+    world.settings = world.settings.model_copy(update={"agents": {"demo": broken}})
     async with world as w:
         assert await w.ask("hello") == []
         notices = await w.texts("s", "notice")
@@ -348,7 +349,7 @@ async def test_what_the_agent_may_not_remember_is_told_in_its_next_prompt(tmp_pa
         await until(_exists(mark))
         run = next(iter(w.gateway.turns.runs.values()))
         await run.flush()
-        await w.gateway.stop_turn("s", "me")
+        await w.gateway.controls.stop_turn("s", "me")
         await w.idle()
         await w.ask(script("Next."))
         await w.ask(script("And next."))

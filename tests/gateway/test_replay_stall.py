@@ -7,8 +7,8 @@ import time
 from typing import Any
 
 from semel.gateway.ports import Update
-from semel.gateway.turns.agent_pool import LiveAgent
-from semel.gateway.turns.planner import REPLAY_QUIET, replayed
+from semel.gateway.turns.live_agent import LiveAgent
+from semel.gateway.turns.planner import REPLAY_QUIET_S, read_replay
 
 
 def told(text: str) -> Update:
@@ -16,16 +16,16 @@ def told(text: str) -> Update:
 
 
 async def test_what_comes_while_the_gateway_stands_still_belongs_to_the_replay() -> None:
-    conversation: Any = None
-    live = LiveAgent(1, 1, "s", "main", conversation, 60.0)
+    unused: Any = None
+    live = LiveAgent(1, 1, "s", "main", unused, 60.0, unused)
     loop = asyncio.get_running_loop()
     live.signals.put_nowait(told("It is on."))
 
     def stand_still() -> None:
-        time.sleep(2 * REPLAY_QUIET)  # nothing is read meanwhile; what came passes one task on its way here
+        time.sleep(2 * REPLAY_QUIET_S)  # nothing is read meanwhile; what came passes one task on its way here
         loop.call_soon(loop.call_soon, live.signals.put_nowait, told("It is warm."))
 
-    loop.call_later(REPLAY_QUIET / 4, stand_still)
-    await replayed(live)
+    loop.call_later(REPLAY_QUIET_S / 4, stand_still)
+    await read_replay(live)
 
     assert "".join(one.text for one in live.fold.items()) == "It is on.It is warm."

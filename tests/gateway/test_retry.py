@@ -11,6 +11,7 @@ import pytest
 from gateway_world import World, script, until
 
 from semel.gateway.turns import turn_end
+from semel.ledger.storage.rows import SpawnRow
 from semel.testing.scripted_agent import prompts_given
 
 OVERLOADED = {"error": {"code": -32603, "message": "API Error: 529 Overloaded"}}
@@ -24,7 +25,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def logged(path: Path, **more: Any) -> World:
-    return World(path, env={"SEMEL_DEMO_LOG": str(path / "prompts")}, **more)
+    return World(path, log=path / "prompts", **more)
 
 
 def agent_saw(w: World) -> list[str]:
@@ -43,7 +44,7 @@ async def failing(w: World) -> None:
 
 
 def test_the_notice_of_a_retry_ends_each_sentence_once() -> None:
-    told = turn_end.retry_notice("Request timed out.", 5.2, 2)
+    told = turn_end.make_retry_notice("Request timed out.", 5.2, 2)
     assert told.text == "The agent's turn failed: Request timed out. It is tried again in 5 s (attempt 2)."
 
 
@@ -128,7 +129,7 @@ async def test_a_turn_that_waits_to_be_tried_again_can_be_stopped(tmp_path: Path
     async with logged(tmp_path) as w:
         await w.gateway.say("s", script(OVERLOADED))
         await failing(w)
-        assert await w.gateway.stop_turn("s", "owner")
+        assert await w.gateway.controls.stop_turn("s", "owner")
         await w.idle()
         assert (await notices(w))[-1] == "Stopped by owner."
         assert len(agent_saw(w)) == 1
@@ -177,7 +178,7 @@ async def test_a_prompt_answered_only_by_words_about_a_queue_is_asked_again_of_a
         said = await w.ask(script(name="n", attempts=[queued, ["The real answer."]]))
         assert said == ["The real answer."]
         assert len(agent_saw(w)) == 2
-        spawned = await w.gateway.record.read(lambda tx: tx.one("spawn_get", id=2))
+        spawned = await w.gateway.record.read(lambda tx: tx.one(SpawnRow, "spawn_get", id=2))
         assert spawned is not None, "the wedged process was replaced"
 
 
@@ -190,14 +191,14 @@ async def test_an_agent_that_only_ever_queues_is_given_up_visibly(tmp_path: Path
 
 
 async def test_an_agent_that_never_answers_is_replaced_and_asked_again(tmp_path: Path) -> None:
-    async with logged(tmp_path, agent={"silence": 0.5}) as w:
+    async with logged(tmp_path, agent={"silence_s": 0.5}) as w:
         said = await w.ask(script(name="n", attempts=[[{"deaf": True}, {"hang": True}], ["I am back."]]))
         assert said == ["I am back."]
 
 
 async def test_an_agent_whose_tool_runs_may_be_silent(tmp_path: Path) -> None:
     tool = {"tool": "build", "output": ["a", "b"], "delay": 0.6}
-    async with logged(tmp_path, agent={"silence": 0.4}) as w:
+    async with logged(tmp_path, agent={"silence_s": 0.4}) as w:
         assert await w.ask(script(tool, "Built.")) == ["Built."]
         assert len(agent_saw(w)) == 1
 
@@ -205,7 +206,7 @@ async def test_an_agent_whose_tool_runs_may_be_silent(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("soon")
 async def test_an_agent_that_is_killed_while_it_starts_is_started_again(tmp_path: Path) -> None:
     starts = tmp_path / "starts"
-    shell = f'echo >> {starts}; [ $(wc -l < {starts}) -gt 2 ] || kill -9 $$; exec "$0" -m semel.agents.demo'
+    shell = f'echo >> {starts}; [ $(wc -l < {starts}) -gt 2 ] || kill -9 $$; exec "$0" -m semel.testing.scripted_agent'
     async with World(tmp_path, command=("sh", "-c", shell, sys.executable)) as w:
         assert await w.ask(script("Third time lucky.")) == ["Third time lucky."]
         assert [text[:46] for text in await notices(w)] == ["The agent's turn failed: the agent could not b"] * 2
@@ -229,7 +230,7 @@ async def test_a_stop_at_the_very_moment_a_turn_is_put_off_stops_it(tmp_path: Pa
             watching = asyncio.create_task(_sees_retries(w, failed, n))
             await w.gateway.say("s", script(OVERLOADED))
             await asyncio.wait_for(failed.wait(), 20)
-            assert await w.gateway.stop_turn("s", "owner")
+            assert await w.gateway.controls.stop_turn("s", "owner")
             async with asyncio.timeout(4):  # it would be tried again after 5 s
                 await w.idle()
             watching.cancel()

@@ -12,7 +12,8 @@ from gateway_world import PATIENCE, World, destination, script, until
 
 from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
-from semel.gateway.turns.run import TOOL_ANNOUNCEMENT_TIMEOUT_S
+from semel.gateway.turns.announcements import ANNOUNCEMENT_TIMEOUT_S
+from semel.ledger.storage.rows import ClaimRow
 from semel.testing import FakeChannel, Platform
 
 Json = dict[str, Any]
@@ -143,7 +144,7 @@ async def test_the_first_call_of_an_agent_that_tells_of_no_calls_is_soon_made(tm
             said = await w.ask(script({"text": "On it. ", "chunks": 3}, call, call | {"id": "c2"}, "Done."))
             assert said[-4:] == ["On it. ", "The report is ready.", "The report is ready.", "Done."]
             took = loop.time() - began
-            assert took < 2 * TOOL_ANNOUNCEMENT_TIMEOUT_S, "neither of the calls was waited for in vain"
+            assert took < 2 * ANNOUNCEMENT_TIMEOUT_S, "neither of the calls was waited for in vain"
         [live] = [one for one in w.gateway.spawns.live.values() if one.key == "s"]
         assert live.announces is False
 
@@ -221,7 +222,7 @@ async def test_a_call_repeated_by_a_restarted_tool_server_is_one_message(
     """Hermes and Kimi restart a dead MCP server and issue the open call again, with nothing that marks it."""
     async with World(tmp_path) as w:
         committed, killed = tmp_path / "committed", tmp_path / "killed"
-        do = w.gateway.tools._do
+        do = w.gateway.tools._execute
 
         async def slow(asked: Any) -> Any:
             done = await do(asked)
@@ -230,11 +231,11 @@ async def test_a_call_repeated_by_a_restarted_tool_server_is_one_message(
                 await until(_exists(killed))
             return done
 
-        monkeypatch.setattr(w.gateway.tools, "_do", slow)
+        monkeypatch.setattr(w.gateway.tools, "_execute", slow)
         kill = [{"wait": str(committed)}, {"kill_mcp": True}, {"touch": str(killed)}]
         said = await w.ask(script({"together": [{**send("Only once."), "reissue": True}, kill]}, "Closing."))
         assert said == ["Only once.", "Closing."]
-        claims = await w.gateway.record.read(lambda tx: tx.all("claims_of_root", root=1))
+        claims = await w.gateway.record.read(lambda tx: tx.all(ClaimRow, "claims_of_root", root=1))
         assert [(c.outcome, c.how) for c in claims] == [("said", "tool"), ("echo", "tool"), ("said", "block")]
 
 
@@ -252,8 +253,8 @@ async def test_a_question_is_answered_once_and_the_answer_is_an_event(tmp_path: 
         ask = {"call": "ask", "arguments": {"question": "Which?", "options": ["red", "blue"]}}
         await w.ask(script(ask, "I asked.", resume=["Blue it is."]))
         entry = next(e for e in await w.entries() if e.get("kind") == "ask")
-        assert await w.gateway.answer("s", entry["item"], "blue", "page") == "answered"
-        assert await w.gateway.answer("s", entry["item"], "red", "page") == "already"
+        assert await w.gateway.controls.answer("s", entry["item"], "blue", "page") == "answered"
+        assert await w.gateway.controls.answer("s", entry["item"], "red", "page") == "already"
         await w.idle()
         assert (await w.texts("s", "agent"))[-1] == "Blue it is."
         assert (await w.texts("s", "user"))[-1] == "blue"
@@ -269,7 +270,7 @@ def _exists(path: Path) -> Any:
 async def test_a_failed_turn_is_told_where_the_person_is_at_home(tmp_path: Path) -> None:
     platform = Platform()
     channel = FakeChannel("chat", Safety.IDEMPOTENT, platform)
-    settings = {"chat": ChannelSettings("chat", "fake")}
+    settings = {"chat": ChannelSettings(name="chat", kind="fake")}
     async with World(tmp_path, channels={"chat": channel}, channel_settings=settings) as w:
         await w.gateway.say("demo:chat:room", script("x", {"error": {"code": -32000, "message": "model is away"}}))
         await w.idle("demo:chat:room")

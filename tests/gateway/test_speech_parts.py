@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from semel.gateway.outbound.destinations import Places
 from semel.gateway.settings import DestinationSettings
 from semel.gateway.turns.speech import Speech
-from semel.ledger.delivery.claims import Say
+from semel.ledger.delivery.claims import ClaimRequest
 from semel.ledger.turns import show
 from semel.text.verbatim import verbatim_form
 
@@ -26,7 +26,9 @@ EDGES = st.lists(st.integers(0, 200), max_size=10)
 
 def speech() -> Speech:
     named = {"work": ("web", "work"), "me": ("web", "s")}
-    places = Places({n: DestinationSettings(n, c, a, ("*",)) for n, (c, a) in named.items()}, {}, {})
+    places = Places(
+        {n: DestinationSettings(name=n, channel=c, address=a, allow=("*",)) for n, (c, a) in named.items()}, {}, {}
+    )
     out = Speech("s", "web:s", places, ("work", "me"))
     out.hold_back(["Done."])
     return out
@@ -38,14 +40,14 @@ def chunks(text: str, edges: list[int]) -> list[str]:
 
 
 def speak(out: Speech, pieces: list[str]) -> list[show.Op]:
-    ops = out.begin(1)
+    ops = out.begin_block(1)
     for piece in pieces:
-        ops += out.grow(1, piece)
-    return ops + out.end(1)
+        ops += out.grow_block(1, piece)
+    return ops + out.end_block(1)
 
 
-def says(ops: list[show.Op]) -> list[Say]:
-    return [say for op in ops if isinstance(op, show.Block) for say in op.says]
+def says(ops: list[show.Op]) -> list[ClaimRequest]:
+    return [say for op in ops if isinstance(op, show.Block) for say in op.requests]
 
 
 def seen(ops: list[show.Op]) -> dict[int, str]:
@@ -69,10 +71,10 @@ def test_the_claims_of_a_block_do_not_depend_on_its_chunks(text: str, edges: lis
 @settings(max_examples=400, deadline=None)
 def test_what_is_seen_early_is_the_beginning_of_what_is_said_and_never_an_echo(text: str, edges: list[int]) -> None:
     ops = speak(speech(), chunks(text, edges))
-    said = {op.slot: op.says for op in ops if isinstance(op, show.Block)}
+    said = {op.slot: op.requests for op in ops if isinstance(op, show.Block)}
     for slot, shown in seen(ops).items():
         [say] = said[slot]
-        assert say.home and not say.problem
+        assert say.is_home and not say.problem
         assert say.text.startswith(shown)
         assert verbatim_form(say.text) != "Done."
 
@@ -90,13 +92,13 @@ def test_each_letter_outside_the_tags_is_said_once_or_held_back(text: str, edges
 def test_a_prompt_that_joins_cuts_a_block_without_losing_or_doubling_a_part(a: str, b: str, edges: list[int]) -> None:
     """The parts before and after are those of the whole block; bare text may be parted where the prompt joined."""
     out = speech()
-    ops = out.begin(1)
+    ops = out.begin_block(1)
     for piece in chunks(a, edges):
-        ops += out.grow(1, piece)
-    ops += out.join()
+        ops += out.grow_block(1, piece)
+    ops += out.before_join()
     for piece in chunks(b, edges):
-        ops += out.grow(1, piece)
-    ops += out.end(1)
+        ops += out.grow_block(1, piece)
+    ops += out.end_block(1)
     assert _bare(says(ops)) == _bare(says(speak(speech(), [a + b])))
 
 

@@ -133,7 +133,7 @@ async def test_a_restart_consumes_what_was_said_and_leaves_no_question_open(
 async def test_both_answers_leave_for_a_chat_that_gets_only_closing_texts(tmp_path: Path) -> None:
     platform = Platform()
     channel = FakeChannel("chat", Safety.IDEMPOTENT, platform)
-    settings = {"chat": ChannelSettings("chat", "fake")}
+    settings = {"chat": ChannelSettings(name="chat", kind="fake")}
     async with Talk(tmp_path, "demo:chat:room", channels={"chat": channel}, channel_settings=settings) as talk:
         await talk.ask(script(DONE, *talk.waits()), script("Done."))
         await talk.world.sent()

@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "model"))
 from gateway_world import World, script
 from model_world import Answer, ModelServer, ModelWorld
 
-from semel.gateway.transactions import Record
-from semel.law.busy import MODES
+from semel.gateway.record import Record
+from semel.law.wake import MODES
 
 WRITES = ["hear", "begin", "finish"]
 
@@ -27,11 +27,11 @@ class Written(list[str]):
 
     def __init__(self, world: World) -> None:
         self.store = world.gateway.store
-        self.before = self.store.state()["commits"]
+        self.before = self.store.statistics()["commits"]
 
     @property
     def commits(self) -> int:
-        return int(self.store.state()["commits"]) - self.before
+        return int(self.store.statistics()["commits"]) - self.before
 
     @property
     def shows(self) -> int:
@@ -107,11 +107,11 @@ async def test_a_busy_mode_costs_an_idle_session_no_commit(tmp_path: Path, watch
 async def test_what_is_searched_and_what_a_job_reports_costs_a_turn_no_commit(tmp_path: Path, watch: Watch) -> None:
     async with acp(tmp_path) as w:
         await w.ask("first")
-        await w.gateway.search("first")
+        await w.gateway.searches.find("first")
         seen = await watch(w)
         await w.gateway.report("s", "exec.finished", "it ended", key="r1:exec.finished", data={"exit": 0})
         await w.idle()
-        found = await w.gateway.search("ended")
+        found = await w.gateway.searches.find("ended")
         assert len(found["hits"]) == 1
         assert seen == WRITES
         assert seen.commits == 3

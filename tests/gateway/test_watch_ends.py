@@ -13,7 +13,7 @@ async def test_a_watcher_that_leaves_just_as_something_is_told_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`asyncio.wait_for` of Python 3.11 swallows a cancel that comes with what was waited for."""
-    monkeypatch.setattr("semel.gateway.api.reads.STREAM_EVERY", 60.0)
+    monkeypatch.setattr("semel.gateway.api.reads.FRAME_INTERVAL_S", 60.0)
     async with World(tmp_path) as w:
         await w.ask(script("One."))
         frames = 0
@@ -35,8 +35,8 @@ async def test_a_watcher_that_leaves_just_as_something_is_told_is_gone(
         task.cancel()
         await asyncio.wait({task}, timeout=10)
         assert task.done()
-        assert not w.gateway.record.hub.watched(1)
+        assert not w.gateway.record.hub.count_watchers(1)
 
 
 async def _watched(w: World) -> bool:
-    return w.gateway.record.hub.watched(1) > 0
+    return w.gateway.record.hub.count_watchers(1) > 0

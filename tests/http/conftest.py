@@ -1,4 +1,4 @@
-"""The HTTP face over a gateway in memory: in process for requests, on a real socket for streams."""
+"""The HTTP face over a real gateway: in process for requests, on a real socket for streams."""
 
 from __future__ import annotations
 
@@ -14,17 +14,15 @@ from semel.faces.http import Settings, make_app, serve
 sys.path.insert(0, str(Path(__file__).parent))
 
 import browser_fixtures
+import gateway_house
 from browser import Browser
 from http_house import TOKEN, House, client_of
 from live_house import LiveHouse, visit
-from memory_gateway import MemoryGateway
+
+from semel.gateway import Gateway
 
 live, window = browser_fixtures.live, browser_fixtures.window
-
-
-@pytest.fixture
-def gateway() -> MemoryGateway:
-    return MemoryGateway()
+world, gateway = gateway_house.world, gateway_house.gateway
 
 
 @pytest.fixture
@@ -33,13 +31,13 @@ def settings() -> Settings:
 
 
 @pytest.fixture
-async def client(gateway: MemoryGateway, settings: Settings) -> AsyncIterator[httpx2.AsyncClient]:
+async def client(gateway: Gateway, settings: Settings) -> AsyncIterator[httpx2.AsyncClient]:
     async with client_of(gateway, settings) as client:
         yield client
 
 
 @pytest.fixture
-async def house(gateway: MemoryGateway, settings: Settings) -> AsyncIterator[House]:
+async def house(gateway: Gateway, settings: Settings) -> AsyncIterator[House]:
     server = await serve(make_app(gateway, settings), "127.0.0.1", 0)
     async with httpx2.AsyncClient(base_url=server.url, timeout=20, trust_env=False) as client:
         yield House(server, client)

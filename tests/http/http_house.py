@@ -9,14 +9,14 @@ from typing import Any
 
 import httpx2
 import msgspec
-from memory_gateway import MemoryGateway
 
 from semel.faces.http import Server, Settings, make_app
+from semel.gateway import Gateway
 
 TOKEN = "a-token-that-only-the-owner-knows"
 
 
-def client_of(gateway: MemoryGateway, settings: Settings, **headers: str) -> httpx2.AsyncClient:
+def client_of(gateway: Gateway, settings: Settings, **headers: str) -> httpx2.AsyncClient:
     transport = httpx2.ASGITransport(app=make_app(gateway, settings))
     return httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8420", headers=headers)
 

@@ -1,18 +1,17 @@
-"""A page in a browser over a gateway in memory, and what tests say about it."""
+"""A page in a browser over a real gateway, and what tests say about it."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from browser import Browser
-from memory_gateway import MemoryGateway, Script
+from gateway_house import GatewayHouse, PlayedConversation, Script
 
 from semel.faces.http import Server, Settings, make_app, serve
-
-T = TypeVar("T")
 
 ROWS = "#rows > li:not([hidden])"
 OPTIONS = [
@@ -28,15 +27,21 @@ class LiveHouse:
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever)
         self._thread.start()
-        self.gateway = self.do(lambda: MemoryGateway(**gateway))
+        self.world = self.do(lambda: GatewayHouse(**gateway))
+        self.gateway = self.do(self.world.start)
         self.settings = settings or Settings()
         self.port = 0
         self.server: Server
         self.open()
 
-    def do(self, act: Callable[[], T]) -> T:
-        async def acted() -> T:
-            return act()
+    def do(self, act: Callable[[], Any]) -> Any:
+        """Act on the gateway's loop; what can be awaited is, one after another where it is a list."""
+
+        async def acted() -> Any:
+            result = act()
+            if isinstance(result, list):
+                return [await each if inspect.isawaitable(each) else each for each in result]
+            return await result if inspect.isawaitable(result) else result
 
         return asyncio.run_coroutine_threadsafe(acted(), self.loop).result(20)
 
@@ -50,10 +55,24 @@ class LiveHouse:
         asyncio.run_coroutine_threadsafe(self.server.stop(), self.loop).result(20)
 
     def script(self, key: str = "s") -> Script:
-        return self.do(lambda: self.gateway.script(key))
+        """The session is there, and rows can be written into it."""
+        script: Script = self.do(lambda: self.world.script(key))
+        return script
+
+    def begin(self, key: str = "s") -> PlayedConversation:
+        """A turn runs, in which the test plays the agent."""
+        conversation: PlayedConversation = self.do(lambda: self.world.begin(key))
+        return conversation
+
+    def session(self, key: str = "s") -> dict[str, Any]:
+        return dict(self.do(lambda: self.gateway.session(key)))
+
+    def entries(self, key: str = "s") -> list[dict[str, Any]]:
+        return list(self.do(lambda: self.gateway.entries(key))[0])
 
     def close(self) -> None:
         self.shut()
+        self.do(self.world.stop)
         asyncio.run_coroutine_threadsafe(self.loop.shutdown_asyncgens(), self.loop).result(20)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(20)

@@ -8,11 +8,11 @@ import time
 import pytest
 
 from semel.channels.markdown import MAX_FORMATTED_CHARS
-from semel.faces.http.markdown import render, sanitise
+from semel.faces.http.markdown import render_html, sanitise
 
 
 def html(text: str) -> str:
-    found = render(text)
+    found = render_html(text)
     assert found is not None
     return found.strip()
 
@@ -135,8 +135,8 @@ def test_the_sanitiser_takes_an_address_it_does_not_know_away(address: str) -> N
 
 
 def test_a_text_that_is_too_long_is_left_as_it_is() -> None:
-    assert render("x" * (MAX_FORMATTED_CHARS + 1)) is None
-    assert render("x" * MAX_FORMATTED_CHARS) is not None
+    assert render_html("x" * (MAX_FORMATTED_CHARS + 1)) is None
+    assert render_html("x" * MAX_FORMATTED_CHARS) is not None
 
 
 @pytest.mark.parametrize(
@@ -163,5 +163,5 @@ def test_a_text_that_is_too_long_is_left_as_it_is() -> None:
 )
 def test_no_text_makes_the_page_hang(piece: str) -> None:
     begun = time.perf_counter()
-    render(piece * (20_000 // len(piece)))
+    render_html(piece * (20_000 // len(piece)))
     assert time.perf_counter() - begun < 10

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import msgspec
 import pytest
-from memory_gateway import MemoryGateway
+from gateway_house import GatewayHouse
 
-from semel.faces.http.app import make_app, operations
-from semel.faces.http.openapi import document, error_codes, plain_path
+from semel.faces.http import static
+from semel.faces.http.app import make_app
+from semel.faces.http.openapi import list_error_codes, make_document, plain_path
+from semel.faces.http.operations import agent_tools, operations
 from semel.faces.http.problems import CODES
+from semel.faces.http.routing import Operation
 from semel.faces.http.settings import Settings
-from semel.faces.http.table import Operation
+from semel.gateway import Gateway
+from semel.ledger.storage.rows import SessionRow
+from semel.ledger.storage.sql import Tx
 
 DOCS = Path(__file__).parents[2] / "docs" / "api.md"
 TABLE = operations()
@@ -23,19 +29,19 @@ TABLE = operations()
 BODIES: dict[str, Any] = {
     "say": {"text": "hello"},
     "report": {"kind": "note", "text": "it happened"},
-    "answer": {"item": 2, "option": "y"},
+    "answer": {"option": "y"},
     "setMode": {"mode": "plan"},
     "setModel": {"model": "small"},
     "login": {"token": "t"},
     "setBusy": {"mode": None},
     "changeSession": {"title": "x"},
-    "addAccount": {"account": "matrix:@bob:example.org"},
-    "pair": {"channel": "matrix"},
-    "addSchedule": {"name": "nightly", "text": "count", "cron": "@daily"},
+    "addAccount": {"account": "chat:bob"},
+    "pair": {"channel": "chat"},
+    "addSchedule": {"name": "daily", "text": "count", "cron": "@daily"},
 }
 
-QUERIES = {"search": "?q=hi"}
-RAW: dict[str, Any] = {"importSession": {"content": b"", "headers": {"Content-Type": "application/jsonl"}}}
+QUERIES = {"search": "?q=hi", "importSession": "?as=copy"}
+JSON_LINES = {"Content-Type": "application/jsonl"}
 
 
 @pytest.fixture
@@ -44,31 +50,47 @@ def settings() -> Settings:
 
 
 @pytest.fixture
-def furnished(gateway: MemoryGateway, tmp_path: Path) -> MemoryGateway:
-    """A gateway in which every operation of the table finds what it is about."""
-    script = gateway.script("s")
-    script.entry("user", "hi", sender="Ann", event=1)
-    seq = script.entry("agent", "*hello*", turn=1, claim=1, echoes=1, files=[{"id": "b", "name": "x.txt"}])
-    script.item("tool", id=50, title="ls", status="done", text="a\nb")
-    gateway._numbers = iter(range(2, 99))  # type: ignore[assignment]
-    script.item("permission", state="open", title="Run?", options=[{"optionId": "y", "name": "Yes"}])
-    assert script.held(seq, "telegram:7", "no answer") == 3
-    (tmp_path / "b").write_bytes(b"x")
-    gateway.blobs["b"] = (tmp_path / "b", "x.txt", "text/plain")
-    return gateway
+async def values(world: GatewayHouse) -> dict[str, str]:
+    """A gateway in which every operation finds what it is about; the values for paths."""
+    gateway = world.gateway
+    (part,) = await world.hold("hi")
+    agent = await world.begin("s", "hi")
+    agent.update("tool_call", toolCallId="t1", title="ls", status="completed")
+    agent.ask("Run?", [{"optionId": "y", "name": "Yes", "kind": "allow_once"}])
+    BODIES["answer"]["item"] = await world.open_request("s")
+    script = await world.script("s")
+    file = await world.add_file(b"x", "x.txt", "text/plain", "b")
+    await script.entry("agent", "*hello*", files=[file])
+    await gateway.record.write(add_job, "job-1")
+    await gateway.schedules.add("nightly", "count", cron="@daily")
+    await gateway.people.add("chat:ada", "ada")
+    (tool,) = [item for item in (await gateway.history("s", 1 << 60))["items"] if item["kind"] == "tool"]
+    return {
+        "item": str(tool["id"]), "key": "s", "ref": "e1", "channel": "ci", "name": "nightly", "account": "chat:ada",
+        "part": str(part), "file": "b", "job": "job-1",
+    }  # fmt: skip
 
 
-def concrete(operation: Operation) -> str:
-    blob = operation.name == "readBlob"
-    values = {"item": "50", "key": "s", "id": "b" if blob else "3", "ref": "1", "channel": "ci", "name": "nightly",
-              "account": "matrix:@ada:example.org"}  # fmt: skip
-    return re.sub(r"{(\w+)}", lambda m: values[m[1]], plain_path(operation.path))
+def add_job(tx: Tx, id: str) -> None:
+    session = tx.one(SessionRow, "session_by_key", key="s")
+    assert session is not None
+    about = {"session": session.id, "agent": "main", "turn": None}
+    tx.value(int, "job_add", run=id, command="make", name="", seconds=60, at=tx.now, **about)
 
 
-def test_every_route_is_documented_and_every_document_routed(gateway: MemoryGateway, settings: Settings) -> None:
+def concrete(operation: Operation, values: Mapping[str, str]) -> str:
+    ids = {"/v1/parts": "part", "/v1/blobs": "file", "/v1/jobs": "job"}
+    if operation.name == "compareMemory":  # of a session in which no turn runs
+        return "/v1/sessions/main:chat:room/memory"
+    of = next((kind for start, kind in ids.items() if operation.path.startswith(start)), "")
+    return re.sub(r"{(\w+)}", lambda m: values[of if m[1] == "id" else m[1]], plain_path(operation.path))
+
+
+def test_every_route_is_documented_and_every_document_routed(gateway: Gateway, settings: Settings) -> None:
     routed = {plain_path(route.path) for route in make_app(gateway, settings).routes}  # type: ignore[attr-defined]
-    assert routed - set(document(TABLE)["paths"]) == {"/", "/page/{name}"}
-    assert set(document(TABLE)["paths"]) <= routed
+    internal = {operation.path for operation in (*static.router.operations, *agent_tools.router.operations)}
+    assert routed - set(make_document(TABLE)["paths"]) == internal
+    assert set(make_document(TABLE)["paths"]) <= routed
 
 
 async def test_the_document_is_served_and_complete(client: httpx2.AsyncClient) -> None:
@@ -82,20 +104,25 @@ async def test_the_document_is_served_and_complete(client: httpx2.AsyncClient) -
 
 
 def test_every_reference_of_the_document_leads_somewhere() -> None:
-    whole = document(TABLE)
+    whole = make_document(TABLE)
     for name in re.findall(r'"\$ref":"#/components/schemas/(\w+)"', msgspec.json.encode(whole).decode()):
         assert name in whole["components"]["schemas"]
 
 
 @pytest.mark.parametrize("operation", [o for o in TABLE if o.name != "watch"], ids=lambda o: o.name)
 async def test_an_operation_answers_with_a_documented_status_and_shape(
-    furnished: MemoryGateway, client: httpx2.AsyncClient, operation: Operation
+    values: dict[str, str], client: httpx2.AsyncClient, operation: Operation
 ) -> None:
-    extra = {"json": BODIES[operation.name]} if operation.name in BODIES else RAW.get(operation.name, {})
-    answer = await client.request(operation.method, concrete(operation) + QUERIES.get(operation.name, ""), **extra)
+    extra = {"json": BODIES[operation.name]} if operation.name in BODIES else {}
+    if operation.name == "importSession":
+        document = await client.get("/v1/sessions/main:chat:room/export")
+        extra = {"content": document.content, "headers": JSON_LINES}
+    answer = await client.request(
+        operation.method, concrete(operation, values) + QUERIES.get(operation.name, ""), **extra
+    )
 
-    assert answer.status_code in operation.answers, answer.text
-    shape = operation.answers[answer.status_code]
+    assert answer.status_code in operation.returns, answer.text
+    shape = operation.returns[answer.status_code]
     if shape.type is not None and shape.media == "application/json":
         assert answer.headers["content-type"] == "application/json"
         msgspec.convert(answer.json(), shape.type)
@@ -105,10 +132,10 @@ async def test_an_operation_answers_with_a_documented_status_and_shape(
 
 @pytest.mark.parametrize("operation", [o for o in TABLE if o.method != "GET"], ids=lambda o: o.name)
 async def test_an_operation_refuses_with_a_documented_problem(
-    furnished: MemoryGateway, client: httpx2.AsyncClient, operation: Operation
+    values: dict[str, str], client: httpx2.AsyncClient, operation: Operation
 ) -> None:
     """Without a body, with a field too many, from a foreign page: always one of the codes it names."""
-    path, seen = concrete(operation), []
+    path, seen = concrete(operation, values), []
     kind = {"Content-Type": "application/json"}
     seen.append(await client.request(operation.method, path, content=b'{"odd": 1}', headers=kind))
     seen.append(await client.request(operation.method, path, content=b"x" * 1_100_000, headers=kind))
@@ -116,14 +143,39 @@ async def test_an_operation_refuses_with_a_documented_problem(
     problems = [a for a in seen if a.headers.get("content-type") == "application/problem+json"]
 
     assert len(problems) >= 2
-    assert {a.json()["type"].rpartition(":")[2] for a in problems} <= set(error_codes(operation))
+    assert {a.json()["type"].rpartition(":")[2] for a in problems} <= set(list_error_codes(operation))
 
 
 def test_every_operation_and_every_problem_is_in_the_api_reference() -> None:
     text = DOCS.read_text()
     for operation in TABLE:
-        assert f"`{operation.method} {plain_path(operation.path)}`" in text, operation
+        assert f"### `{operation.method} {plain_path(operation.path)}`" in text, operation
         for param in (*operation.query, *operation.headers):
             assert f"`{param.name}`" in text, (operation, param.name)
     for code in CODES:
         assert f"`{code}`" in text, code
+
+
+def test_every_field_of_a_body_or_answer_is_in_the_chapter_of_its_operations() -> None:
+    chapters = DOCS.read_text().split("\n## ")
+    described = make_document(TABLE)
+    schemas = described["components"]["schemas"]
+    text_of: dict[str, str] = {}
+    for path, methods in described["paths"].items():
+        for method, operation in methods.items():
+            (chapter,) = [chapter for chapter in chapters if f"### `{method.upper()} {path}`" in chapter]
+            for name in references(operation, schemas) - {"Problem"}:
+                text_of[name] = text_of.get(name, "") + chapter
+    fields = [(name, field) for name in text_of for field in schemas[name].get("properties", ())]
+    assert [f for f in fields if not re.search(rf'`{f[1]}`|"{f[1]}"', text_of[f[0]])] == []
+
+
+def references(schema: Any, schemas: Mapping[str, Any]) -> set[str]:
+    """The names of all schemas that this one is made of."""
+    names, new = set[str](), [schema]
+    while new:
+        text = msgspec.json.encode(new.pop()).decode()
+        found = set(re.findall(r'"#/components/schemas/(\w+)"', text)) - names
+        names |= found
+        new += [schemas[name] for name in found]
+    return names

@@ -8,6 +8,7 @@ from typing import Any
 import browser
 import pytest
 from browser import KEYS, Browser
+from gateway_house import MODES
 from live_house import OPTIONS, LiveHouse, bodies, shows, visit, wait_live
 
 from semel.gateway.ports import Heard
@@ -35,7 +36,8 @@ def test_a_session_that_is_not_there_yet_is_made_and_watched_with_its_first_mess
     shows(page, "#link", "new")
     page.type("#text", f"hello{KEYS['enter']}")
     bodies(page, "hello")
-    live.do(lambda: live.gateway.script("fresh").entry("agent", "hello, you"))
+    script = live.script("fresh")
+    live.do(lambda: script.entry("agent", "hello, you"))
     bodies(page, "hello", "hello, you")
     assert [message for message in page.errors() if "status of 404" not in message] == []
 
@@ -74,12 +76,12 @@ def test_what_is_said_without_a_connection_is_sent_when_there_is_one(page: Brows
     page.offline(False)
     bodies(page, "first", "second")
     page.until(lambda: page.texts("#outgoing li") == [], "both are in the transcript")
-    assert [e["text"] for e in live.script().session.entries.values()] == ["first", "second"]
+    assert [entry["text"] for entry in live.entries()] == ["first", "second"]
 
 
 def test_a_message_survives_a_page_that_is_closed_before_its_answer(page: Browser, live: LiveHouse) -> None:
     """An older message of the same words is not taken for it."""
-    live.do(lambda: live.gateway.script("s").entry("user", "do not lose me", event=77))
+    live.do(lambda: live.gateway.say("s", "do not lose me"))
     bodies(page, "do not lose me")
     live.shut()
     page.type("#text", f"do not lose me{KEYS['enter']}")
@@ -132,7 +134,7 @@ def test_an_older_message_that_changes_is_not_taken_for_the_one_on_its_way(page:
 def test_the_same_words_from_two_people_are_two_messages(page: Browser, live: LiveHouse) -> None:
     page.type("#text", f"ha{KEYS['enter']}")
     bodies(page, "ha")
-    live.do(lambda: live.gateway.script("s").entry("user", "ha", sender="Bob", event=99))
+    live.do(lambda: live.gateway.say("s", "ha", sender="Bob"))
     bodies(page, "ha", "ha")
 
 
@@ -159,55 +161,56 @@ def test_a_draft_stays_with_its_session(page: Browser, live: LiveHouse) -> None:
 
 
 def test_a_permission_request_is_answered_here_and_seen_as_answered(page: Browser, live: LiveHouse) -> None:
-    script = live.script()
-    item = live.do(lambda: script.item("permission", title="Run it?", state="open", options=OPTIONS))
+    agent = live.begin()
+    live.do(lambda: agent.ask("Run it?", OPTIONS))
     page.click("#rows .request .allow")
     shows(page, "#rows .request .outcome", "Allow once · page")
-    assert live.script().session.items[item]["answer"] == "y"
+    assert agent.answers == {"1": "y"}
     assert page.texts("#rows .request button") == []
 
 
 def test_a_request_that_somebody_else_answered_shows_their_answer(page: Browser, live: LiveHouse) -> None:
-    script = live.script()
-    item = live.do(lambda: script.item("permission", title="Run it?", state="open", options=OPTIONS))
+    agent = live.begin()
+    live.do(lambda: agent.ask("Run it?", OPTIONS))
     shows(page, "#rows .request button", "Allow once", "Reject")
     page.run("document.querySelector('#rows .request .reject').focus()")
-    live.do(lambda: script.item("permission", id=item, state="answered", answer="n", by="Bob"))
+    item = live.do(live.world.open_request)
+    live.do(lambda: live.gateway.controls.answer("s", item, "n", "Bob"))
     shows(page, "#rows .request .outcome", "Reject · Bob")
     assert page.run("document.activeElement.className") == "label", "focus is not lost with its button"
 
 
 def test_an_echo_and_a_held_delivery_are_seen_and_decided(page: Browser, live: LiveHouse) -> None:
     script = live.script()
-    seq = live.do(lambda: script.entry("agent", "hi", echoes=1))
-    part = live.do(lambda: script.held(seq, "telegram:7", "the connection broke"))
+    live.do(lambda: script.entry("agent", "hi", echoes=1))
     shows(page, "#rows .mark", "also sent by tool")
+    (part,) = live.do(lambda: live.world.hold("hello"))
+    visit(page, live, "main:chat:room")
     shows(page, "#rows .decide button", "Resend", "It arrived", "Drop")
     page.click("#rows .decide button:nth-of-type(2)")
-    shows(page, "#rows .fate", "telegram:7 delivered")
-    assert live.gateway.outbox[part]["state"] == "sent"
+    shows(page, "#rows .fate", "chat:room delivered")
+    assert live.do(lambda: live.gateway.part(part))["state"] == "sent"
 
 
 def test_a_running_turn_can_be_stopped_and_the_queue_is_shown(page: Browser, live: LiveHouse) -> None:
-    script = live.script()
     assert page.texts("#stop") == []
-    live.do(lambda: script.state("running", waiting=2))
+    live.begin()
+    live.do(lambda: [live.gateway.say("s", "one"), live.gateway.say("s", "two", automatic=True)])
     shows(page, "#busy", "working · waiting: 2")
     page.click("#stop")
-    page.until(lambda: live.gateway.stops == [("s", "page")], "the stop")
+    page.until(lambda: any("page" in text for text in page.texts("#rows .notice .body")), "who stopped it")
+    live.do(lambda: live.gateway.controls.stop_turn("s", "the test"))
     page.until(lambda: page.texts("#stop") == [], "no turn, no button")
 
 
 def test_mode_and_model_are_chosen_in_the_head(page: Browser, live: LiveHouse) -> None:
-    modes = {
-        "currentModeId": "ask",
-        "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "code", "name": "Code"}],
-    }
-    live.do(lambda: live.gateway.script("s").state("idle", modes=modes))
+    live.begin()
+    script = live.script()
+    live.do(lambda: script.about(modes=MODES))
     page.until(lambda: page.texts("#choices select") != [], "the choice")
     page.run("""(() => { const s = document.querySelector('#choices select'); s.value = 'code';
         s.dispatchEvent(new Event('change')); })()""")
-    page.until(lambda: live.script().session.more.get("mode") == "code", "the mode")
+    page.until(lambda: live.session().get("mode") == "code", "the mode")
     page.until(lambda: page.run("document.querySelector('#choices select').value") == "code", "it is shown")
 
 

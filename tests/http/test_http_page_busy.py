@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-import time
+import re
 
 import browser
 import pytest
 from browser import KEYS, Browser
+from gateway_house import Script
 from live_house import LiveHouse, bodies, shows, visit
-from memory_gateway import Script
+
+from semel.law.wake import Busy
 
 pytestmark = pytest.mark.skipif(browser.missing() is not None, reason=browser.missing() or "")
 
@@ -22,15 +24,15 @@ def pick(page: Browser, value: str) -> None:
     page.run(f"void (({HOW}.value = {json.dumps(value)}), {HOW}.dispatchEvent(new Event('change')))")
 
 
-def taken(script: Script, *seqs: int, **more: object) -> None:
+async def taken(script: Script, *seqs: int, **more: object) -> None:
     """A turn takes these messages."""
     for seq in seqs:
-        script.set(seq, waiting=None, **more)
+        await script.set(seq, waiting=None, **more)
 
 
 def test_the_place_of_a_message_counts_down_as_the_line_moves(page: Browser, live: LiveHouse) -> None:
     script = live.script()
-    live.do(lambda: script.state("running"))
+    live.begin()
     seqs = [live.do(lambda n=n: script.entry("user", f"m{n}", event=n, waiting="queue")) for n in range(1, 4)]  # type: ignore[misc]
     shows(page, FEET, *(f"queued, {place} in line" for place in ("1st", "2nd", "3rd")))
     page.run(f"void (window.third = document.querySelectorAll('{FEET} .waits')[2])")
@@ -52,21 +54,19 @@ def test_each_mode_and_an_automatic_message_are_told_apart(page: Browser, live: 
 
 
 def test_a_mode_is_chosen_for_one_message_and_goes_with_it(page: Browser, live: LiveHouse) -> None:
-    script = live.script()
     assert page.texts("#how") == [], "nothing is busy: nothing to choose"
-    live.do(lambda: script.state("running"))
+    live.begin()
     page.until(lambda: page.texts("#how") != [], "the choice")
     pick(page, "collect")
     page.type("#text", "one" + KEYS["enter"])
-    bodies(page, "one")
+    bodies(page, "go", "one")
     page.type("#text", "two" + KEYS["enter"])
     shows(page, FEET, "collecting", "queued, 2nd in line")
     assert page.run(f"{HOW}.value") == ""
 
 
 def test_a_message_that_cannot_steer_says_why_it_waits(page: Browser, live: LiveHouse) -> None:
-    script = live.script()
-    live.do(lambda: script.state("running"))
+    live.begin()
     page.until(lambda: page.texts("#how") != [], "the choice")
     pick(page, "steer")
     page.type("#text", "blue" + KEYS["enter"])
@@ -74,29 +74,37 @@ def test_a_message_that_cannot_steer_says_why_it_waits(page: Browser, live: Live
 
 
 def test_the_mode_of_all_messages_is_set_and_shown(page: Browser, live: LiveHouse) -> None:
-    script = live.script()
-    live.do(lambda: script.state("running"))
+    agent = live.begin()
     page.until(lambda: page.texts("#how") != [], "the choice")
     pick(page, "always steer")
-    page.until(lambda: live.script().session.more.get("busy") == "steer", "the mode")
+    page.until(lambda: live.session().get("busy") == "steer", "the mode")
     page.until(lambda: page.run(f"{HOW}.selectedOptions[0].label") == "usual: steer", "it is shown")
-    live.do(lambda: script.state("idle"))
+    live.do(lambda: agent.say("done"))
+    live.do(agent.end)
+    bodies(page, "go", "done")
+    page.until(lambda: page.texts("#stop") == [], "the turn is over")
     assert page.texts("#how") != [], "what is set stays in sight"
     pick(page, "always ")
-    page.until(lambda: "busy" not in live.script().session.more, "as configured")
+    page.until(lambda: "busy" not in live.session(), "as configured")
     page.until(lambda: page.texts("#how") == [], "nothing to choose")
 
 
 def test_who_walks_through_the_list_by_key_sets_nothing_on_the_way(page: Browser, live: LiveHouse) -> None:
-    script = live.script()
-    live.do(lambda: script.state("running"))
+    live.begin()
+    modes: list[str | None] = []
+    set_busy = live.gateway.controls.set_busy
+
+    async def record(session: str, mode: Busy | None) -> None:
+        modes.append(mode)
+        await set_busy(session, mode)
+
+    live.do(lambda: setattr(live.gateway.controls, "set_busy", record))
     page.until(lambda: page.texts("#how") != [], "the choice")
     page.type("#how", KEYS["down"] * 7)
     assert page.run(f"{HOW}.value") == "always interrupt"
     page.type("#text", "x")
-    page.until(lambda: live.script().session.more.get("busy") == "interrupt", "set, once the list is left")
-    sent = [change.get("busy") for change in live.script().session.changes if change["op"] == "session"]
-    assert set(sent) == {None, "interrupt"}
+    page.until(lambda: live.session().get("busy") == "interrupt", "set, once the list is left")
+    assert modes == ["interrupt"]
 
 
 def test_a_draft_and_its_cursor_stay_while_the_line_moves(page: Browser, live: LiveHouse) -> None:
@@ -104,7 +112,7 @@ def test_a_draft_and_its_cursor_stay_while_the_line_moves(page: Browser, live: L
     page.type("#text", "my draft")
     page.run("void document.querySelector('#text').setSelectionRange(2, 4)")
     width = page.run("document.querySelector('#text').getBoundingClientRect().left")
-    live.do(lambda: script.state("running", waiting=1))
+    live.begin()
     seq = live.do(lambda: script.entry("user", "m", event=1, waiting="queue"))
     shows(page, FEET, "queued, 1st in line")
     live.do(lambda: taken(script, seq))
@@ -117,12 +125,10 @@ def test_a_draft_and_its_cursor_stay_while_the_line_moves(page: Browser, live: L
 
 
 def test_a_turn_that_waits_to_be_tried_again_counts_down_and_can_be_stopped(page: Browser, live: LiveHouse) -> None:
-    script = live.script()
-    live.do(lambda: script.state("running", retry_at=int(time.time() * 1000) + 42_400))
-    page.until(lambda: (page.text("#again") or "").endswith("tried again in 41 s"), "the count")
+    agent = live.begin()
+    live.do(lambda: agent.end("error", "529 overloaded, retry after 42 s"))
+    page.until(lambda: re.search(r"tried again in 4[01] s$", page.text("#again") or ""), "the count")
     shows(page, "#busy", "the turn failed")
     page.click("#stop")
-    page.until(lambda: live.gateway.stops == [("s", "page")], "the stop")
-    live.do(lambda: script.session.more.pop("retry_at"))
-    live.do(lambda: script.state("idle"))
+    page.until(lambda: any("page" in text for text in page.texts("#rows .notice .body")), "the stop")
     page.until(lambda: page.text("#again") == "", "no turn, no count")

@@ -41,10 +41,8 @@ def sound() -> bytes:
     return out.getvalue()
 
 
-def put(live: LiveHouse, path: Path, id: str, content: bytes, name: str, mime: str) -> Json:
-    (path / id).write_bytes(content)
-    live.gateway.blobs[id] = (path / id, name, mime)
-    return {"id": id, "name": name, "mime": mime, "size": len(content)}
+def put(live: LiveHouse, id: str, content: bytes, name: str, mime: str) -> Json:
+    return dict(live.do(lambda: live.world.add_file(content, name, mime, id)))
 
 
 LINK = {"name": "plan.pdf", "mime": "application/pdf", "size": 2048, "uri": "https://example.org/plan.pdf"}
@@ -53,9 +51,9 @@ ODD_LINK = {"name": "x.js", "mime": "text/plain", "uri": "javascript:alert(1)"}
 
 def test_a_picture_and_a_sound_are_there_and_all_else_is_named(page: Browser, live: LiveHouse, tmp_path: Path) -> None:
     files = [
-        put(live, tmp_path, "img", picture(640, 320), "chart.png", "image/png"),
-        put(live, tmp_path, "snd", sound(), "voice.wav", "audio/wav"),
-        put(live, tmp_path, "svg", b"<svg xmlns='http://www.w3.org/2000/svg'/>", "drawing.svg", "image/svg+xml"),
+        put(live, "img", picture(640, 320), "chart.png", "image/png"),
+        put(live, "snd", sound(), "voice.wav", "audio/wav"),
+        put(live, "svg", b"<svg xmlns='http://www.w3.org/2000/svg'/>", "drawing.svg", "image/svg+xml"),
         LINK, ODD_LINK,
     ]  # fmt: skip
     script = live.script()
@@ -77,14 +75,14 @@ def test_a_picture_and_a_sound_are_there_and_all_else_is_named(page: Browser, li
 
 
 def test_a_tool_call_shows_the_files_of_its_result(page: Browser, live: LiveHouse, tmp_path: Path) -> None:
-    file = put(live, tmp_path, "img", picture(64, 32), "shot.png", "image/png")
+    file = put(live, "img", picture(64, 32), "shot.png", "image/png")
     script = live.script()
     item = live.do(lambda: script.item("tool", title="Take a screenshot", status="done", files=[file]))
     shows(page, "#rows .tool .label", "Take a screenshot")
     page.click("#rows .tool summary")
     page.until(lambda: page.run("document.querySelector('#rows .tool img')?.naturalWidth") == 64, "the picture")
     page.run("void (window.node = document.querySelector('#rows .tool img'))")
-    live.do(lambda: script.item("tool", id=item, title="Take a screenshot", status="done", files=[file], text="taken"))
+    live.do(lambda: script.set_item(item, text="taken"))
     shows(page, "#rows .tool .output:not([hidden])", "taken")
     assert page.run("window.node === document.querySelector('#rows .tool img')"), "the reader's picture stays"
     assert page.texts("#rows .tool .none:not([hidden])") == []

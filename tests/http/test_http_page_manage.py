@@ -11,8 +11,7 @@ pytestmark = pytest.mark.skipif(browser.missing() is not None, reason=browser.mi
 
 
 def say(live: LiveHouse, key: str, text: str) -> None:
-    script = live.script(key)
-    live.do(lambda: script.entry("user", text))
+    live.do(lambda: live.gateway.say(key, text))
 
 
 def pick(page: Browser, button: str) -> None:

@@ -29,17 +29,18 @@ def test_a_row_that_cannot_be_drawn_says_so_and_the_rest_goes_on(page: Browser, 
         shows(page, "#rows .request .label", "Run it?")
         assert len(page.texts(ROWS)) == 4
         visit(page, live)
-    live.do(lambda: script.item("plan", id=bad, entries=[{"content": "one", "status": "pending"}]))
+    live.do(lambda: script.set_item(bad, entries=[{"content": "one", "status": "pending"}]))
     shows(page, "#rows .plan ol li", "one")
     shows(page, "#rows .broken")
-    live.do(lambda: script.item("plan", id=bad, entries=entries))
+    live.do(lambda: script.set_item(bad, entries=entries))
     shows(page, "#rows .broken", BROKEN)
     assert len(page.texts(ROWS)) == 4
 
 
 def test_an_entry_that_cannot_be_drawn_says_so_while_it_waits_too(page: Browser, live: LiveHouse) -> None:
     script = live.script()
-    seq = live.do(lambda: script.entry("user", "odd", files=7, waiting="queued", at=1))
+    seq = live.do(lambda: script.entry("user", "odd", waiting="queued"))
+    live.do(lambda: script.set(seq, files=7))
     live.do(lambda: script.entry("agent", "after it"))
     bodies(page, "after it")
     shows(page, "#rows .broken", BROKEN)
@@ -60,5 +61,5 @@ def test_what_is_asked_reads_as_it_is(page: Browser, live: LiveHouse) -> None:
     shows(page, "#rows .plan ol li", SHOWN)
     page.click("#rows .tool summary")
     shows(page, "#rows .tool .input", f"rm {SHOWN}\nls\ncwd: {SHOWN}")
-    live.do(lambda: script.item("permission", id=item, state="answered", answer="y", by=TURNED))
+    live.do(lambda: script.set_item(item, state="answered", answer="y", by=TURNED))
     shows(page, "#rows .request .outcome", f"{SHOWN} · {SHOWN}")

@@ -5,32 +5,35 @@ from __future__ import annotations
 import browser
 import pytest
 from browser import Browser
+from gateway_house import Script
 from live_house import LiveHouse, shows, visit
-from memory_gateway import Script
+
+from semel.gateway.ports import Denied
+from semel.testing.channels import FakeChannel
 
 pytestmark = pytest.mark.skipif(browser.missing() is not None, reason=browser.missing() or "")
 
 GROUP = {"group": True, "title": "Garden"}
 
 
-def talk(script: Script) -> None:
+async def talk(script: Script) -> None:
     """A group of two people and an agent."""
-    first = script.entry("user", "Shall we meet at five?", event=1, sender="Bob", data=GROUP)
+    first = await script.entry("user", "Shall we meet at five?", event=1, sender="Bob", data=GROUP)
     reply = {"of": first, "quote": "Shall we meet at five?", "whose": "Bob"}
-    script.entry("user", "Yes. I bring the plan.", event=2, sender="Ann", data=GROUP, **reply, files=[
+    await script.entry("user", "Yes. I bring the plan.", event=2, sender="Ann", data=GROUP, **reply, files=[
         {"id": "a" * 64, "name": "plan.pdf", "mime": "application/pdf", "size": 123456},
         {"name": "garden.mp4", "mime": "video/mp4", "missing": "larger than 50 MB"},
     ])  # fmt: skip
-    edit = script.entry("user", "Shall we meet at six?", event=3, sender="Bob", kind="edit", data=GROUP, **reply)
-    script.set(first, edited=edit)
-    said = script.entry("agent", "Six it is. I have noted it.", turn=1, claim=1)
+    edit = await script.entry("user", "Shall we meet at six?", event=3, sender="Bob", kind="edit", data=GROUP, **reply)
+    await script.set(first, edited=edit)
+    said = await script.entry("agent", "Six it is. I have noted it.", turn=1, claim=1)
     mine = {"of": said, "quote": "Six it is. I have noted it.", "whose": "agent"}
-    script.entry("user", "👍", event=4, sender="Ann", kind="reaction", emoji="👍", data=GROUP, **mine)
-    slip = script.entry("user", "wrong chat, sorry", event=5, sender="Bob", data=GROUP)
-    gone = script.entry(
+    await script.entry("user", "👍", event=4, sender="Ann", kind="reaction", emoji="👍", data=GROUP, **mine)
+    slip = await script.entry("user", "wrong chat, sorry", event=5, sender="Bob", data=GROUP)
+    gone = await script.entry(
         "user", "", event=6, sender="Bob", kind="delete", data=GROUP, of=slip, quote="wrong chat, sorry", whose="Bob"
     )  # fmt: skip
-    script.set(slip, deleted=gone)
+    await script.set(slip, deleted=gone)
 
 
 def test_what_people_do_to_messages_is_told_with_the_message_meant(page: Browser, live: LiveHouse) -> None:
@@ -39,7 +42,7 @@ def test_what_people_do_to_messages_is_told_with_the_message_meant(page: Browser
     shows(page, "#rows .head .via", "edited a message", "reacted", "deleted a message")
     shows(
         page, "#rows .quoted", "Bob Shall we meet at five?", "Bob Shall we meet at five?",
-        "s Six it is. I have noted it.", "Bob wrong chat, sorry",
+        "main Six it is. I have noted it.", "Bob wrong chat, sorry",
     )  # fmt: skip
     shows(page, "#rows .mark", "edited later", "deleted later")
     assert page.texts("#rows .entry.user .who") == ["Bob", "Ann", "Bob", "Ann", "Bob", "Bob"]
@@ -62,11 +65,10 @@ def test_a_quote_leads_to_its_message(page: Browser, live: LiveHouse) -> None:
 
 
 def test_a_channel_that_is_silent_is_told_quietly_and_one_that_hears_is_not(page: Browser, live: LiveHouse) -> None:
-    one = {"name": "chat", "safety": "idempotent", "agent": "demo", "since": 1_790_000_000_000, "refused": {}}
-    counts = {"accepted": 0, "duplicate": 0, "conflict": 0, "quarantined": 0}
-    fine = {**one, "name": "mail", "state": "online", "counts": counts}
-    live.gateway.channels = [{**one, "state": "denied", "error": "the token is wrong", "counts": counts}, fine]
+    chat = live.world.channels["chat"]
+    assert isinstance(chat, FakeChannel)
+    live.do(lambda: chat.lose(Denied("the token is wrong")))
     visit(page, live)
     page.until(lambda: "chat was refused by its platform" in (page.text("#channels") or ""), "the hint")
-    assert "mail" not in (page.text("#channels") or "")
+    assert "ci" not in (page.text("#channels") or "")
     assert page.run("document.querySelector('#channels').title") == "chat: the token is wrong"

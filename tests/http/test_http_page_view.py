@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import browser
 import pytest
 from browser import KEYS, Browser
+from gateway_house import Script
 from http_house import TOKEN
 from live_house import OPTIONS, ROWS, LiveHouse, bodies, shows, visit, wait_live
-from memory_gateway import Script
 
 from semel.faces.http import Settings
 
@@ -49,9 +51,8 @@ def test_a_selection_survives_more_text_and_the_end_of_it(page: Browser, live: L
     page.until(lambda: page.run("!!document.querySelector('#rows .body em')"), "markdown once nobody holds it")
 
 
-def fill(script: Script, count: int = 40) -> None:
-    for number in range(count):
-        script.entry("agent", f"line {number}\n\n" + "word " * 30)
+async def fill(script: Script, count: int = 40) -> None:
+    await script.entries([("agent", f"line {number}\n\n" + "word " * 30, {}) for number in range(count)])
 
 
 def test_a_reader_who_scrolled_up_is_not_moved(page: Browser, live: LiveHouse) -> None:
@@ -102,23 +103,33 @@ def test_after_a_restart_of_the_gateway_the_view_goes_on_without_a_double(page: 
 
 
 def test_a_snapshot_replaces_the_view(page: Browser, live: LiveHouse) -> None:
-    live.do(lambda: setattr(live.gateway, "kept", 3))
     script = live.script("short")
     live.do(lambda: script.entry("agent", "one"))
     visit(page, live, "short")
-    gone = live.do(lambda: script.entry("agent", "preview", live=True))
-    bodies(page, "one", "preview")
+    live.do(lambda: script.entry("agent", "two"))
+    bodies(page, "one", "two")
     live.shut()
-    live.do(lambda: script.gone(gone))
     live.do(lambda: script.set(1, text="one, corrected"))
-    live.do(lambda: [script.entry("agent", text) for text in ("two", "three", "four")])
+    live.do(lambda: script.entries([("agent", str(n), {}) for n in range(1010)]))  # more than is sent as changes
     live.open()
-    bodies(page, "one, corrected", "two", "three", "four")
+    bodies(page, *(str(n) for n in range(810, 1010)))
 
 
 def test_changes_that_were_seen_change_nothing(page: Browser, live: LiveHouse) -> None:
-    live.do(lambda: setattr(live.gateway, "overlap", 2))
+    """The gateway sends each change once; a page that is sent some of them again shows the same."""
+    watch = live.gateway.watch
+
+    async def watch_twice(session: str, after: int | None = None) -> AsyncIterator[dict[str, Any]]:
+        seen: list[dict[str, Any]] = []
+        async for message in watch(session, after):
+            if message["type"] == "change":
+                seen += message["changes"]
+                message = {**message, "changes": seen[-3:]}
+            yield message
+
+    live.do(lambda: setattr(live.gateway, "watch", watch_twice))
     script = live.script()
+    visit(page, live)
     seq = live.do(lambda: script.entry("agent", "a", live=True))
     for piece in ("b", "c", "d"):
         live.do(lambda piece=piece: script.append(seq, piece))  # type: ignore[misc]
@@ -128,20 +139,20 @@ def test_changes_that_were_seen_change_nothing(page: Browser, live: LiveHouse) -
 
 def test_a_tab_that_nobody_looks_at_lets_its_connection_go(page: Browser, live: LiveHouse) -> None:
     """A browser has six connections to one host for all its tabs: streams of hidden ones would take them all."""
-    session = live.script().session
     look = "Object.defineProperty(document, 'hidden', {value: %s, configurable: true})"
     changed = "document.dispatchEvent(new Event('visibilitychange'))"
     page.run("void (() => { const real = setTimeout; window.setTimeout = (f, ms) => real(f, Math.min(ms, 50)) })()")
-    live.do(lambda: live.gateway.script("s").state("running"))
+    agent, script = live.begin(), live.script()
     shows(page, "#busy", "working")
     page.run(f"[{look % 'true'}, {changed}].length")
-    live.do(lambda: live.gateway.script("s").entry("agent", "while it runs, a hidden tab listens"))
-    bodies(page, "while it runs, a hidden tab listens")
-    live.do(lambda: live.gateway.script("s").state("idle"))
-    page.until(lambda: session.watchers == 0, "nobody watches")
-    live.do(lambda: live.gateway.script("s").entry("agent", "unseen"))
+    live.do(lambda: script.entry("agent", "while it runs, a hidden tab listens"))
+    bodies(page, "go", "while it runs, a hidden tab listens")
+    live.do(lambda: agent.say("done"))
+    live.do(agent.end)
+    page.until(lambda: live.gateway.hub.count == 0, "nobody watches")
+    live.do(lambda: script.entry("agent", "unseen"))
     page.run(f"[{look % 'false'}, {changed}].length")
-    bodies(page, "while it runs, a hidden tab listens", "unseen")
+    bodies(page, "go", "while it runs, a hidden tab listens", "done", "unseen")
 
 
 def test_older_history_is_read_on_demand_and_moves_nothing(page: Browser, live: LiveHouse) -> None:
@@ -155,7 +166,8 @@ def test_older_history_is_read_on_demand_and_moves_nothing(page: Browser, live: 
     page.click("#older")
     page.until(lambda: len(page.texts(ROWS)) == 230, "all of it")
     assert abs(page.run(top) - before) <= 1
-    assert page.texts(ROWS)[0].startswith(("long", "agent", "line 0", "Agent"))
+    assert page.texts(ROWS)[0].startswith("main")
+    assert "line 0" in page.texts(ROWS)[0]
     assert page.texts("#older") == []
 
 
@@ -165,9 +177,9 @@ def test_tool_output_shows_head_gap_and_tail_and_stays_as_the_reader_left_it(pag
     page.click("#rows .tool summary")
     live.do(lambda: script.output(tool, "two\n"))
     shows(page, "#rows .tool .output", "one\ntwo\n")
-    live.do(lambda: script.item("tool", id=tool, status="failed", exit=2, live=None, gap=5000, tail="last line"))
+    live.do(lambda: script.set_item(tool, live=False, status="failed", exit=2, gap=5000, tail="last line"))
     shows(page, "#rows .tool .output", "one\ntwo\n", "last line")
-    assert page.texts("#rows .tool .gap") == ["… 5,000 characters are not shown here … Show all of it"]
+    assert page.texts("#rows .tool .gap") == ["… 5,000 characters are not shown here … Show all"]
     assert page.texts("#rows .tool .state") == ["failed, exit 2"]
     assert len(page.texts(ROWS)) == 1
 
@@ -177,7 +189,7 @@ def test_rows_stand_in_the_order_they_were_born_in(page: Browser, live: LiveHous
     live.do(lambda: script.entry("user", "go"))
     tool = live.do(lambda: script.item("tool", title="ls", status="running"))
     live.do(lambda: script.entry("agent", "done"))
-    live.do(lambda: script.item("tool", id=tool, status="done"))
+    live.do(lambda: script.set_item(tool, status="done"))
     order = "[...document.querySelectorAll('#rows > li')].map((n) => n.dataset.key)"
     page.until(lambda: page.run(order) == ["e1", f"i{tool}", "e2"], "the order")
     visit(page, live)
@@ -206,7 +218,8 @@ def test_agent_text_runs_nothing_and_loads_nothing(page: Browser, live: LiveHous
 def test_where_a_token_is_demanded_the_page_asks_for_it(window: Browser) -> None:
     house = LiveHouse(Settings(listen="0.0.0.0", token=TOKEN))
     try:
-        house.do(lambda: house.gateway.script("s").entry("agent", "secret"))
+        script = house.script()
+        house.do(lambda: script.entry("agent", "secret"))
         window.go(f"{house.server.url}/#/s/s")
         window.until(lambda: window.run("document.querySelector('#login').open"), "the question")
         window.type("#token", f"wrong{KEYS['enter']}")
@@ -236,11 +249,14 @@ def test_nothing_overflows_a_narrow_phone(tmp_path: Path, live: LiveHouse) -> No
     )
     live.do(lambda: script.item("tool", title=long, input={"command": long}, text=long, status="done"))
     live.do(lambda: script.item("permission", title=long, state="open", options=[{"optionId": "y", "name": long}]))
-    live.do(lambda: script.held(script.entry("agent", "hi", to=long), f"telegram:{long}", long))
-    live.do(lambda: script.state("running", title=long, waiting=2))
+    way = {"to": f"telegram:{long}", "state": "held", "parts": 1, "part": 1, "error": long}
+    live.do(lambda: script.entry("agent", "hi", to=long, delivery=[way]))
+    live.begin()
+    live.do(lambda: live.gateway.say("s", "two"))
+    live.do(lambda: live.gateway.rename("s", long[:200]))
     with Browser(tmp_path, 360, 640) as phone:
         visit(phone, live)
-        phone.until(lambda: len(phone.texts(ROWS)) == 5, "the rows")
+        phone.until(lambda: len(phone.texts(ROWS)) == 7, "the rows")
         wide = phone.run(
             "[innerWidth, document.documentElement.scrollWidth, document.querySelector('#scroller').scrollWidth]"
         )
@@ -254,9 +270,10 @@ def test_nothing_overflows_a_narrow_phone(tmp_path: Path, live: LiveHouse) -> No
 
 
 def test_every_control_has_a_name(page: Browser, live: LiveHouse) -> None:
-    script = live.script()
+    live.do(live.world.hold)
+    script = live.script("main:chat:room")
     live.do(lambda: script.item("permission", title="Run it?", state="open", options=OPTIONS))
-    live.do(lambda: script.held(script.entry("agent", "hi"), "telegram:7", "lost"))
+    visit(page, live, "main:chat:room")
     page.until(lambda: page.texts("#rows .decide button") != [], "the rows")
     nameless = page.run("""[...document.querySelectorAll('button, select, textarea, input, a')]
         .filter((n) => !(n.innerText?.trim() || n.getAttribute('aria-label') || n.labels?.length || n.title))

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import asyncio
 
 import httpx2
 import pytest
-from memory_gateway import MemoryGateway
+from gateway_house import GatewayHouse
+
+from semel.faces.http.operations.diagnostics import render_metrics
+from semel.gateway import Gateway
 
 SESSION = "/v1/sessions/main:web:1"
 
 
-async def test_entries_after_a_rev_are_those_that_changed(client: httpx2.AsyncClient, gateway: MemoryGateway) -> None:
-    script = gateway.script("main:web:1")
-    script.entry("user", "hi")
-    seq = script.entry("agent", "hel", live=True)
+async def test_entries_after_a_rev_are_those_that_changed(client: httpx2.AsyncClient, world: GatewayHouse) -> None:
+    script = await world.script("main:web:1")
+    await script.entry("user", "hi")
+    seq = await script.entry("agent", "hel", live=True)
     first = (await client.get(f"{SESSION}/entries")).json()
-    script.finish(seq, text="hello")
+    await script.finish(seq, text="hello")
     again = (await client.get(f"{SESSION}/entries?after={first['rev']}")).json()
 
     assert [e["text"] for e in first["entries"]] == ["hi", "hel"]
@@ -24,11 +27,11 @@ async def test_entries_after_a_rev_are_those_that_changed(client: httpx2.AsyncCl
     assert again["rev"] > first["rev"]
 
 
-async def test_html_is_added_to_final_agent_entries_only(client: httpx2.AsyncClient, gateway: MemoryGateway) -> None:
-    script = gateway.script("main:web:1")
-    script.entry("user", "*mine*")
-    script.entry("agent", "*done*")
-    script.entry("agent", "*not yet*", live=True)
+async def test_html_is_added_to_final_agent_entries_only(client: httpx2.AsyncClient, world: GatewayHouse) -> None:
+    script = await world.script("main:web:1")
+    await script.entry("user", "*mine*")
+    await script.entry("agent", "*done*")
+    await script.entry("agent", "*not yet*", live=True)
 
     entries = (await client.get(f"{SESSION}/entries?html=1")).json()["entries"]
     assert [e.get("html") for e in entries] == [None, "<p><em>done</em></p>\n", None]
@@ -37,25 +40,27 @@ async def test_html_is_added_to_final_agent_entries_only(client: httpx2.AsyncCli
     assert [e.get("html") for e in history["entries"]] == [None, "<p><em>done</em></p>\n", None]
 
 
-async def test_the_whole_output_of_a_tool_is_plain_text(client: httpx2.AsyncClient, gateway: MemoryGateway) -> None:
-    tool = gateway.script("main:web:1").item("tool", title="x", status="done", text="<b>head", gap=3, tail="tail")
+async def test_the_whole_output_of_a_tool_is_plain_text(client: httpx2.AsyncClient, world: GatewayHouse) -> None:
+    script = await world.script("main:web:1")
+    tool = await script.item("tool", title="x", status="done", text="<b>head", gap=3, tail="tail")
+    await script.add_output(tool, "<b>headxxxtail")
     answer = await client.get(f"{SESSION}/outputs/{tool}")
     assert (answer.text, answer.headers["content-type"]) == ("<b>headxxxtail", "text/plain; charset=utf-8")
     assert (await client.get(f"{SESSION}/outputs/{tool + 1}")).status_code == 404
 
 
-async def test_a_large_transcript_is_rendered_whole(client: httpx2.AsyncClient, gateway: MemoryGateway) -> None:
-    script = gateway.script("main:web:1")
+async def test_a_large_transcript_is_rendered_whole(client: httpx2.AsyncClient, world: GatewayHouse) -> None:
+    script = await world.script("main:web:1")
     for number in range(40):
-        script.entry("agent", f"**{number}** " + "word " * 200)
+        await script.entry("agent", f"**{number}** " + "word " * 200)
     entries = (await client.get(f"{SESSION}/entries?html=1")).json()["entries"]
     assert [e["html"][:20] for e in entries] == [f"<p><strong>{n}</strong>"[:20] for n in range(40)]
 
 
-async def test_history_is_read_backwards_page_by_page(client: httpx2.AsyncClient, gateway: MemoryGateway) -> None:
-    script = gateway.script("main:web:1")
+async def test_history_is_read_backwards_page_by_page(client: httpx2.AsyncClient, world: GatewayHouse) -> None:
+    script = await world.script("main:web:1")
     for number in range(5):
-        script.entry("user", str(number))
+        await script.entry("user", str(number))
     newest = (await client.get(f"{SESSION}/history?limit=2")).json()
     older = (await client.get(f"{SESSION}/history?limit=10&before={newest['before']}")).json()
 
@@ -74,9 +79,9 @@ async def test_history_is_read_backwards_page_by_page(client: httpx2.AsyncClient
     ],
 )
 async def test_a_bad_query_names_its_parameter(
-    client: httpx2.AsyncClient, gateway: MemoryGateway, query: str, field: str
+    client: httpx2.AsyncClient, world: GatewayHouse, query: str, field: str
 ) -> None:
-    gateway.script("main:web:1")
+    await world.script("main:web:1")
     answer = await client.get(f"{SESSION}/entries?{query}")
     assert (answer.status_code, answer.json()["field"]) == (400, field)
 
@@ -87,13 +92,12 @@ async def test_an_unknown_session_is_not_found(client: httpx2.AsyncClient) -> No
         assert (answer.status_code, answer.json()["type"]) == (404, "urn:semel:problem:no-such-session")
 
 
-async def test_a_held_part_is_decided_once(client: httpx2.AsyncClient, gateway: MemoryGateway) -> None:
-    script = gateway.script("main:web:1")
-    part = script.held(script.entry("agent", "hi"), "telegram:7", "no answer")
+async def test_a_held_part_is_decided_once(client: httpx2.AsyncClient, world: GatewayHouse) -> None:
+    (part,) = await world.hold("hi")
 
     assert [p["id"] for p in (await client.get("/v1/parts?state=held")).json()["parts"]] == [part]
     assert (await client.get("/v1/parts?state=sent")).json() == {"parts": []}
-    assert (await client.get(f"/v1/parts/{part}")).json()["error"] == "no answer"
+    assert (await client.get(f"/v1/parts/{part}")).json()["text"] == "hi"
     assert (await client.post(f"/v1/parts/{part}/arrived")).json()["state"] == "sent"
     late = await client.post(f"/v1/parts/{part}/resend")
     assert (late.status_code, late.json()["type"]) == (409, "urn:semel:problem:wrong-state")
@@ -106,21 +110,26 @@ async def test_a_part_that_is_not_there_is_not_found(client: httpx2.AsyncClient)
     assert (answer.status_code, answer.json()["field"]) == (400, "state")
 
 
-async def test_why_takes_any_reference(client: httpx2.AsyncClient) -> None:
-    for ref in ("5", "event:5", "telegram:-100:44", "$abc/def:example.org"):
-        answer = await client.get("/v1/why/" + ref.replace("/", "%2F"))
-        assert answer.json()["ref"] == ref
+async def test_why_takes_any_reference(client: httpx2.AsyncClient, gateway: Gateway) -> None:
+    await gateway.say("s", "hi", key="a/b:example.org")
+    for ref in ("e1", "s#1", "a/b:example.org"):
+        answer = await client.get("/v1/why/" + ref.replace("/", "%2F").replace("#", "%23"))
+        assert answer.json()["ref"] in ("e1", ref), answer.text
+    nothing = await client.get("/v1/why/$abc%2Fdef:example.org")
+    assert (nothing.status_code, "$abc/def:example.org" in nothing.json()["detail"]) == (404, True)
 
 
 async def test_doctor_and_status_are_passed_on(client: httpx2.AsyncClient) -> None:
     assert (await client.get("/v1/doctor")).json()["ok"] is True
-    assert (await client.get("/v1/status")).json()["version"] == "0"
+    assert (await client.get("/v1/status")).json()["configured"] == ["main", "codex"]
 
 
 async def test_metrics_are_prometheus_text(client: httpx2.AsyncClient) -> None:
     answer = await client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
-    assert answer.text.splitlines() == [
+    assert "# TYPE semel_uptime_seconds gauge\nsemel_uptime_seconds " in answer.text
+    values = {"semel_events_total": 3.0, 'semel_parts{state="held"}': 1.0, "semel_uptime_seconds": 1.5}
+    assert render_metrics(values).splitlines() == [
         "# TYPE semel_events_total counter",
         "semel_events_total 3",
         "# TYPE semel_parts gauge",
@@ -130,23 +139,20 @@ async def test_metrics_are_prometheus_text(client: httpx2.AsyncClient) -> None:
     ]
 
 
-async def test_health_follows_the_gateway(client: httpx2.AsyncClient, gateway: MemoryGateway) -> None:
+async def test_health_follows_the_ledger(client: httpx2.AsyncClient, gateway: Gateway) -> None:
     assert (await client.get("/healthz")).json() == {"ok": True}
-    gateway.broken = RuntimeError("gone")
-    assert (await client.get("/healthz")).status_code == 500
+    await asyncio.to_thread(gateway.store.close)
+    answer = await client.get("/healthz")
+    assert (answer.status_code, answer.json()["type"]) == (503, "urn:semel:problem:unavailable")
 
 
-async def test_an_image_is_shown_and_everything_else_is_saved(
-    client: httpx2.AsyncClient, gateway: MemoryGateway, tmp_path: Path
-) -> None:
-    stored = tmp_path / "blob"
-    stored.write_bytes(b"<script>alert(1)</script>")
-    gateway.blobs = {
-        "img": (stored, "cat.png", "image/png"),
-        "svg": (stored, "cat.svg", "image/svg+xml"),
-        "page": (stored, 'a"b\r\nc/ü.html', "text/html"),
-        "lost": (tmp_path / "lost", "x", "text/plain"),
-    }
+async def test_an_image_is_shown_and_everything_else_is_saved(client: httpx2.AsyncClient, world: GatewayHouse) -> None:
+    content = b"<script>alert(1)</script>"
+    await world.add_file(content, "cat.png", "image/png", "img")
+    await world.add_file(content, "cat.svg", "image/svg+xml", "svg")
+    await world.add_file(content, 'a"b\r\nc/ü.html', "text/html", "page")
+    await world.add_file(content, "x", "text/plain", "lost")
+    await asyncio.to_thread((world.gateway.file_store.path / "lost").unlink)
     image = await client.get("/v1/blobs/img")
     assert image.headers["content-disposition"] == 'inline; filename="cat.png"'
     assert image.headers["x-content-type-options"] == "nosniff"
@@ -154,7 +160,7 @@ async def test_an_image_is_shown_and_everything_else_is_saved(
     assert (await client.get("/v1/blobs/svg")).headers["content-disposition"].startswith("attachment")
     page = await client.get("/v1/blobs/page")
     assert page.headers["content-disposition"] == "attachment; filename*=utf-8''a_b__c_%C3%BC.html"
-    assert page.content == stored.read_bytes()
+    assert page.content == content
     for name in ("lost", "none"):
         assert (await client.get(f"/v1/blobs/{name}")).status_code == 404
 
@@ -165,7 +171,7 @@ async def test_a_webhook_is_handed_over_raw(client: httpx2.AsyncClient) -> None:
     assert (answer.status_code, answer.json()) == (202, {"signed": "v1,abc", "bytes": 5})
     nowhere = await client.post("/v1/hooks/none", content=b"{}")
     assert (nowhere.status_code, nowhere.headers["content-type"]) == (404, "application/problem+json")
-    assert nowhere.json()["detail"] == "there is no channel 'none'"
+    assert nowhere.json()["detail"] == "no webhook channel is named 'none'"
     big = await client.post("/v1/hooks/ci", content=b"x" * (1024 * 1024 + 1))
     assert big.status_code == 413
 

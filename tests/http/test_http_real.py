@@ -1,4 +1,4 @@
-"""The whole house: the HTTP face and the page over a real gateway, its ledger and the demo agent's process."""
+"""The whole house: the HTTP face and the page over a real gateway, its ledger and an agent's process."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from browser import KEYS, Browser
 from http_house import House
 from live_house import ROWS, bodies, shows, wait_live
 
-from semel.faces.config.load import load
-from semel.faces.http import shapes
+from semel.faces.config.load import load_config
+from semel.faces.http.operations import diagnostics, outbox, sessions, transcripts
 from semel.faces.run import RunningGateway as Whole
 from semel.faces.run import open_gateway
-from semel.faces.view import View
+from semel.faces.view import SessionView
+from semel.testing import scripted_agent
 
 SESSION = "/v1/sessions/demo:web:1"
 Json = dict[str, Any]
@@ -29,7 +30,9 @@ Json = dict[str, Any]
 
 @pytest.fixture
 async def whole(tmp_path: Path) -> AsyncIterator[House]:
-    config = load(data_dir=tmp_path, listen="127.0.0.1:0", env={})
+    path = tmp_path / "semel.toml"
+    path.write_text(f"[agents.demo]\ncommand = {json.dumps(scripted_agent.command())}\n")
+    config = load_config(path, data_dir=tmp_path, listen="127.0.0.1:0", env={})
     async with (
         open_gateway(config) as house,
         httpx2.AsyncClient(base_url=house.url, timeout=30, trust_env=False) as client,
@@ -37,54 +40,58 @@ async def whole(tmp_path: Path) -> AsyncIterator[House]:
         yield House(house.server, client)
 
 
-async def watch_until_idle(house: House, said: str) -> View:
+async def watch_until_idle(house: House, said: str) -> SessionView:
     """What a watcher holds once the turn that answers `said` is over."""
-    view = View()
+    view = SessionView()
     async with asyncio.timeout(60):
         async for frame in house.frames(f"{SESSION}/stream"):
             view.apply(frame["data"])
             texts = [e["text"] for e in view.entries.values() if e["role"] == "user"]
-            if said in texts and not view.busy and len(view.entries) > len(texts):
+            if said in texts and not view.is_busy and len(view.entries) > len(texts):
                 return view
     raise AssertionError("the stream ended")
 
 
 async def test_a_message_walks_through_the_house_and_everybody_tells_the_same(whole: House) -> None:
-    heard = await whole.client.post(f"{SESSION}/messages", json={"text": "send: The backup is done", "id": "1"})
+    send = {"call": "send_message", "arguments": {"text": "The backup is done"}, "meta": "claude"}
+    said = scripted_agent.prompt(send, "The backup is done")
+    heard = await whole.client.post(f"{SESSION}/messages", json={"text": said, "id": "1"})
     assert (heard.status_code, heard.json()["status"]) == (202, "accepted")
-    view = await watch_until_idle(whole, "send: The backup is done")
+    view = await watch_until_idle(whole, said)
 
     recorded = (await whole.client.get(f"{SESSION}/entries")).json()["entries"]
     shown = [(e["role"], e["text"]) for e in view.ordered() if "seq" in e]
     assert shown == [(e["role"], e["text"]) for e in recorded]
-    assert shown == [("user", "send: The backup is done"), ("agent", "The backup is done")]
+    assert shown == [("user", said), ("agent", "The backup is done")]
     assert recorded[1]["echoes"] == 1
-    again = await whole.client.post(f"{SESSION}/messages", json={"text": "send: The backup is done", "id": "1"})
+    again = await whole.client.post(f"{SESSION}/messages", json={"text": said, "id": "1"})
     assert again.json() == {"event": heard.json()["event"], "status": "duplicate"}
     assert (await whole.client.get("/v1/doctor")).json()["ok"] is True
 
 
 async def test_the_real_answers_have_the_documented_shapes(whole: House) -> None:
-    await whole.client.post(f"{SESSION}/messages", json={"text": "tool"})
-    view = await watch_until_idle(whole, "tool")
+    output_lines = [f"counting: {n}\n" for n in range(1, 6)]
+    said = scripted_agent.prompt({"tool": "count to five", "output": output_lines}, "I counted to five.")
+    await whole.client.post(f"{SESSION}/messages", json={"text": said})
+    view = await watch_until_idle(whole, said)
     tool = next(item for item in view.items.values() if item["kind"] == "tool")
 
     documented: dict[str, Any] = {
-        "/v1/sessions": shapes.Sessions,
-        f"{SESSION}/entries?html=1": shapes.Entries,
-        f"{SESSION}/history?html=1": shapes.History,
-        "/v1/parts": shapes.Parts,
-        "/v1/doctor": shapes.Doctor,
+        "/v1/sessions": sessions.Sessions,
+        f"{SESSION}/entries?html=1": transcripts.Entries,
+        f"{SESSION}/history?html=1": transcripts.History,
+        "/v1/parts": outbox.Parts,
+        "/v1/doctor": diagnostics.Doctor,
         "/v1/status": dict[str, Any],
         f"/v1/why/e{view.entries[1]['event']}": dict[str, Any],
-        "/healthz": shapes.Health,
+        "/healthz": diagnostics.Health,
     }
     for path, shape in documented.items():
         answer = await whole.client.get(path)
         assert answer.status_code == 200, (path, answer.text)
         msgspec.convert(answer.json(), shape)
     output = await whole.client.get(f"{SESSION}/outputs/{tool['id']}")
-    assert output.text == "".join(f"counting: {n}\n" for n in range(1, 6))
+    assert output.text == "".join(output_lines)
     assert "semel_uptime_seconds" in (await whole.client.get("/metrics")).text
 
 
@@ -93,13 +100,13 @@ async def test_a_progress_bar_reads_the_same_live_in_a_snapshot_and_whole(whole:
     steps = [{"tool": "build", "output": [*pieces, "\x1b[0m\ndone\n"], "delay": 0.05}, {"text": "built"}]
     said = f"[[script {json.dumps({'steps': steps})}]]"
     await whole.client.post(f"{SESSION}/messages", json={"text": said})
-    live, seen = View(), set[str]()
+    live, seen = SessionView(), set[str]()
     async with asyncio.timeout(60):
         async for frame in whole.frames(f"{SESSION}/stream"):
             live.apply(frame["data"])
             tools = [item for item in live.items.values() if item["kind"] == "tool"]
             seen |= {tool["text"] for tool in tools}
-            if tools and not live.busy and any(e["text"] == "built" for e in live.entries.values()):
+            if tools and not live.is_busy and any(e["text"] == "built" for e in live.entries.values()):
                 break
     (tool,) = tools
     assert tool["text"] == "100%\ndone\n"
@@ -156,7 +163,7 @@ class Threaded:
 
     async def _live(self) -> None:
         self.loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        async with open_gateway(load(data_dir=self.data, listen=f"127.0.0.1:{self.port}", env={})) as house:
+        async with open_gateway(load_config(data_dir=self.data, listen=f"127.0.0.1:{self.port}", env={})) as house:
             self.house: Whole = house
             self.port = house.server.port
             self._ready.set()

@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 from http_house import TOKEN
-from memory_gateway import MemoryGateway
 
-from semel.faces.http import Server, Settings, lingering, make_app, patience, serve
+from semel.faces.http import Server, Settings, make_app, serve, slow_clients
+from semel.gateway import Gateway
 
 PATH = "/v1/sessions/s/messages"
 LIMIT = 1024 * 1024
@@ -28,8 +28,8 @@ Send = Callable[[str, bytes], tuple[int, str]]
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[Server]:
-    one = await serve(make_app(MemoryGateway(), Settings(token=TOKEN, max_body=LIMIT)), "127.0.0.1", 0)
+async def server(gateway: Gateway) -> AsyncIterator[Server]:
+    one = await serve(make_app(gateway, Settings(token=TOKEN, max_body=LIMIT)), "127.0.0.1", 0)
     yield one
     await one.stop()
 
@@ -103,7 +103,7 @@ async def test_a_body_above_the_limit_is_answered_before_the_connection_ends(
         status, text = await asyncio.to_thread(send, server.url, body)
         assert (status, json.loads(text)["limit"]) == (413, LIMIT)
     async with asyncio.timeout(20):
-        while server._inner.server_state.connections:  # noqa: ASYNC110  uvicorn tells nobody
+        while server.server_state.connections:  # noqa: ASYNC110  uvicorn tells nobody
             await asyncio.sleep(0.02)
 
 
@@ -123,7 +123,7 @@ def _endless(server: Server) -> tuple[int, float]:
 async def test_a_body_without_an_end_is_thrown_away_up_to_a_bound(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lingering, "MAX_DISCARDED_BYTES", 20 * LIMIT)
+    monkeypatch.setattr(slow_clients, "MAX_DISCARDED_BYTES", 20 * LIMIT)
     sent, seconds = await asyncio.to_thread(_endless, server)
     assert 20 * LIMIT <= sent < 60 * LIMIT, "what kernels hold between them is some megabytes"
     assert seconds < 30
@@ -132,8 +132,8 @@ async def test_a_body_without_an_end_is_thrown_away_up_to_a_bound(
 async def test_a_body_without_an_end_is_thrown_away_for_a_while(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lingering, "MAX_DISCARDED_BYTES", 2**60)
-    monkeypatch.setattr(patience, "LOOK", 0.05)
-    monkeypatch.setitem(patience.PATIENCE, "rest", (0.3, float("inf")))
+    monkeypatch.setattr(slow_clients, "MAX_DISCARDED_BYTES", 2**60)
+    monkeypatch.setattr(slow_clients, "CHECK_INTERVAL_S", 0.05)
+    monkeypatch.setitem(slow_clients.CLIENT_LIMITS, "rest", (0.3, float("inf")))
     _, seconds = await asyncio.to_thread(_endless, server)
     assert seconds < 20

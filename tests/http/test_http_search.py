@@ -5,8 +5,8 @@ from __future__ import annotations
 import httpx2
 import pytest
 from browser import Browser
+from gateway_house import GatewayHouse
 from live_house import LiveHouse, shows, visit, wait_live
-from memory_gateway import MemoryGateway
 
 
 async def test_a_search_without_words_and_with_odd_parameters_is_told_so(client: httpx2.AsyncClient) -> None:
@@ -20,9 +20,9 @@ async def test_a_search_without_words_and_with_odd_parameters_is_told_so(client:
     ("format", "media"), [("md", "text/markdown"), ("html", "text/html"), ("jsonl", "application/jsonl")]
 )
 async def test_a_document_is_saved_and_can_do_nothing_if_it_is_opened(
-    gateway: MemoryGateway, client: httpx2.AsyncClient, format: str, media: str
+    world: GatewayHouse, client: httpx2.AsyncClient, format: str, media: str
 ) -> None:
-    gateway.script("main:web:x").entry("user", "hi", sender="Ann", event=1)
+    await world.gateway.say("main:web:x", "hi", sender="Ann")
     answer = await client.get("/v1/sessions/main:web:x/export", params={"format": format})
     assert answer.status_code == 200
     assert answer.headers["content-type"].partition(";")[0] == media
@@ -38,23 +38,30 @@ async def test_a_document_of_a_session_that_is_not_there_is_a_404(client: httpx2
     assert answer.json()["type"] == "urn:semel:problem:no-such-session"
 
 
-async def test_an_import_is_streamed_past_the_limit_of_other_bodies(client: httpx2.AsyncClient) -> None:
+async def test_an_import_is_streamed_past_the_limit_of_other_bodies(
+    client: httpx2.AsyncClient, world: GatewayHouse
+) -> None:
     kind = {"Content-Type": "application/jsonl"}
-    answer = await client.post("/v1/import?as=k", content=b"line\n" * 1_000_000, headers=kind)
-    assert answer.status_code == 201
-    assert answer.json() == {"session": "k", "status": "imported", "entries": 1_000_000}
+    script = await world.script("s")
+    await script.entries([("notice", "x" * 100_000, {}) for _ in range(20)])
+    document = (await client.get("/v1/sessions/s/export")).content
+    assert len(document) > 1_048_576
+    answer = await client.post("/v1/import?as=k", content=document, headers=kind)
+    assert answer.status_code == 201, answer.text
+    assert answer.json() == {"session": "k", "status": "imported", "entries": 20}
     refused = await client.post("/v1/import", content=b"{}", headers={"Content-Type": "text/plain"})
     assert refused.json()["type"] == "urn:semel:problem:not-json"
 
 
 def test_a_result_on_the_page_leads_to_its_message(page: Browser, live: LiveHouse) -> None:
-    for n in range(300):
-        live.do(lambda n=n: live.gateway.script("s").entry("user", f"plain {n}"))  # type: ignore[misc]
-    live.do(lambda: live.gateway.script("other").entry("agent", "the <b>needle</b> is here"))
-    live.do(lambda: live.gateway.script("s").entry("user", "newest"))
+    script, other = live.script(), live.script("other")
+    live.do(lambda: script.entries([("user", f"plain {n}", {}) for n in range(300)]))
+    live.do(lambda: other.entry("agent", "the <b>needle</b> is here"))
+    live.do(lambda: script.entry("user", "newest"))
     page.type("#search-text", "needle")
     shows(page, "#found b", "other")
-    assert page.run("document.querySelector('#found mark').textContent") == "the <b>needle</b> is here"
+    assert page.run("document.querySelector('#found mark').textContent") == "needle"
+    assert "the <b>needle</b> is here" in page.run("document.querySelector('#found').textContent")
     page.click("#found a")
     wait_live(page)
     shows(page, ".aimed .body", "the <b>needle</b> is here")
@@ -65,12 +72,8 @@ def test_a_result_on_the_page_leads_to_its_message(page: Browser, live: LiveHous
 
 
 def test_a_message_far_back_is_reached_and_the_way_back_is_there(page: Browser, live: LiveHouse) -> None:
-    def many() -> None:
-        script = live.gateway.script("long")
-        for n in range(1500):
-            script.entry("user", f"entry number {n + 1}")
-
-    live.do(many)
+    script = live.script("long")
+    live.do(lambda: script.entries([("user", f"entry number {n + 1}", {}) for n in range(1500)]))
     visit(page, live, "long/1200")
     shows(page, ".aimed .body", "entry number 1200")
     assert page.texts("#apart") == []
@@ -84,4 +87,4 @@ def test_a_message_far_back_is_reached_and_the_way_back_is_there(page: Browser, 
     page.until(lambda: page.texts("#rows .entry .body")[-1:] == ["entry number 1500"], "the newest")
     assert page.texts("#apart") == []
     page.run("(location.hash = '#/s/long/99999')")
-    page.until(lambda: "not there any more" in (page.text("#busy") or ""), "that it is not there")
+    page.until(lambda: "no longer exists" in (page.text("#busy") or ""), "that it is not there")

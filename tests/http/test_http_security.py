@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import httpx2
 import pytest
+from gateway_house import GatewayHouse
 from http_house import TOKEN, client_of
-from memory_gateway import MemoryGateway
 
 from semel.faces.http import Settings, TokenNeeded
+from semel.gateway import Gateway
 
 MESSAGES = "/v1/sessions/s/messages"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
@@ -48,7 +49,7 @@ async def test_a_wrong_token_is_an_error_even_on_loopback(client: httpx2.AsyncCl
     assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
-async def test_where_no_token_is_set_none_is_right(gateway: MemoryGateway) -> None:
+async def test_where_no_token_is_set_none_is_right(gateway: Gateway) -> None:
     async with client_of(gateway, Settings()) as client:
         assert await say(client) == (202, "")
         assert await say(client, Authorization="Bearer ") == (401, "no-token")
@@ -79,7 +80,7 @@ async def test_every_name_of_loopback_is_known(client: httpx2.AsyncClient, host:
     assert await say(client, Host=host) == (202, "")
 
 
-async def test_a_configured_name_is_known(gateway: MemoryGateway) -> None:
+async def test_a_configured_name_is_known(gateway: Gateway) -> None:
     async with client_of(gateway, Settings(hosts=frozenset({"chat.example.org"}))) as client:
         assert await say(client, Host="chat.example.org", Origin="https://chat.example.org") == (202, "")
         assert await say(client, Host="other.example.org") == (403, "foreign-host")
@@ -90,13 +91,13 @@ async def test_a_configured_name_is_known(gateway: MemoryGateway) -> None:
     ["https://evil.example", "null", "http://127.0.0.1:3000", "http://localhost:8420", "file://", ""],
 )
 async def test_another_page_may_not_speak_or_watch(
-    client: httpx2.AsyncClient, gateway: MemoryGateway, origin: str
+    client: httpx2.AsyncClient, world: GatewayHouse, origin: str
 ) -> None:
-    gateway.script("s")
+    await world.script("s")
     assert await say(client, Origin=origin) == (403, "foreign-origin")
     stream = await client.get("/v1/sessions/s/stream", headers={"Origin": origin})
     assert stream.status_code == 403
-    assert await gateway.entries("s") == ([], 0)
+    assert await world.entries("s") == []
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
@@ -129,9 +130,8 @@ async def test_a_page_may_not_play_a_webhook(client: httpx2.AsyncClient) -> None
 
 
 async def test_beyond_loopback_everything_but_health_hooks_and_the_page_needs_the_token(
-    gateway: MemoryGateway, wide: Settings
+    gateway: Gateway, wide: Settings
 ) -> None:
-    gateway.script("s")
     async with client_of(gateway, wide) as client:
         paths = ["/v1/sessions", "/v1/sessions/s/stream", "/v1/sessions/s/entries", "/metrics", "/v1/blobs/x"]
         paths += ["/v1/openapi.json", "/v1/doctor", "/v1/status", "/v1/why/1", "/v1/parts"]
@@ -145,7 +145,7 @@ async def test_beyond_loopback_everything_but_health_hooks_and_the_page_needs_th
 
 
 async def test_the_page_logs_in_for_a_cookie_that_no_script_and_no_other_site_can_use(
-    gateway: MemoryGateway, wide: Settings
+    gateway: Gateway, wide: Settings
 ) -> None:
     async with client_of(gateway, wide) as client:
         wrong = await client.post("/v1/login", json={"token": "guess"})
@@ -164,7 +164,7 @@ async def test_the_page_logs_in_for_a_cookie_that_no_script_and_no_other_site_ca
         assert (await client.get("/v1/sessions")).status_code == 401
 
 
-async def test_a_login_ends_with_its_time_and_with_its_token(gateway: MemoryGateway) -> None:
+async def test_a_login_ends_with_its_time_and_with_its_token(gateway: Gateway) -> None:
     short = Settings(listen="0.0.0.0", token=TOKEN, login_life=-1)
     async with client_of(gateway, short) as client:
         name, _, rest = (await client.post("/v1/login", json={"token": TOKEN})).headers["set-cookie"].partition("=")
@@ -180,13 +180,13 @@ async def test_a_login_ends_with_its_time_and_with_its_token(gateway: MemoryGate
         assert (await client.get("/v1/sessions")).status_code == 401
 
 
-async def _login(gateway: MemoryGateway, settings: Settings) -> str:
+async def _login(gateway: Gateway, settings: Settings) -> str:
     async with client_of(gateway, settings) as client:
         return str((await client.post("/v1/login", json={"token": TOKEN})).headers["set-cookie"])
 
 
 async def test_an_address_of_the_machine_is_a_good_host_where_a_token_is_demanded(
-    gateway: MemoryGateway, wide: Settings
+    gateway: Gateway, wide: Settings
 ) -> None:
     async with client_of(gateway, wide) as client:
         await client.post("/v1/login", json={"token": TOKEN})

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import socket
 from typing import Any
 
 import httpx2
 import pytest
+from gateway_house import GatewayHouse, until
 from http_house import House, client_of
-from memory_gateway import MemoryGateway
 
-from semel.faces.http import CannotListen, Settings, make_app, serve, sse
+from semel.faces.http import CannotListen, Settings, make_app, serve
+from semel.faces.http.operations import stream
 
 STREAM = "/v1/sessions/s/stream"
 ODD = "llo\r\n\u2028data: x\x85\n\nid: 9\u2029"
@@ -29,8 +31,8 @@ async def take(house: House, path: str, count: int, **headers: str) -> list[dict
     raise AssertionError(f"the stream ended after {found}")
 
 
-async def test_without_a_rev_a_snapshot_comes_first_and_its_id_is_its_rev(house: House, gateway: MemoryGateway) -> None:
-    gateway.script("s").entry("user", "hi")
+async def test_without_a_rev_a_snapshot_comes_first_and_its_id_is_its_rev(house: House, world: GatewayHouse) -> None:
+    await (await world.script("s")).entry("user", "hi")
     (frame,) = await take(house, STREAM, 1)
 
     assert (frame["event"], frame["id"]) == ("snapshot", "1")
@@ -38,79 +40,77 @@ async def test_without_a_rev_a_snapshot_comes_first_and_its_id_is_its_rev(house:
     assert [e["text"] for e in frame["data"]["entries"]] == ["hi"]
 
 
-async def test_changes_follow_exactly_as_the_gateway_gives_them(house: House, gateway: MemoryGateway) -> None:
-    script = gateway.script("s")
-    seq = script.entry("agent", "he", live=True)
+async def test_changes_follow_exactly_as_the_gateway_gives_them(house: House, world: GatewayHouse) -> None:
+    script = await world.script("s")
+    seq = await script.entry("agent", "he", live=True)
     frames = house.frames(STREAM)
-    assert (await anext(frames))["event"] == "snapshot"
-    script.append(seq, ODD)
+    snapshot = await anext(frames)
+    assert snapshot["event"] == "snapshot"
+    await script.append(seq, ODD)
     change = await anext(frames)
     await frames.aclose()
 
-    expected = {"op": "append", "rev": 2, "seq": seq, "text": ODD}
+    rev = snapshot["data"]["rev"] + 1
+    expected = {"op": "append", "rev": rev, "seq": seq, "text": ODD}
     assert change == {
         "event": "change",
-        "id": "2",
-        "data": {"type": "change", "rev": 2, "changes": [expected]},
+        "id": str(rev),
+        "data": {"type": "change", "rev": rev, "changes": [expected]},
     }
 
 
 async def test_a_watcher_resumes_by_rev_from_the_url_or_better_from_the_last_id_it_saw(
-    house: House, gateway: MemoryGateway
+    house: House, world: GatewayHouse
 ) -> None:
-    script = gateway.script("s")
+    script = await world.script("s")
     for number in range(4):
-        script.entry("user", str(number))
+        await script.entry("user", str(number))
 
     (by_url,) = await take(house, f"{STREAM}?after=2", 1)
     (by_id,) = await take(house, f"{STREAM}?after=0", 1, **{"Last-Event-ID": "3"})
-    assert [c["text"] for c in by_url["data"]["changes"]] == ["2", "3"]
-    assert [c["text"] for c in by_id["data"]["changes"]] == ["3"]
+    assert [c["text"] for c in by_url["data"]["changes"] if c["op"] == "entry"] == ["2", "3"]
+    assert [c["text"] for c in by_id["data"]["changes"] if c["op"] == "entry"] == ["3"]
     bad = await house.client.get(STREAM, headers={"Last-Event-ID": "x"})
     assert (bad.status_code, bad.json()["field"]) == (400, "Last-Event-ID")
 
 
-async def test_where_the_rev_is_too_old_a_snapshot_replaces_the_view(gateway: MemoryGateway) -> None:
-    gateway.kept = 3
-    script = gateway.script("s")
-    for number in range(9):
-        script.entry("user", str(number))
-    server = await serve(make_app(gateway, Settings()), "127.0.0.1", 0)
-    async with httpx2.AsyncClient(base_url=server.url, timeout=20, trust_env=False) as client:
-        (old,) = await take(House(server, client), f"{STREAM}?after=2", 1)
-        (young,) = await take(House(server, client), f"{STREAM}?after=7", 1)
-    await server.stop()
+async def test_where_the_rev_is_too_old_a_snapshot_replaces_the_view(house: House, world: GatewayHouse) -> None:
+    script = await world.script("s")
+    await script.entries([("user", str(number), {}) for number in range(1010)])
+    (old,) = await take(house, f"{STREAM}?after=2", 1)
+    (young,) = await take(house, f"{STREAM}?after=1007", 1)
     assert (old["event"], young["event"]) == ("snapshot", "change")
 
 
 async def test_html_comes_with_the_final_text_and_not_with_what_still_streams(
-    house: House, gateway: MemoryGateway
+    house: House, world: GatewayHouse
 ) -> None:
-    script = gateway.script("s")
-    seq = script.entry("agent", "*a", live=True)
-    frames = house.frames(f"{STREAM}?html=1")
+    script = await world.script("s")
+    seq = await script.entry("agent", "*a", live=True)
+    frames, plain = house.frames(f"{STREAM}?html=1"), house.frames(STREAM)
     assert "html" not in (await anext(frames))["data"]["entries"][0]
-    script.finish(seq, text="*a*")
+    assert (await anext(plain))["event"] == "snapshot"
+    await script.finish(seq, text="*a*")
     (change,) = (await anext(frames))["data"]["changes"]
+    (same,) = (await anext(plain))["data"]["changes"]
     await frames.aclose()
+    await plain.aclose()
+    assert "html" not in same, "watchers share the gateway's object"
     assert change["html"] == "<p><em>a</em></p>\n"
-    assert "html" not in gateway._sessions["s"].entries[seq], "other watchers hold the same object"
 
 
-async def test_a_watcher_that_leaves_is_forgotten(house: House, gateway: MemoryGateway) -> None:
-    script = gateway.script("s")
+async def test_a_watcher_that_leaves_is_forgotten(house: House, world: GatewayHouse) -> None:
+    await world.script("s")
     frames = house.frames(STREAM)
     await anext(frames)
-    assert script.session.watchers == 1
+    assert world.gateway.hub.count == 1
     await frames.aclose()
-    async with asyncio.timeout(20):
-        await script.session.left.wait()
-    assert script.session.watchers == 0
+    await until(lambda: asyncio.sleep(0, world.gateway.hub.count == 0))
 
 
-async def test_a_quiet_stream_is_kept_alive_by_a_comment(gateway: MemoryGateway) -> None:
-    gateway.script("s")
-    server = await serve(make_app(gateway, Settings(heartbeat=0.05)), "127.0.0.1", 0)
+async def test_a_quiet_stream_is_kept_alive_by_a_comment(world: GatewayHouse) -> None:
+    await world.script("s")
+    server = await serve(make_app(world.gateway, Settings(heartbeat_s=0.05)), "127.0.0.1", 0)
     async with (
         httpx2.AsyncClient(base_url=server.url, timeout=20, trust_env=False) as client,
         client.stream("GET", STREAM) as response,
@@ -125,10 +125,10 @@ async def test_a_quiet_stream_is_kept_alive_by_a_comment(gateway: MemoryGateway)
     await server.stop()
 
 
-async def test_a_watcher_that_does_not_read_holds_up_nobody(house: House, gateway: MemoryGateway) -> None:
+async def test_a_watcher_that_does_not_read_holds_up_nobody(house: House, world: GatewayHouse) -> None:
     """Its socket fills, its generator waits; another watcher is sent everything meanwhile."""
-    script = gateway.script("s")
-    seq = script.entry("agent", "", live=True)
+    script = await world.script("s")
+    seq = await script.entry("agent", "", live=True)
     reader, writer = await asyncio.open_connection("127.0.0.1", house.server.port, limit=1024)
     writer.write(f"GET {STREAM} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
     await reader.readuntil(b"event: snapshot")
@@ -138,18 +138,18 @@ async def test_a_watcher_that_does_not_read_holds_up_nobody(house: House, gatewa
     seen = 0
     async with asyncio.timeout(20):
         for _ in range(200):
-            script.append(seq, "x" * 100_000)
+            await script.append(seq, "x" * 100_000)
             await asyncio.sleep(0)
         while seen < 20_000_000:
             seen += sum(len(change["text"]) for change in (await anext(frames))["data"]["changes"])
     await frames.aclose()
-    assert script.session.watchers >= 1
+    assert world.gateway.hub.count >= 1
     writer.transport.abort()
 
 
-async def test_stopping_ends_open_streams_at_once_and_cleanly(gateway: MemoryGateway) -> None:
-    gateway.script("s")
-    server = await serve(make_app(gateway, Settings()), "127.0.0.1", 0)
+async def test_stopping_ends_open_streams_at_once_and_cleanly(world: GatewayHouse) -> None:
+    await world.script("s")
+    server = await serve(make_app(world.gateway, Settings()), "127.0.0.1", 0)
     async with httpx2.AsyncClient(base_url=server.url, timeout=20, trust_env=False) as client:
         frames = House(server, client).frames(STREAM)
         await anext(frames)
@@ -161,7 +161,7 @@ async def test_stopping_ends_open_streams_at_once_and_cleanly(gateway: MemoryGat
         assert clock() - begun < 3
 
 
-async def test_stopping_lets_a_request_finish(gateway: MemoryGateway) -> None:
+async def test_stopping_lets_a_request_finish(world: GatewayHouse, monkeypatch: pytest.MonkeyPatch) -> None:
     gate, entered = asyncio.Event(), asyncio.Event()
 
     async def slow(*_: Any) -> list[dict[str, Any]]:
@@ -169,8 +169,8 @@ async def test_stopping_lets_a_request_finish(gateway: MemoryGateway) -> None:
         await gate.wait()
         return []
 
-    gateway.sessions = slow  # type: ignore[method-assign]
-    server = await serve(make_app(gateway, Settings()), "127.0.0.1", 0)
+    monkeypatch.setattr(world.gateway, "sessions", slow)
+    server = await serve(make_app(world.gateway, Settings()), "127.0.0.1", 0)
     async with httpx2.AsyncClient(base_url=server.url, timeout=20, trust_env=False) as client:
         asked = asyncio.create_task(client.get("/v1/sessions"))
         await entered.wait()
@@ -181,21 +181,21 @@ async def test_stopping_lets_a_request_finish(gateway: MemoryGateway) -> None:
         await stopping
 
 
-async def test_a_port_that_is_taken_is_a_clear_error(house: House, gateway: MemoryGateway) -> None:
+async def test_a_port_that_is_taken_is_a_clear_error(house: House, world: GatewayHouse) -> None:
     with pytest.raises(CannotListen, match=f"port {house.server.port} on 127.0.0.1 is in use"):
-        await serve(make_app(gateway, Settings()), "127.0.0.1", house.server.port)
+        await serve(make_app(world.gateway, Settings()), "127.0.0.1", house.server.port)
 
 
 @pytest.mark.parametrize(("host", "why"), [("192.0.2.1", "not an address of this machine"), ("no.invalid", "cannot")])
-async def test_an_address_that_is_not_ours_is_a_clear_error(gateway: MemoryGateway, host: str, why: str) -> None:
+async def test_an_address_that_is_not_ours_is_a_clear_error(world: GatewayHouse, host: str, why: str) -> None:
     with pytest.raises(CannotListen, match=why):
-        await serve(make_app(gateway, Settings(listen=host, token="t")), host, 0)
+        await serve(make_app(world.gateway, Settings(listen=host, token="t")), host, 0)
 
 
-async def test_the_server_leaves_signals_to_the_gateway(gateway: MemoryGateway) -> None:
+async def test_the_server_leaves_signals_to_the_gateway(world: GatewayHouse) -> None:
     signals = (signal.SIGINT, signal.SIGTERM)
     before = [signal.getsignal(number) for number in signals]
-    server = await serve(make_app(gateway, Settings()), "127.0.0.1", 0)
+    server = await serve(make_app(world.gateway, Settings()), "127.0.0.1", 0)
     assert [signal.getsignal(number) for number in signals] == before
     await server.stop()
 
@@ -203,40 +203,40 @@ async def test_the_server_leaves_signals_to_the_gateway(gateway: MemoryGateway) 
 async def test_no_answer_waits_for_a_fuller_packet(house: House) -> None:
     """Head and body leave in two writes: without TCP_NODELAY the second waits for the client's delayed ACK, 40 ms."""
     await house.client.get("/v1/sessions")
-    (connection,) = house.server._inner.server_state.connections
+    (connection,) = house.server.server_state.connections
     sock = connection.transport.get_extra_info("socket")
     assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-async def test_head_of_a_stream_does_not_hang(gateway: MemoryGateway, settings: Settings) -> None:
-    gateway.script("s")
-    async with client_of(gateway, settings) as client:
+async def test_head_of_a_stream_does_not_hang(world: GatewayHouse, settings: Settings) -> None:
+    await world.script("s")
+    async with client_of(world.gateway, settings) as client:
         assert (await client.head(STREAM)).status_code == 200
 
 
-async def test_many_who_do_not_read_hold_one_text_together(house: House, gateway: MemoryGateway) -> None:
+async def test_many_who_do_not_read_hold_one_text_together(house: House, world: GatewayHouse) -> None:
     """Each has its socket full and is handed pieces; what they wait for is held once, and goes with the last one."""
-    script = gateway.script("s")
-    script.entry("agent", "x" * 20_000_000)
+    script = await world.script("s")
+    await script.entry("agent", "x" * 20_000_000)
     writers = []
     for _ in range(5):
         reader, writer = await asyncio.open_connection("127.0.0.1", house.server.port, limit=1024)
         writer.write(f"GET {STREAM} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
         await reader.readuntil(b"event: snapshot")
         writers.append(writer)
-    assert [one.count for one in sse._leaving.values()] == [5]
-    held = [one.transport.get_write_buffer_size() for one in house.server._inner.server_state.connections]
-    assert len(held) == 5 and max(held) <= 4 * sse.MAX_CHUNK_BYTES
+    assert len([one for one in gc.get_objects() if isinstance(one, stream._Frame) and len(one.data) > 1_000_000]) == 1
+    held = [one.transport.get_write_buffer_size() for one in house.server.server_state.connections]
+    assert len(held) == 5 and max(held) <= 4 * stream.MAX_CHUNK_BYTES
     for writer in writers:
         writer.transport.abort()
     await house.server.stop()
-    assert not sse._leaving
+    assert not stream._shared_frames
 
 
-async def test_a_heartbeat_does_not_come_into_the_middle_of_a_frame(gateway: MemoryGateway) -> None:
-    script = gateway.script("s")
-    script.entry("agent", "x" * 20_000_000)
-    server = await serve(make_app(gateway, Settings(heartbeat=0.01)), "127.0.0.1", 0)
+async def test_a_heartbeat_does_not_come_into_the_middle_of_a_frame(world: GatewayHouse) -> None:
+    script = await world.script("s")
+    await script.entry("agent", "x" * 20_000_000)
+    server = await serve(make_app(world.gateway, Settings(heartbeat_s=0.01)), "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1 << 26)
     writer.write(f"GET {STREAM} HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n".encode())
     async with asyncio.timeout(20):

@@ -6,14 +6,14 @@ from urllib.parse import quote
 
 import httpx2
 import pytest
-from memory_gateway import MemoryGateway
+from gateway_house import GatewayHouse
 
-from semel.gateway.errors import Busy
+from semel.gateway import Gateway
 
 SESSION = "/v1/sessions/main:web:1"
 
 
-async def test_a_message_is_accepted_after_it_is_heard(client: httpx2.AsyncClient, gateway: MemoryGateway) -> None:
+async def test_a_message_is_accepted_after_it_is_heard(client: httpx2.AsyncClient, gateway: Gateway) -> None:
     answer = await client.post(f"{SESSION}/messages", json={"text": "hello", "sender": "Ann", "id": "a1"})
 
     assert answer.status_code == 202
@@ -22,9 +22,7 @@ async def test_a_message_is_accepted_after_it_is_heard(client: httpx2.AsyncClien
     assert [(e["role"], e["text"], e["sender"]) for e in entries] == [("user", "hello", "Ann")]
 
 
-async def test_a_message_repeated_with_its_id_is_a_duplicate(
-    client: httpx2.AsyncClient, gateway: MemoryGateway
-) -> None:
+async def test_a_message_repeated_with_its_id_is_a_duplicate(client: httpx2.AsyncClient, gateway: Gateway) -> None:
     first = await client.post(f"{SESSION}/messages", json={"text": "hello", "id": "a1"})
     again = await client.post(f"{SESSION}/messages", json={"text": "hello"}, headers={"Idempotency-Key": '"a1"'})
 
@@ -47,7 +45,7 @@ async def test_other_content_under_a_used_id_is_a_conflict_that_shows_both_diges
     assert len({problem["kept"], problem["given"]}) == 2 and all((problem["kept"], problem["given"]))
 
 
-async def test_an_id_and_a_header_that_differ_are_refused(client: httpx2.AsyncClient, gateway: MemoryGateway) -> None:
+async def test_an_id_and_a_header_that_differ_are_refused(client: httpx2.AsyncClient, gateway: Gateway) -> None:
     answer = await client.post(
         f"{SESSION}/messages", json={"text": "hello", "id": "a1"}, headers={"Idempotency-Key": "a2"}
     )
@@ -69,7 +67,7 @@ async def test_a_key_without_a_sensible_length_is_refused(client: httpx2.AsyncCl
     assert (answer.status_code, answer.json()["field"]) == (400, "id")
 
 
-async def test_an_event_is_reported_with_its_kind(client: httpx2.AsyncClient, gateway: MemoryGateway) -> None:
+async def test_an_event_is_reported_with_its_kind(client: httpx2.AsyncClient, gateway: Gateway) -> None:
     body = {"kind": "ci.failed", "text": "build 7 failed", "key": "7", "data": {"n": 7}, "wakes": True}
     answers = [await client.post(f"{SESSION}/events", json=body) for _ in range(2)]
 
@@ -81,9 +79,7 @@ async def test_an_event_is_reported_with_its_kind(client: httpx2.AsyncClient, ga
 @pytest.mark.parametrize(
     "key", ["main:telegram:-1003774691294:topic-1", "a!b@c~d=e+f", "main:matrix:!room:example.org", "x" * 200]
 )
-async def test_every_session_key_works_percent_encoded(
-    client: httpx2.AsyncClient, gateway: MemoryGateway, key: str
-) -> None:
+async def test_every_session_key_works_percent_encoded(client: httpx2.AsyncClient, gateway: Gateway, key: str) -> None:
     encoded = "".join(f"%{byte:02X}" for byte in key.encode())
     for path in (encoded, quote(key, safe=""), quote(key, safe=":@!+=~")):
         assert (await client.post(f"/v1/sessions/{path}/messages", json={"text": "hi"})).status_code == 202
@@ -112,7 +108,7 @@ async def test_what_is_no_session_key_is_refused_by_name(client: httpx2.AsyncCli
     ],
 )
 async def test_a_bad_body_is_told_what_is_wrong_with_it(
-    client: httpx2.AsyncClient, gateway: MemoryGateway, body: bytes, code: str, field: str | None
+    client: httpx2.AsyncClient, gateway: Gateway, body: bytes, code: str, field: str | None
 ) -> None:
     headers = {"Content-Type": "application/json"}
     answer = await client.post(f"{SESSION}/messages", content=body, headers=headers)
@@ -132,7 +128,7 @@ async def test_a_word_that_is_not_one_of_a_few_is_answered_with_those(client: ht
 
 async def test_what_the_gateway_finds_wrong_is_told_as_it_says_it(client: httpx2.AsyncClient) -> None:
     answer = await client.post(f"{SESSION}/messages", json={"text": "  "})
-    assert (answer.status_code, answer.json()["detail"]) == (400, "text is empty: say something")
+    assert (answer.status_code, answer.json()["detail"]) == (400, "text: a message needs a text that is not blank")
 
 
 @pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain", "multipart/form-data", ""])
@@ -143,7 +139,7 @@ async def test_a_body_that_a_form_could_send_is_refused(client: httpx2.AsyncClie
 
 
 async def test_a_body_that_is_too_large_is_refused_whether_announced_or_not(
-    client: httpx2.AsyncClient, gateway: MemoryGateway
+    client: httpx2.AsyncClient, gateway: Gateway
 ) -> None:
     big = b'{"text": "' + b"x" * 1024 * 1024 + b'"}'
 
@@ -159,18 +155,21 @@ async def test_a_body_that_is_too_large_is_refused_whether_announced_or_not(
 
 
 async def test_a_gateway_that_cannot_take_more_says_when_to_come_back(
-    client: httpx2.AsyncClient, gateway: MemoryGateway
+    client: httpx2.AsyncClient, gateway: Gateway
 ) -> None:
-    gateway.broken = Busy("the ledger's disk is full; nothing was accepted")
+    gateway.stopping = True
     answer = await client.post(f"{SESSION}/messages", json={"text": "hi"})
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
-    assert answer.json()["detail"] == "the ledger's disk is full; nothing was accepted"
+    assert answer.json()["detail"] == "the gateway is stopping; nothing was accepted, try again after the start"
 
 
 async def test_a_fault_of_ours_is_told_without_its_internals(
-    client: httpx2.AsyncClient, gateway: MemoryGateway
+    client: httpx2.AsyncClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gateway.broken = RuntimeError("secret path /etc/secret")
+    async def fail(**_: object) -> None:
+        raise RuntimeError("secret path /etc/secret")
+
+    monkeypatch.setattr(gateway.inbox, "hear", fail)
     answer = await client.post(f"{SESSION}/messages", json={"text": "hi"})
     assert answer.status_code == 500
     assert answer.headers["content-type"] == "application/problem+json"
@@ -178,42 +177,48 @@ async def test_a_fault_of_ours_is_told_without_its_internals(
     assert "secret" not in answer.text
 
 
-async def test_stop_answers_mode_and_model_reach_the_gateway(
-    client: httpx2.AsyncClient, gateway: MemoryGateway
-) -> None:
-    script = gateway.script("main:web:1")
-    script.state("running")
-    item = script.item("permission", state="open", title="Run it?", options=[{"optionId": "y", "name": "Yes"}])
-
-    assert (await client.post(f"{SESSION}/stop")).json() == {"stopped": True}
-    assert (await client.post(f"{SESSION}/stop", json={"by": "Ann"})).json() == {"stopped": False}
-    assert gateway.stops == [("main:web:1", "owner"), ("main:web:1", "Ann")]
+async def test_stop_answers_mode_and_model_reach_the_gateway(client: httpx2.AsyncClient, world: GatewayHouse) -> None:
+    agent = await world.begin("main:web:1")
+    agent.ask("Run it?", [{"optionId": "y", "name": "Yes", "kind": "allow_once"}])
+    item = await world.open_request("main:web:1")
 
     outcomes = [
         (await client.post(f"{SESSION}/answers", json={"item": item, "option": "y"})).json()["outcome"]
         for _ in range(2)
     ]
     assert outcomes == ["answered", "already"]
+    assert agent.answers == {"1": "y"}
 
     assert (await client.put(f"{SESSION}/mode", json={"mode": "plan"})).status_code == 204
     assert (await client.put(f"{SESSION}/model", json={"model": "small"})).status_code == 204
     row = (await client.get("/v1/sessions")).json()["sessions"][0]
     assert (row["mode"], row["model"]) == ("plan", "small")
 
+    assert (await client.post(f"{SESSION}/stop")).json() == {"stopped": True}
+    await world.idle("main:web:1")
+    assert (await client.post(f"{SESSION}/stop", json={"by": "Ann"})).json() == {"stopped": False}
+    await world.begin("main:web:1")
+    assert (await client.post(f"{SESSION}/stop", json={"by": "Ann"})).json() == {"stopped": True}
+    await world.idle("main:web:1")
+    notices = [entry["text"] for entry in await world.entries("main:web:1") if entry["role"] == "notice"]
+    assert ["owner" in notices[0], "Ann" in notices[1]] == [True, True]
+
 
 async def test_a_message_that_has_to_wait_is_told_how_and_in_which_place(
-    client: httpx2.AsyncClient, gateway: MemoryGateway
+    client: httpx2.AsyncClient, world: GatewayHouse
 ) -> None:
-    gateway.script("main:web:1").state("running")
+    await world.begin("main:web:1")
     said = [
         (await client.post(f"{SESSION}/messages", json={"text": "a", **more})).json()
-        for more in ({}, {"busy": "collect"}, {"busy": "steer", "automatic": True})
+        for more in ({}, {"busy": "collect"}, {"busy": "steer"}, {"automatic": True})
     ]
+    automatic = said.pop()
+    assert set(automatic) == {"event", "status"}, "a program's message asks for no turn"
     assert [(one["waiting"], one["place"]) for one in said] == [("queue", 1), ("collect", 2), ("queue", 3)]
     assert ["why" in one for one in said] == [False, False, True]
-    entries = (await client.get(f"{SESSION}/entries")).json()["entries"]
-    assert [entry["waiting"] for entry in entries] == ["queue", "collect", "queue"]
-    assert [entry.get("automatic", False) for entry in entries] == [False, False, True]
+    entries = (await client.get(f"{SESSION}/entries")).json()["entries"][1:]
+    assert [entry.get("waiting") for entry in entries] == ["queue", "collect", "queue", None]
+    assert [entry.get("automatic", False) for entry in entries] == [False, False, False, True]
 
 
 async def test_a_message_that_does_not_wait_is_told_nothing_of_it(client: httpx2.AsyncClient) -> None:
@@ -222,9 +227,9 @@ async def test_a_message_that_does_not_wait_is_told_nothing_of_it(client: httpx2
 
 
 async def test_the_busy_mode_of_a_session_is_set_and_taken_back(
-    client: httpx2.AsyncClient, gateway: MemoryGateway
+    client: httpx2.AsyncClient, world: GatewayHouse
 ) -> None:
-    gateway.script("main:web:1")
+    await world.script("main:web:1")
     modes = []
     for mode in ("steer", None):
         assert (await client.put(f"{SESSION}/busy", json={"mode": mode})).status_code == 204
@@ -234,9 +239,9 @@ async def test_the_busy_mode_of_a_session_is_set_and_taken_back(
 
 @pytest.mark.parametrize(("method", "rest"), [("POST", "messages"), ("PUT", "busy")])
 async def test_a_mode_that_there_is_not_is_refused_by_name(
-    client: httpx2.AsyncClient, gateway: MemoryGateway, method: str, rest: str
+    client: httpx2.AsyncClient, world: GatewayHouse, method: str, rest: str
 ) -> None:
-    gateway.script("main:web:1")
+    await world.script("main:web:1")
     body = {"text": "a", "busy": "stear"} if rest == "messages" else {"mode": "stear"}
     answer = await client.request(method, f"{SESSION}/{rest}", json=body)
     assert (answer.status_code, answer.json()["field"]) == (400, "busy" if rest == "messages" else "mode")
@@ -253,7 +258,7 @@ async def test_an_unknown_session_cannot_be_acted_on(client: httpx2.AsyncClient,
     assert "none" in answer.json()["detail"]
 
 
-async def test_a_list_of_sessions_says_that_there_are_more(client: httpx2.AsyncClient, gateway: MemoryGateway) -> None:
+async def test_a_list_of_sessions_says_that_there_are_more(client: httpx2.AsyncClient, gateway: Gateway) -> None:
     for n in range(5):
         await gateway.say(f"s{n}", "hi")
     first = (await client.get("/v1/sessions?limit=3")).json()

@@ -1,4 +1,4 @@
-"""What comes in, on a running gateway with a real ledger and the demo agent."""
+"""What comes in, on a running gateway with a real ledger and the scripted agent."""
 
 from __future__ import annotations
 

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from semel.gateway import Gateway
-from semel.gateway.inbound import channel_inbox, received_files
 from semel.gateway.ports import Caps, Inbox, Incoming, Kept, Missing, Op, Person, Receipt, Safety
 from semel.gateway.settings import AgentSettings, ChannelSettings, GatewaySettings, PersonSettings
+from semel.ledger.inbound import channel_batch
 from semel.ledger.storage.store import Store
 
 PAGE = 7
@@ -86,7 +86,7 @@ async def _pieces(content: bytes) -> AsyncIterator[bytes]:
 
 def _arm(bomb: Bomb) -> None:
     """Places inside the gateway: the end of a batch's transaction, before its commit; a file that was kept."""
-    put, keep = channel_inbox.rows.put, received_files.rows.keep
+    put, keep = channel_batch.record_batch, channel_batch.record_file
 
     def bombed_put(*args: Any) -> Any:
         done = put(*args)
@@ -98,18 +98,21 @@ def _arm(bomb: Bomb) -> None:
         keep(*args)
         bomb.at("kept")
 
-    channel_inbox.rows.put = bombed_put
-    received_files.rows.keep = bombed_keep
+    channel_batch.record_batch = bombed_put
+    channel_batch.record_file = bombed_keep
 
 
 async def main(path: Path, where: str, n: int) -> None:
     bomb = Bomb(where, n)
     _arm(bomb)
-    ann, bob = PersonSettings("ann", "owner", ("file:ann",)), PersonSettings("bob", "member", ("file:bob",))
-    agent = AgentSettings("main", (sys.executable, "-c", "raise SystemExit"), path)
+    ann, bob = (
+        PersonSettings(name="ann", role="owner", accounts=("file:ann",)),
+        PersonSettings(name="bob", role="member", accounts=("file:bob",)),
+    )
+    agent = AgentSettings(name="main", command=(sys.executable, "-c", "raise SystemExit"), cwd=path)
     settings = GatewaySettings(
         data_dir=path, ledger=path / "ledger.db", agents={"main": agent}, people={"ann": ann, "bob": bob},
-        channels={"file": ChannelSettings("file", "file")},
+        channels={"file": ChannelSettings(name="file", kind="file")},
     )  # fmt: skip
     channel = FileChannel(path, bomb)
     gateway = Gateway(settings, await asyncio.to_thread(Store.open, settings.ledger), {}, {"file": channel})

@@ -31,13 +31,13 @@ class Chat(World):
         self.chat = FakeChannel("chat", Safety.IDEMPOTENT)
         own = {"groups": "mention", **settings.pop("chat", {})}
         settings.setdefault("channels", {"chat": self.chat})
-        settings.setdefault("channel_settings", {"chat": ChannelSettings("chat", "fake", **own)})
+        settings.setdefault("channel_settings", {"chat": ChannelSettings(name="chat", kind="fake", **own)})
         settings.setdefault(
             "people",
             {
-                "ann": PersonSettings("ann", "owner", ("chat:ann@x",)),
-                "bob": PersonSettings("bob", "member", ("chat:bob@x",)),
-                "robot": PersonSettings("robot", "guest", ("chat:robot@x",)),
+                "ann": PersonSettings(name="ann", role="owner", accounts=("chat:ann@x",)),
+                "bob": PersonSettings(name="bob", role="member", accounts=("chat:bob@x",)),
+                "robot": PersonSettings(name="robot", role="guest", accounts=("chat:robot@x",)),
             },
         )
         super().__init__(path, **settings)
@@ -48,8 +48,7 @@ class Chat(World):
         trace = self.path / "trace"
         agents = {n: AcpAgent(n, a.command, a.cwd, a.env, trace=trace) for n, a in self.settings.agents.items()}
         self.gateway = Gateway(self.settings, store, agents, self.channels, reap=_reap)
-        await self.gateway.start()
-        return self
+        return await self.begin()
 
     async def __aenter__(self) -> Chat:
         return await self.start()

@@ -88,10 +88,10 @@ class Nursery:
 def judge(path: Path, events: list[Json]) -> None:
     store = Store.open_sync(path / "ledger.db")
     try:
-        assert not [book for book in store.look(books.audit) if not book.ok]
+        assert not [book for book in store.read_sync(books.audit) if not book.ok]
         for room in ("room0", "room1"):
-            row = store.look(views.find, f"main:file:{room}")
-            entries, _ = store.look(views.entries, row.id, 0, 1000)
+            row = store.read_sync(views.find_session, f"main:file:{room}")
+            entries, _ = store.read_sync(views.read_entries, row.id, 0, 1000)
             entries.sort(key=lambda entry: entry["seq"])
             assert [entry["role"] for entry in entries] == ["user"] * len(entries)
             wanted = [one for one in events if one["address"] == room]
@@ -99,7 +99,7 @@ def judge(path: Path, events: list[Json]) -> None:
             assert all("of" in e for e, one in zip(entries, wanted, strict=True) if "of" in one)
             held = {file["id"] for e in entries for file in e.get("files", [])}
             assert all((path / "blobs" / id).is_file() for id in held)
-        kept = store.look(lambda tx: tx.all("blobs_kept"))
+        kept = store.read_sync(lambda tx: tx.values(str, "blobs_kept"))
         assert kept == []
     finally:
         store.close()

@@ -11,7 +11,7 @@ from typing import Any
 from structlog.testing import capture_logs
 
 from semel.gateway.files import StoreFailed
-from semel.gateway.inbound.channel_supervisor import ChannelStatus, ChannelSupervisor, secrets_of
+from semel.gateway.inbound.channel_supervisor import ChannelStatus, ChannelSupervisor, find_secrets
 from semel.gateway.ports import Caps, Denied, Inbox, Offline, Op, Receipt, Safety
 from semel.ledger.storage.errors import LedgerFull
 from semel.testing.clock import FrozenClock
@@ -59,7 +59,7 @@ class Door:
     def online(self) -> None:
         self.status.online()
 
-    async def end(self) -> None:
+    async def release(self) -> None:
         self.ends += 1
 
 
@@ -159,7 +159,7 @@ async def test_a_mistake_of_a_channel_is_logged_once_and_shows_no_secret() -> No
         async with kept(Moody(*fault)) as (clock, status, _):
             for _ in range(3):
                 await clock.advance_to_next()
-            assert status.error == "it failed inside (RuntimeError); the gateway's log tells more"
+            assert status.error == "it failed inside (RuntimeError); see the gateway's log"
     logged = str(told)
     assert logged.count("a channel failed") == 1
     assert "[secret]" in logged
@@ -181,7 +181,7 @@ async def test_a_full_disk_and_a_run_that_ends_are_losses_too() -> None:
 
 
 def test_the_pieces_of_a_secret_are_secret() -> None:
-    assert secrets_of(Moody()) == ("123456:AAsecret", "AAsecret")
+    assert find_secrets(Moody()) == ("123456:AAsecret", "AAsecret")
 
 
 def test_counts_tell_refusals_by_their_reason() -> None:

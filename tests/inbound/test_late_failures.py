@@ -12,7 +12,7 @@ from semel.faces import transcript
 from semel.faces.cli import outbox
 from semel.gateway.inbound import admission
 from semel.gateway.ports import Incoming
-from semel.ledger.admin.import_file import Way
+from semel.ledger.admin.import_file import EntryDelivery
 from semel.testing.channels import Post
 
 
@@ -42,7 +42,7 @@ async def test_it_is_seen_counted_and_told_to_the_agent_in_its_next_prompt(chat:
     assert len(chat.prompts()) == turns, "it wakes nobody"
     [way] = [way for entry in await chat.entries(KEY) for way in entry.get("delivery", [])]
     assert (way["state"], way["failed"], way["error"]) == ("sent", True, "550 no such user")
-    [one] = await chat.gateway.channel_list()
+    [one] = chat.gateway.channel_manager.list()
     assert (one["counts"]["duplicate"], one["counts"]["quarantined"], one["refused"]) == (2, 0, {})
     assert (await chat.gateway.metrics())['semel_parts_failed_total{channel="chat"}'] == 1
     await chat.told(message("m2", "and now?"))
@@ -53,10 +53,10 @@ async def test_one_about_nothing_known_is_quarantined_and_names_no_stranger(chat
     await chat.tell(Incoming("failed", "b1", of="nothing", text="no"), cursor="4", copies=3)
     [odd] = await chat.gateway.quarantined()
     assert (odd["key"], odd["kind"], odd["raw"], odd["repeats"]) == ("b1", "failed", "no", 2)
-    assert "none that left by this channel is known by that id" in odd["why"]
+    assert "no message of this channel has that id" in odd["why"]
     assert odd["data"]["of"] == "nothing"
     assert await chat.gateway.sessions() == []
-    assert await chat.gateway.hearing.inboxes["chat"].cursor() == "4"
+    assert await chat.gateway.channel_manager.inboxes["chat"].cursor() == "4"
 
 
 async def test_a_flood_of_them_is_counted_and_leaves_no_more_rows_than_what_cannot_be_read(chat: Chat) -> None:
@@ -66,7 +66,7 @@ async def test_a_flood_of_them_is_counted_and_leaves_no_more_rows_than_what_cann
     ]
     await chat.tell(*flood, cursor="9")
     await chat.tell(*flood, cursor="9")
-    [one] = await chat.gateway.channel_list()
+    [one] = chat.gateway.channel_manager.list()
     assert one["counts"]["quarantined"] == admission.MAX_UNREADABLE_PER_HOUR
     assert one["refused"] == {"unreadable": 60}
     await chat.chat.bounce(post, "it is true")
@@ -80,8 +80,8 @@ async def test_one_that_names_no_message_or_has_no_key_is_kept_as_it_came(chat: 
     )  # fmt: skip
     whys = sorted(odd["why"] for odd in await chat.gateway.quarantined())
     assert len(whys) == 3
-    assert whys[0].startswith("a report that a message of our own failed does not name")
-    assert await chat.gateway.hearing.inboxes["chat"].cursor() == "7"
+    assert whys[0].startswith("a report that a message of our own failed, without")
+    assert await chat.gateway.channel_manager.inboxes["chat"].cursor() == "7"
 
 
 async def test_an_echo_in_the_same_batch_is_known_to_the_report_behind_it(chat: Chat) -> None:
@@ -112,13 +112,13 @@ async def test_the_terminal_shows_it_in_the_list_in_the_part_and_beside_the_mess
     post = await answered(chat)
     await chat.chat.bounce(post, "no such user")
     [part] = await chat.gateway.parts()
-    assert outbox._state(part) == "failed later"
-    assert outbox._state({**part, "failed": None}) == "sent"
-    outbox._print(part)
+    assert outbox._format_state(part) == "failed later"
+    assert outbox._format_state({**part, "failed": None}) == "sent"
+    outbox._print_part(part)
     told = capsys.readouterr()
     assert "no such user" in told.out
-    assert f"'semel why e{part['failed']}' tells more" in told.err
-    [marks] = [transcript.marks(entry) for entry in await chat.entries(KEY) if entry.get("delivery")]
+    assert f"see 'semel why e{part['failed']}'" in told.err
+    [marks] = [transcript.list_remarks(entry) for entry in await chat.entries(KEY) if entry.get("delivery")]
     assert "chat:room: sent, failed later" in marks
 
 
@@ -128,7 +128,7 @@ async def test_an_export_tells_it_and_an_import_takes_it(chat: Chat) -> None:
     lines = [line async for page in chat.gateway.export(KEY) for line in page]
     [way] = [way for line in lines for way in line.get("delivery", [])]
     assert (way["state"], way["failed"], way["error"]) == ("sent", True, "no such user")
-    assert msgspec.convert(way, Way).failed
+    assert msgspec.convert(way, EntryDelivery).failed
 
 
 async def test_one_that_comes_after_its_session_was_deleted_does_not_bring_it_back(chat: Chat) -> None:

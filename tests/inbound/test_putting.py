@@ -16,7 +16,7 @@ from semel.ledger.storage.sql import Tx
 
 
 async def counts(chat: Chat) -> dict[str, int]:
-    [one] = await chat.gateway.channel_list()
+    [one] = chat.gateway.channel_manager.list()
     return dict(one["counts"])
 
 
@@ -32,7 +32,7 @@ async def test_a_message_is_an_entry_with_who_and_where_and_it_is_answered(chat:
         "title": "Garden", "at": 1_750_000_000_500, "platform": {"thread": 7},
     }  # fmt: skip
     assert (await chat.gateway.session(KEY))["title"] == "Garden"
-    assert await chat.gateway.hearing.inboxes["chat"].cursor() == "1"
+    assert await chat.gateway.channel_manager.inboxes["chat"].cursor() == "1"
 
 
 async def test_what_is_told_three_times_is_heard_once(chat: Chat) -> None:
@@ -72,8 +72,8 @@ async def test_another_name_of_the_same_account_is_no_conflict(chat: Chat) -> No
 async def test_a_stranger_leaves_no_row_and_the_cursor_moves_on(chat: Chat) -> None:
     await chat.tell(message("m1", "let me in", EVE), cursor="5")
     assert await chat.gateway.sessions() == []
-    assert await chat.gateway.hearing.inboxes["chat"].cursor() == "5"
-    [one] = await chat.gateway.channel_list()
+    assert await chat.gateway.channel_manager.inboxes["chat"].cursor() == "5"
+    [one] = chat.gateway.channel_manager.list()
     assert one["refused"] == {"stranger": 1}
     report = await chat.gateway.doctor()
     assert report["ledger"]["events"] == 0
@@ -117,7 +117,7 @@ async def test_what_cannot_be_used_is_kept_as_it_came_and_the_rest_is_heard(chat
         story = await chat.gateway.why(f"e{newest['event']}")
         assert any("quarantined" in line["text"] for line in story["lines"])
     assert [entry["text"] for entry in await chat.heard()] == ["before", "behind"] * len(ODD)
-    assert await chat.gateway.hearing.inboxes["chat"].cursor() == str(len(ODD))
+    assert await chat.gateway.channel_manager.inboxes["chat"].cursor() == str(len(ODD))
     assert len(await chat.gateway.quarantined(500)) == len(ODD)
 
 
@@ -140,7 +140,7 @@ async def test_nothing_of_a_batch_is_kept_when_the_disk_is_full_and_all_of_it_th
     real, failed = chat.gateway.record.write, asyncio.Event()
 
     async def full(body: Any, /, *args: Any, **kwargs: Any) -> Any:
-        if body.__name__ == "put" and not failed.is_set():
+        if body.__name__ == "record_batch" and not failed.is_set():
             failed.set()
 
             def last(tx: Tx) -> None:
@@ -155,10 +155,10 @@ async def test_nothing_of_a_batch_is_kept_when_the_disk_is_full_and_all_of_it_th
     await failed.wait()
     assert not lost.done()
     assert await chat.gateway.sessions() == []
-    assert await chat.gateway.hearing.inboxes["chat"].cursor() is None
+    assert await chat.gateway.channel_manager.inboxes["chat"].cursor() is None
     await chat.told(message("m1", "one"), message("m2", "two"), cursor="2")
     assert [entry["text"] for entry in await chat.heard()] == ["one", "two"]
-    [one] = await chat.gateway.channel_list()
+    [one] = chat.gateway.channel_manager.list()
     assert "no space" in one["error"]
     lost.cancel()
 
@@ -171,7 +171,7 @@ async def test_a_thousand_in_one_batch_are_one_commit_and_keep_their_order(tmp_p
         found, _ = await chat.gateway.entries(KEY, limit=2000)
         assert [entry["text"] for entry in found] == [f"line {n}" for n in range(1000)]
         assert before is None or chat.gateway.store.writer.commits == before + 1
-        assert await chat.gateway.hearing.inboxes["chat"].cursor() == "1000"
+        assert await chat.gateway.channel_manager.inboxes["chat"].cursor() == "1000"
 
 
 async def test_the_agent_of_a_channel_thinks_for_its_sessions(tmp_path: Path) -> None:
@@ -240,4 +240,4 @@ async def test_what_is_no_incoming_at_all_is_quarantined_and_its_neighbours_are_
     await chat.tell(message("m1", "before"), odd, message("m2", "behind"), cursor="1")
     told = await counts(chat)
     assert (told["accepted"], told["quarantined"]) == (2, 1)
-    assert await chat.gateway.hearing.inboxes["chat"].cursor() == "1"
+    assert await chat.gateway.channel_manager.inboxes["chat"].cursor() == "1"

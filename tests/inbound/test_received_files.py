@@ -81,7 +81,7 @@ async def test_a_file_that_comes_slowly_keeps_no_other_from_being_removed(chat: 
 
     kept = await chat.chat.attach("notes.txt", b"hello")
     await chat.tell(message("m1", "x", group=True, files=(kept,)))
-    hangs = asyncio.create_task(chat.gateway.hearing.inboxes["chat"].keep("b", "text/plain", slow()))
+    hangs = asyncio.create_task(chat.gateway.channel_manager.inboxes["chat"].keep("b", "text/plain", slow()))
     await asyncio.sleep(0)
     await chat.gateway.delete(KEY)
 
@@ -127,7 +127,7 @@ async def test_what_was_kept_and_never_put_goes_at_the_next_start(tmp_path: Path
     await chat.tell(message("m1", "x", group=True, files=(held,)))
     for keeper in [task for task in asyncio.all_tasks() if task.get_name() == "channel chat"]:
         keeper.get_coro().close  # noqa: B018 - the run is cut off below, as by SIGKILL: nothing of its end is done
-    chat.gateway.hearing.inboxes["chat"].receiving._kept.clear()
+    chat.gateway.channel_manager.inboxes["chat"].received_files._held.clear()
     await chat.stop()
     async with Chat(tmp_path) as again:
 
@@ -145,11 +145,11 @@ async def test_a_file_that_breaks_off_leaves_nothing(chat: Chat, fault: type[Exc
             raise OSError("the connection broke")
         yield b"x" * 200
 
-    inbox = chat.gateway.hearing.inboxes["chat"]
+    inbox = chat.gateway.channel_manager.inboxes["chat"]
     with pytest.raises(fault):
         await inbox.keep("a", "text/plain", pieces(), limit=1000)
     assert stored(chat) == []
-    assert chat.gateway.tools.copies.open == 0
+    assert chat.gateway.file_store.open == 0
 
 
 # ---------------------------------------------------------------- into the workspace
@@ -158,10 +158,10 @@ async def test_a_file_that_breaks_off_leaves_nothing(chat: Chat, fault: type[Exc
 def kept_in(store: Path, name: str, content: bytes, mime: str = "text/plain") -> dict[str, Any]:
     from semel.gateway import files
 
-    draft = files.Draft(store)
+    draft = files.BlobDraft(store)
     draft.write(content)
     id = draft.finish()
-    draft.name()
+    draft.publish()
     draft.discard()
     return {"id": id, "name": name, "mime": mime, "size": len(content)}
 
@@ -173,12 +173,12 @@ def test_the_copy_follows_no_symlink(tmp_path: Path) -> None:
     file = kept_in(store, "a.txt", b"hello")
     (work / ".semel").symlink_to(outside)
     with pytest.raises(OSError):
-        prompt_files.copy(store, work, file)
+        prompt_files.copy_file(store, work, file)
     (work / ".semel").unlink()
     (work / ".semel/received").mkdir(parents=True)
-    target = work / prompt_files.place(file)
+    target = work / prompt_files.workspace_path(file)
     target.symlink_to(outside / "victim")
-    prompt_files.copy(store, work, file)
+    prompt_files.copy_file(store, work, file)
     assert not target.is_symlink()
     assert target.read_bytes() == b"hello"
     assert list(outside.iterdir()) == []
@@ -188,13 +188,13 @@ def test_the_copy_is_made_once_and_made_anew_where_it_is_damaged(tmp_path: Path)
     work = tmp_path / "work"
     work.mkdir()
     file = kept_in(tmp_path / "blobs", "a.txt", b"hello")
-    prompt_files.copy(tmp_path / "blobs", work, file)
-    target = work / prompt_files.place(file)
+    prompt_files.copy_file(tmp_path / "blobs", work, file)
+    target = work / prompt_files.workspace_path(file)
     before = target.stat().st_ino
-    prompt_files.copy(tmp_path / "blobs", work, file)
+    prompt_files.copy_file(tmp_path / "blobs", work, file)
     assert target.stat().st_ino == before
     target.write_bytes(b"hell")
-    prompt_files.copy(tmp_path / "blobs", work, file)
+    prompt_files.copy_file(tmp_path / "blobs", work, file)
     assert target.read_bytes() == b"hello"
     assert list(target.parent.iterdir()) == [target]
 
@@ -207,7 +207,7 @@ def test_the_copy_is_made_once_and_made_anew_where_it_is_damaged(tmp_path: Path)
     ],
 )  # fmt: skip
 def test_a_name_stays_one_plain_name(name: str, ends: str) -> None:
-    place = prompt_files.place({"id": "0" * 64, "name": name})
+    place = prompt_files.workspace_path({"id": "0" * 64, "name": name})
     assert place.startswith(".semel/received/00000000-")
     assert place.endswith(ends)
     assert place.count("/") == 2
@@ -237,12 +237,12 @@ async def test_images_are_shown_where_the_agent_takes_them_by_what_they_are(tmp_
     large = kept_in(store, "c.png", PNG + b"\0" * 5_000_000, "image/png")
 
     class Event:
-        more = {"files": [image, fake, large]}  # noqa: RUF012
+        entry_fields = {"files": [image, fake, large]}  # noqa: RUF012
 
-    given = await prompt_files.give(store, work, [Event()], images=True)  # type: ignore[list-item]
+    given = await prompt_files.give_files(store, work, [Event()], images=True)  # type: ignore[list-item]
     assert set(given.paths) == {image["id"], fake["id"], large["id"]}
     assert {id: mime for id, (mime, _) in given.images.items()} == {image["id"]: "image/png"}
-    assert not (await prompt_files.give(store, work, [Event()], images=False)).images  # type: ignore[list-item]
+    assert not (await prompt_files.give_files(store, work, [Event()], images=False)).images  # type: ignore[list-item]
 
 
 async def test_a_workspace_that_takes_nothing_is_told_and_the_message_goes_on(chat: Chat) -> None:

@@ -9,7 +9,7 @@ from inbound_world import ANN, BOB, Chat, message
 
 from semel.gateway.ports import Incoming, Missing, Person
 from semel.gateway.turns import prompt, prompt_events
-from semel.ledger.turns.turns import Bound
+from semel.ledger.turns.turns import TurnEvent
 
 Json = dict[str, Any]
 
@@ -20,7 +20,7 @@ def wrote(text: str, name: str = "Ann", role: str = "owner", **more: Any) -> Jso
 
 
 def texts(text: str, more: Json) -> list[str]:
-    return [block["text"] for block in prompt_events.blocks(text, more)]
+    return [block["text"] for block in prompt_events.build_message_blocks(text, more)]
 
 
 def test_the_owner_alone_is_told_as_it_was_typed() -> None:
@@ -104,16 +104,21 @@ def test_a_program_is_told_as_one_and_its_files_with_it() -> None:
 
 
 def test_histories_tell_the_same_in_a_line() -> None:
-    assert prompt_events.line("hi", wrote("")) == "hi"
-    assert prompt_events.line("hi", wrote("", "Bob", "member", data={"group": True})) == "Bob (bob@x, member): hi"
-    assert prompt_events.line("6", wrote("", kind="edit", of=1, quote="5", whose="Ann")).startswith(
+    assert prompt_events.format_message_line("hi", wrote("")) == "hi"
+    assert (
+        prompt_events.format_message_line("hi", wrote("", "Bob", "member", data={"group": True}))
+        == "Bob (bob@x, member): hi"
+    )
+    assert prompt_events.format_message_line("6", wrote("", kind="edit", of=1, quote="5", whose="Ann")).startswith(
         "Ann (ann@x) edited"
     )
 
 
 def test_a_turn_that_is_resumed_is_told_what_was_asked_and_by_whom() -> None:
     more = wrote("", "Bob", "member", data={"group": True})
-    [block] = prompt.resume([Bound(1, 1, "channel:chat", "message", "Bob", "go", {}, 0, "user", more)], [])
+    [block] = prompt.build_resume_prompt(
+        [TurnEvent(1, 1, "channel:chat", "message", "Bob", "go", {}, 0, "user", more)], []
+    )
     assert "it was asked: 'Bob (bob@x, member): go'" in block["text"]
 
 

@@ -19,7 +19,7 @@ from model_world import ModelWorld
 from system_house import SECRET, Receiver, receiver
 
 from semel.channels.webhook import WebhookChannel, WebhookSettings
-from semel.faces.view import View
+from semel.faces.view import SessionView
 from semel.gateway.settings import ChannelSettings
 from semel.testing.scripted_agent import prompts_given
 
@@ -65,7 +65,7 @@ class Chat:
     name: str
     narration: str
     rx: Receiver
-    view: View = field(default_factory=View)
+    view: SessionView = field(default_factory=SessionView)
     watching: asyncio.Task[None] | None = None
 
     @property
@@ -140,9 +140,9 @@ class House:
     people: dict[str, list[str]] = field(default_factory=dict)
 
     async def say(self, chat: Chat, deed: Sequence[Any], resume: Sequence[Any] = (), **more: Any) -> None:
-        """`deed`: answers for a model, steps for the demo agent; a list of lists of steps is its attempts.
+        """`deed`: answers for a model, steps for the scripted agent; a list of lists of steps is its attempts.
 
-        `resume`: what the demo agent does where its turn goes on.
+        `resume`: what the scripted agent does where its turn goes on.
         """
         n = len(self.people.setdefault(chat.name, [])) + 1
         if self.kind == "acp":
@@ -160,15 +160,15 @@ class House:
         return self.people[chat.name]
 
     def given(self, chat: Chat) -> list[str]:
-        """The prompts that the demo agent was given for this conversation."""
+        """The prompts that the scripted agent was given for this conversation."""
         return [one.text for one in prompts_given(self.world.path / "prompts") if f"<<{chat.name}>>" in one.text]
 
     async def forget(self, chat: Chat) -> None:
-        """The demo agent's process ends, and so does its memory."""
+        """The scripted agent's process ends, and so does its memory."""
         spawns = self.world.gateway.spawns
         live = next(one for one in spawns.live.values() if one.key == chat.key)
         await spawns.end(live.session, "it is to forget")
-        (self.world.path / "demo" / f"{live.conversation.memory}.jsonl").unlink()
+        (self.world.path / "agent" / f"{live.conversation.memory}.jsonl").unlink()
 
     def asked(self, chat: Chat) -> list[Request]:
         return self.router.asked.get(chat.name, [])
@@ -178,20 +178,19 @@ class House:
 async def house(
     kind: str, path: Path, *, attempts: int = 1, permissions: str = "allow", **more: Any
 ) -> AsyncIterator[House]:
-    """`kind`: "acp" (the demo agent, real processes), or a provider of the scripted model API."""
+    """`kind`: "acp" (the scripted agent, real processes), or a provider of the scripted model API."""
     router = Router()
     with receiver() as last, receiver() as all_:
         rooms = {"last": last, "all": all_}
         channels = {name: WebhookChannel(name, _hook(rx)) for name, rx in rooms.items()}
         settings = {
-            "last": ChannelSettings("last", "webhook"),
-            "all": ChannelSettings("all", "webhook", narration="all"),
+            "last": ChannelSettings(name="last", kind="webhook"),
+            "all": ChannelSettings(name="all", kind="webhook", narration="all"),
         }
         told: dict[str, Any] = {"channels": channels, "channel_settings": settings, "permissions": permissions, **more}
         async with ModelServer(*[router] * 200) as api:
             if kind == "acp":
-                env = {"SEMEL_DEMO_LOG": str(path / "prompts")}
-                world = World(path, env=env, agent={"attempts": attempts}, **told)
+                world = World(path, log=path / "prompts", agent={"attempts": attempts}, **told)
             else:
                 world = ModelWorld(path, api, kind, attempts=attempts, **told)
             async with world:

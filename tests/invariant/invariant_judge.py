@@ -20,7 +20,7 @@ from typing import Any
 
 import apsw
 
-from semel.agents.demo.script import strip_marked_text
+from semel.testing.scripted_agent.script import strip_marked_text
 
 Json = dict[str, Any]
 Talk = Sequence[tuple[str, str]]

@@ -1,7 +1,8 @@
 """The paths a turn can take, as a table: what happens in the agent, what a person does, and what must be there then.
 
-`acp` is what the demo agent does (steps, or attempts), `model` what the model's API answers. `shown` is the transcript
-behind the person's message (`judge`); `last` and `all` are what a chat receives that gets closing texts, or all.
+`acp` is what the scripted agent does (steps, or attempts), `model` what the model's API answers. `shown` is the
+transcript behind the person's message (`judge`); `last` and `all` are what a chat receives that
+gets closing texts, or all.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Way:
     last: Sequence[str]
     all: Sequence[str]
     attempts: int = 1
-    resume: Sequence[Any] = ()  # what the demo agent does where its turn goes on
+    resume: Sequence[Any] = ()  # what the scripted agent does where its turn goes on
     permissions: str = "allow"
     sees: str = ""
     does: Literal["", "stop", "interrupt"] = ""
@@ -155,13 +156,13 @@ NORMAL = [
         "a refusal after text",
         ["Well,", {"stop": "refusal"}],
         [{"chunks": ["Well,"], "stop": "filter"}],
-        ["agent: Well,", "notice turn.refusal: The model refused to go on."],
+        ["agent: Well,", "notice turn.refusal: The model refused to continue."],
     ),
     way(
         "a refusal",
         [{"stop": "refusal"}],
         [{"stop": "filter"}],
-        ["notice turn.refusal: The model refused to go on."],
+        ["notice turn.refusal: The model refused to continue."],
     ),
 ]
 

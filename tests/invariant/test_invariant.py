@@ -43,7 +43,7 @@ async def walk(h: House, chat: Chat, way: Way) -> None:
     if way.does:
         await chat.sees(way.sees)
     if way.does == "stop":
-        assert await h.world.gateway.stop_turn(chat.key, "me")
+        assert await h.world.gateway.controls.stop_turn(chat.key, "me")
     elif way.does == "interrupt":
         await h.say(chat, one("Now this.", h.kind), busy="interrupt")
     await chat.rest()

@@ -27,7 +27,7 @@ from system_house import House, Receiver, channel, opened, receiver, until
 from system_house import script as typed
 from test_model_system import served
 
-from semel.testing.scripted_agent import prompts_given
+from semel.testing.scripted_agent import command, prompts_given
 
 pytestmark = pytest.mark.storm
 
@@ -249,7 +249,7 @@ def config(home: Path, url: str, rooms: dict[str, Receiver]) -> str:
     return "\n".join(
         [
             "[gateway]\nmax_live_agents = 64",
-            f'[agents.demo]\nkind = "demo"\nenv = {{ SEMEL_DEMO_LOG = "{home / "prompts"}" }}',
+            f"[agents.demo]\ncommand = {json.dumps(command(log=home / 'prompts'))}",
             f'[agents.model]\n{model}permissions = "allow"',
             f'[agents.asks]\n{model}permissions = "ask"',
             f'[agents.serves]\n{model}permissions = "allow"\n[agents.serves.mcp.slow]\ncommand = {server}',

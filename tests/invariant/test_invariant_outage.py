@@ -11,7 +11,7 @@ from invariant_ways import FAILED
 from model_server import Answer
 
 from semel.law import turn as law
-from semel.law.transient_errors import MAX_RETRY_AFTER_S
+from semel.law.retries import MAX_RETRY_AFTER_S
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ async def test_a_long_wait_is_told_in_the_chat_and_can_be_stopped(tmp_path: Path
         await h.say(chat, [down] if kind == "acp" else [Answer(status=503, retry_after="90")])
         await chat.watch()
         await chat.sees("turn.retry")
-        assert await h.world.gateway.stop_turn(chat.key, "me")
+        assert await h.world.gateway.controls.stop_turn(chat.key, "me")
         await chat.rest()
         told, stopped = chat.received
         assert stopped == "Stopped by me."
@@ -61,5 +61,5 @@ async def test_a_wait_without_bounds_is_a_failure(tmp_path: Path, kind: str) -> 
 
 
 def test_no_turn_waits_for_ever() -> None:
-    waits = [law.after_failure(attempt=n, passing=True, retry_after=MAX_RETRY_AFTER_S) for n in range(1, 9)]
+    waits = [law.delay_after_failure(attempt=n, is_transient=True, retry_after=MAX_RETRY_AFTER_S) for n in range(1, 9)]
     assert waits == [MAX_RETRY_AFTER_S, MAX_RETRY_AFTER_S, *[None] * 6]

@@ -25,7 +25,7 @@ async def test_a_turn_that_was_stopped_is_not_run_again_by_the_next_gateway(tmp_
         await chat.sees("text")
         newer = []
         if does == "stop":
-            assert await h.world.gateway.stop_turn(chat.key, "me")
+            assert await h.world.gateway.controls.stop_turn(chat.key, "me")
         else:
             await h.say(chat, ["Now this."], busy="interrupt")
             newer = [f"user: {h.said(chat)[1]}"]
@@ -50,7 +50,7 @@ async def test_a_turn_that_waits_to_be_tried_again_is_interrupted_also_by_a_mess
         await h.say(chat, [error("503 Unavailable")])
         await chat.watch()
         await chat.sees("retry")
-        monkeypatch.setattr(h.world.gateway.turns, "heed", lambda heard: None)  # the gateway ends before it heeds it
+        monkeypatch.setattr(h.world.gateway.turns, "act_on", lambda heard: None)  # the gateway ends before it heeds it
         await h.say(chat, ["Now this."], busy="interrupt")
         await chat.leave()
         await h.world.stop()
@@ -67,7 +67,7 @@ async def test_that_a_turn_is_tried_again_is_no_answer(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("semel.law.turn.BACK_OFF", (0.1, 0.1))
-    monkeypatch.setattr("semel.gateway.turns.turn_end.LONG", 0.0)  # each wait is told in the chat
+    monkeypatch.setattr("semel.gateway.turns.turn_end.LONG_DELAY_S", 0.0)  # each wait is told in the chat
     async with house(kind, tmp_path, attempts=2) as h:
         chat = h.chats[0]
         await h.say(chat, [[error("503 Unavailable")], []] if kind == "acp" else [Answer(status=503), Answer()])

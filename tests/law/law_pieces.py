@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from semel.text.message_markup import Piece, Reader, Said
+from semel.text.message_markup import MarkupReader, Piece, Said
 
 
 def read(chunks: Iterable[str], names: tuple[str, ...] = ("a", "b"), addressed: bool = True) -> list[Piece]:
-    reader = Reader(addressed, names)
+    reader = MarkupReader(addressed, names)
     pieces = [piece for chunk in chunks for piece in reader.feed(chunk)]
     return joined([*pieces, *reader.end()])
 

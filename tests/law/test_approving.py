@@ -28,15 +28,15 @@ def option(id: str, kind: str) -> Json:
 
 
 def sent(**more: Any) -> NoticePart:
-    return replace(NoticePart("chat:dm", "sent", left_at=LEFT_AT), **more)
+    return replace(NoticePart("chat:dm", "sent", sent_at=LEFT_AT), **more)
 
 
 A = permission_questions.Request(
-    7, "a", 1, (option("y", "allow_once"), option("ya", "allow_always"), option("n", "reject_once")), asked=11
+    7, "a", 1, (option("y", "allow_once"), option("ya", "allow_always"), option("n", "reject_once")), notice_seq=11
 )
-B = permission_questions.Request(8, "b", 4, (option("ya", "allow_always"),), asked=12)
-C = permission_questions.Request(9, "c", 5, (), asked=13)
-SHOWN = {one.item: PosedRequest(one, parts=(sent(),), born=one.item) for one in (A, B, C)}
+B = permission_questions.Request(8, "b", 4, (option("ya", "allow_always"),), notice_seq=12)
+C = permission_questions.Request(9, "c", 5, (), notice_seq=13)
+SHOWN = {one.item: PosedRequest(one, parts=(sent(),), first_rev=one.item) for one in (A, B, C)}
 
 
 def answered(
@@ -117,7 +117,7 @@ UNREAD = [
     (sent(state="held"),),
     (sent(state="rejected"),),
     (sent(state="dropped"),),
-    (sent(failed=True),),
+    (sent(failed_later=True),),
     (sent(dest="chat:another"),),
     (sent(), sent(state="queued")),
     (sent(state="held"), sent()),
@@ -136,7 +136,7 @@ def test_what_had_not_reached_the_chat_whole_is_not_answered_from_there(
 
 
 def test_a_second_answer_to_one_question_allows_nothing_else() -> None:
-    over = replace(SHOWN[7], state="answered", outcome="Y, by Ada: a")
+    over = replace(SHOWN[7], state="answered", ending="Y, by Ada: a")
     unread = replace(SHOWN[8], parts=(sent(state="queued"),))
     for number, reply in ((None, None), (1, None), (None, 11)):
         said = name_request([over, unread], CHAT, True, number, reply)
@@ -150,9 +150,9 @@ def test_an_answer_means_the_one_that_was_read_whatever_else_is_open() -> None:
 
 def test_over_the_api_only_what_its_view_had_shown_is_answered_without_a_number() -> None:
     posed = list(SHOWN.values())[:2]
-    assert chosen(name_request(posed, AnswerOrigin(None, seen=7), True)) == (7, "y")
-    assert chosen(name_request(posed, AnswerOrigin(None, seen=6), True)) is None
-    assert chosen(name_request(posed, AnswerOrigin(None, seen=7), True, 4)) is None
+    assert chosen(name_request(posed, AnswerOrigin(None, shown_rev=7), True)) == (7, "y")
+    assert chosen(name_request(posed, AnswerOrigin(None, shown_rev=6), True)) is None
+    assert chosen(name_request(posed, AnswerOrigin(None, shown_rev=7), True, 4)) is None
     assert chosen(name_request(posed[:1], AnswerOrigin(None), True)) is None
     assert chosen(name_request(posed, AnswerOrigin(None), True, 4)) == (8, "ya")
 
@@ -160,25 +160,25 @@ def test_over_the_api_only_what_its_view_had_shown_is_answered_without_a_number(
 def test_a_platform_that_numbers_its_messages_tells_what_was_written_first() -> None:
     notice = PosedRequest(A, parts=(sent(receipt="dm/41"), sent(receipt="dm/42")))
     for id, reached in (("dm/43", True), ("dm/41", False), ("dm/9", False), ("other/9", True), ("x", True)):
-        writing = replace(CHAT, id=id, numbered=True)
+        writing = replace(CHAT, message_id=id, has_growing_numbers=True)
         assert has_reached(notice, writing) is reached
-        assert has_reached(notice, replace(writing, numbered=False))
-        assert has_reached(notice, writing, replied=True)
+        assert has_reached(notice, replace(writing, has_growing_numbers=False))
+        assert has_reached(notice, writing, replies_to_notice=True)
 
 
 def test_what_was_written_long_before_the_question_left_is_no_answer_to_it() -> None:
     posed = SHOWN[7]
     early = replace(CHAT, written_at=LEFT_AT - CLOCK_SKEW_MS - 1)
     assert not has_reached(posed, early)
-    assert has_reached(posed, early, replied=True)
+    assert has_reached(posed, early, replies_to_notice=True)
     assert has_reached(posed, replace(CHAT, written_at=LEFT_AT - CLOCK_SKEW_MS))
 
 
 def test_of_two_agents_in_one_chat_each_is_answered_by_name() -> None:
-    other = replace(SHOWN[8], elsewhere=True)
+    other = replace(SHOWN[8], is_elsewhere=True)
     assert chosen(name_request([SHOWN[7], other], CHAT, True)) is None
     assert chosen(name_request([SHOWN[7], other], CHAT, True, 1)) == (7, "y")
     assert chosen(name_request([SHOWN[7], other], CHAT, True, 4)) is None
-    assert chosen(name_request([SHOWN[7], replace(other, request=replace(B, first=1))], CHAT, True, 1)) is None
+    assert chosen(name_request([SHOWN[7], replace(other, request=replace(B, first_number=1))], CHAT, True, 1)) is None
     assert chosen(name_request([other], CHAT, True)) is None
     assert chosen(name_request([SHOWN[7], other], CHAT, True, reply=11)) == (7, "y")

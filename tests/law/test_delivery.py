@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.law import retry_delay
+from semel.law import retries
 from semel.law.delivery import (
     HORIZON_MS,
     IDEMPOTENT_KINDS,
@@ -20,10 +20,10 @@ from semel.law.delivery import (
     PartStepNotAllowed,
     Rules,
     State,
-    failed_later,
-    not_sent,
-    refused,
-    resolve,
+    event_of_not_sent,
+    events_of_late_failure,
+    events_of_refusal,
+    resolve_unknown,
     step,
 )
 
@@ -78,7 +78,7 @@ def test_people_are_told_exactly_when_a_message_is_held_or_rejected() -> None:
     + [(state, None) for state in ("queued", "rejected", "dropped")],
 )
 def test_what_failed_after_it_was_taken_was_sent(state: State, events: tuple[Event, ...] | None) -> None:
-    assert failed_later(state) == events
+    assert events_of_late_failure(state) == events
     for event in events or ():
         state = step(state, event).state
     assert events is None or state == "sent"
@@ -101,33 +101,33 @@ def test_only_queued_parts_depart() -> None:
 
 
 def test_an_idempotent_part_is_repeated_only_inside_four_fifths_of_its_key_life() -> None:
-    assert resolve(IDEMPOTENT, first=0, now=HOUR * 8 // 10 - 1) == "again"
-    assert resolve(IDEMPOTENT, first=0, now=HOUR * 8 // 10) == "hold"
+    assert resolve_unknown(IDEMPOTENT, first_attempt_at=0, now=HOUR * 8 // 10 - 1) == "again"
+    assert resolve_unknown(IDEMPOTENT, first_attempt_at=0, now=HOUR * 8 // 10) == "hold"
     finds = Rules("idempotent", key_life=HOUR, finds=True)
-    assert resolve(finds, first=0, now=HOUR * 8 // 10) == "look"
+    assert resolve_unknown(finds, first_attempt_at=0, now=HOUR * 8 // 10) == "look"
 
 
 def test_a_reconcilable_part_is_looked_for_until_the_horizon_and_then_held() -> None:
-    assert resolve(RECONCILABLE, first=0, now=0) == "look"
-    assert resolve(RECONCILABLE, first=0, now=HORIZON_MS - 1) == "look"
-    assert resolve(RECONCILABLE, first=0, now=HORIZON_MS) == "hold"
+    assert resolve_unknown(RECONCILABLE, first_attempt_at=0, now=0) == "look"
+    assert resolve_unknown(RECONCILABLE, first_attempt_at=0, now=HORIZON_MS - 1) == "look"
+    assert resolve_unknown(RECONCILABLE, first_attempt_at=0, now=HORIZON_MS) == "hold"
 
 
 def test_an_at_most_once_part_is_held_unless_the_operator_chose_repeats() -> None:
-    assert resolve(AT_MOST_ONCE, first=0, now=0) == "hold"
-    assert resolve(Rules("at-most-once", resend_unknown=True), first=0, now=0) == "repeat"
+    assert resolve_unknown(AT_MOST_ONCE, first_attempt_at=0, now=0) == "hold"
+    assert resolve_unknown(Rules("at-most-once", resend_unknown=True), first_attempt_at=0, now=0) == "repeat"
 
 
 @pytest.mark.parametrize("rules", [IDEMPOTENT, RECONCILABLE, AT_MOST_ONCE], ids=lambda rules: str(rules.safety))
 @pytest.mark.parametrize("kind", sorted(IDEMPOTENT_KINDS))
 def test_what_only_makes_something_so_leaves_again_on_every_class(rules: Rules, kind: str) -> None:
-    assert resolve(rules, first=0, now=HORIZON_MS - 1, kind=kind) == "again"
-    assert resolve(rules, first=0, now=HORIZON_MS, kind=kind) == "hold"
+    assert resolve_unknown(rules, first_attempt_at=0, now=HORIZON_MS - 1, kind=kind) == "again"
+    assert resolve_unknown(rules, first_attempt_at=0, now=HORIZON_MS, kind=kind) == "hold"
 
 
 def test_a_post_and_a_file_are_not_repeatable() -> None:
     assert {"post", "file"}.isdisjoint(IDEMPOTENT_KINDS)
-    assert resolve(AT_MOST_ONCE, first=0, now=0, kind="file") == "hold"
+    assert resolve_unknown(AT_MOST_ONCE, first_attempt_at=0, now=0, kind="file") == "hold"
 
 
 @given(
@@ -139,7 +139,7 @@ def test_a_post_and_a_file_are_not_repeatable() -> None:
 )
 def test_no_class_repeats_blindly(safety: str, key_life: int, finds: bool, first: int, age: int) -> None:
     rules = Rules(safety, key_life=key_life, finds=finds)  # type: ignore[arg-type]
-    found = resolve(rules, first=first, now=first + age)
+    found = resolve_unknown(rules, first_attempt_at=first, now=first + age)
     assert found != "repeat"
     if found == "again":
         assert safety == "idempotent" and age < key_life * 0.8
@@ -148,26 +148,26 @@ def test_no_class_repeats_blindly(safety: str, key_life: int, finds: bool, first
 
 
 def test_not_sent_in_doubt_settles_nothing() -> None:
-    assert not_sent(IDEMPOTENT, doubt=True, attempts=99, since=0, now=HORIZON_MS * 2) == "silence"
+    assert event_of_not_sent(IDEMPOTENT, doubt=True, attempts=99, since=0, now=HORIZON_MS * 2) == "silence"
 
 
 def test_a_part_is_given_up_after_the_horizon_but_not_before_enough_attempts() -> None:
-    assert not_sent(AT_MOST_ONCE, doubt=False, attempts=10**6, since=0, now=HORIZON_MS - 1) == "not sent"
+    assert event_of_not_sent(AT_MOST_ONCE, doubt=False, attempts=10**6, since=0, now=HORIZON_MS - 1) == "not sent"
     few = LEAST_ATTEMPTS - 1
-    assert not_sent(AT_MOST_ONCE, doubt=False, attempts=few, since=0, now=HORIZON_MS) == "not sent"
-    assert not_sent(AT_MOST_ONCE, doubt=False, attempts=few + 1, since=0, now=HORIZON_MS) == "gave up"
+    assert event_of_not_sent(AT_MOST_ONCE, doubt=False, attempts=few, since=0, now=HORIZON_MS) == "not sent"
+    assert event_of_not_sent(AT_MOST_ONCE, doubt=False, attempts=few + 1, since=0, now=HORIZON_MS) == "gave up"
 
 
 def test_a_platform_that_asks_to_wait_beyond_the_horizon_said_no() -> None:
     waits = {"doubt": False, "attempts": 1, "since": 0, "now": 0}
-    assert not_sent(AT_MOST_ONCE, **waits, wait=HORIZON_MS - 1) == "not sent"
-    assert not_sent(AT_MOST_ONCE, **waits, wait=HORIZON_MS) == "gave up"
+    assert event_of_not_sent(AT_MOST_ONCE, **waits, wait=HORIZON_MS - 1) == "not sent"
+    assert event_of_not_sent(AT_MOST_ONCE, **waits, wait=HORIZON_MS) == "gave up"
 
 
 def test_a_definite_no_to_a_repeat_says_nothing_about_the_first_attempt() -> None:
-    assert refused(doubt=False) == ("refused",)
+    assert events_of_refusal(doubt=False) == ("refused",)
     state: State = "sending"
-    for event in refused(doubt=True):
+    for event in events_of_refusal(doubt=True):
         state = step(state, event).state
     assert state == "held"
 
@@ -181,18 +181,18 @@ def test_a_definite_no_to_a_repeat_says_nothing_about_the_first_attempt() -> Non
 def test_a_back_off_never_undercuts_the_platform_and_never_sleeps_an_outage_away(
     attempts: int, age: int, jitter: float, wait: int | None
 ) -> None:
-    delay = retry_delay.retry_delay_ms(attempts, age=age, jitter=jitter, retry_after=wait)
+    delay = retries.retry_delay_ms(attempts, age=age, jitter=jitter, retry_after=wait)
     assert delay >= max(1, wait or 0)
     assert delay <= max(wait or 0, 60_000 if age < HOUR else 600_000)
 
 
 def test_a_back_off_doubles_from_one_second_to_a_minute() -> None:
-    waits = [retry_delay.retry_delay_ms(n, age=0, jitter=0.0) for n in range(1, 9)]
+    waits = [retries.retry_delay_ms(n, age=0, jitter=0.0) for n in range(1, 9)]
     assert waits == [500, 1000, 2000, 4000, 8000, 16000, 30000, 30000]
 
 
 def test_a_platform_that_cannot_tell_is_asked_less_and_less_often() -> None:
-    assert retry_delay.next_look_delay(elapsed=0, settle=0) == 1000
-    assert retry_delay.next_look_delay(elapsed=0, settle=5000) == 5000
-    assert retry_delay.next_look_delay(elapsed=60_000, settle=0) == 30_000
-    assert retry_delay.next_look_delay(elapsed=10 * HOUR, settle=0) == 600_000
+    assert retries.next_look_delay(elapsed=0, settle=0) == 1000
+    assert retries.next_look_delay(elapsed=0, settle=5000) == 5000
+    assert retries.next_look_delay(elapsed=60_000, settle=0) == 30_000
+    assert retries.next_look_delay(elapsed=10 * HOUR, settle=0) == 600_000

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semel.law.echo import QUIET_WORD, Attempt, Earlier, How, Marks, is_quiet, original, original_of_cut
+from semel.law.echo import QUIET_WORD, Attempt, Earlier, How, Marks, find_original, find_original_of_cut, is_quiet
 from semel.text.verbatim import may_become, verbatim_form
 
 
@@ -36,10 +36,12 @@ class Root:
 
     def say(self, how: How, text: str, dest: str = "home", more: bytes | None = None, last: bool = False) -> int | None:
         same = [claim for at, form, claim in self.claims if at == dest and form == verbatim_form(text)]
-        of = original(
-            how=how, turn=self.turn, attempt=self.attempt, earlier=same, more=more, marks=self.marks, last=last
+        of = find_original(
+            how=how, turn=self.turn, attempt=self.attempt, earlier=same, file_digest=more, marks=self.marks, last=last
         )  # fmt: skip
-        claim = Earlier(len(self.claims), how, self.turn, "echo" if of is not None else "said", echo_of=of, more=more)
+        claim = Earlier(
+            len(self.claims), how, self.turn, "echo" if of is not None else "said", echo_of=of, file_digest=more
+        )
         self.claims.append((dest, verbatim_form(text), claim))
         return of
 
@@ -50,7 +52,7 @@ class Root:
             for at, form, claim in self.claims
             if at == dest and form != verbatim_form(text) and may_become(text, form)
         ]
-        return original_of_cut(turn=self.turn, attempt=self.attempt, earlier=longer, marks=self.marks, last=last)
+        return find_original_of_cut(turn=self.turn, attempt=self.attempt, earlier=longer, marks=self.marks, last=last)
 
     def falls(self, id: int) -> None:
         """A part of that claim was rejected or dropped."""
@@ -202,12 +204,12 @@ def test_an_echo_of_something_that_fell_later_is_no_original_either() -> None:
 def test_what_was_never_said_has_no_echoes(outcome: str) -> None:
     earlier = [Earlier(1, "tool", 1, outcome)]  # type: ignore[arg-type]
     for attempt in ("start", "restart", "resume", "recall"):
-        assert original(how="block", turn=2, attempt=attempt, earlier=earlier) is None
+        assert find_original(how="block", turn=2, attempt=attempt, earlier=earlier) is None
 
 
 def test_a_notice_of_ours_is_no_original() -> None:
     earlier = [Earlier(1, "notice", 1, "said")]
-    assert original(how="block", turn=2, attempt="restart", earlier=earlier) is None
+    assert find_original(how="block", turn=2, attempt="restart", earlier=earlier) is None
 
 
 def test_a_file_is_a_copy_only_of_the_same_file() -> None:

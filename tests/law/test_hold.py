@@ -63,7 +63,7 @@ def test_nothing_is_let_through_that_could_still_become_a_repeat(
     assume(verbatim_form(text + more))
     hold = Hold(map(verbatim_form, [*originals, text + more]))
     assert "".join(hold.feed(chunk) for chunk in cut(text, where)) == ""
-    assert hold.holding
+    assert hold.is_holding
 
 
 @given(TEXT, st.lists(TEXT, max_size=3), st.lists(st.integers(0, 50)))
@@ -74,7 +74,7 @@ def test_what_is_shown_so_far_depends_on_the_text_and_not_on_its_chunks(
     whole, parts = Hold(map(verbatim_form, originals)), Hold(map(verbatim_form, originals))
     shown = "".join(parts.feed(chunk) for chunk in cut(text, where))
     assert whole.feed(text) == shown
-    assert whole.holding == parts.holding
+    assert whole.is_holding == parts.is_holding
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_the_first_character_that_differs_lets_everything_through(
 def test_without_originals_everything_is_shown_at_once() -> None:
     hold = Hold([])
     assert [hold.feed("a"), hold.feed("  ")] == ["a", "  "]
-    assert not hold.holding and hold.end() == ("", None)
+    assert not hold.is_holding and hold.end() == ("", None)
     assert Hold([""]).feed("a") == "a"
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semel.text.imitations import escape_semel_markers
-from semel.text.invisible import is_unseen, seen, squeeze_to_line
+from semel.text.visible import is_unseen, remove_unseen, squeeze_to_line
 
 ORDINARY = [
     "", "[", "[]", "[x](semel)", "(semel: x)", "semel: x]", "[semelfactive verbs]", "[semele: x]", "[Semel2]", "[/]",
@@ -66,4 +66,4 @@ def test_each_character_is_looked_at_for_few_brackets(text: str) -> None:
 def test_what_cannot_be_seen() -> None:
     assert all(map(is_unseen, "\x00\x1b\x7f\x85\xad\u061c\u180e\u200b\u2028\u202e\u2066\u206a\u3164\ufeff\U000e0001"))
     assert not any(map(is_unseen, "a \xa0\u3000\u0301\u0e31\U0001f600\u4e00"))
-    assert seen("a\u200b b\u202e\n") == "a b" and squeeze_to_line(" a\n\n\u200bb\u202e \x1bc ") == "a b c"
+    assert remove_unseen("a\u200b b\u202e\n") == "a b" and squeeze_to_line(" a\n\n\u200bb\u202e \x1bc ") == "a b c"

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from law_pieces import joined, read
 
-from semel.text.message_markup import HandedFile, Piece, Problem, Reader, Said
+from semel.text.message_markup import HandedFile, MarkupReader, Piece, Problem, Said
 from semel.text.tag_lexer import MAX_CODE_SPAN_CHARS, MAX_TAG_CHARS
 from semel.text.visible import is_blank
 
@@ -41,7 +41,7 @@ def test_chunks_never_change_where_a_file_stands(text: str, files: list[int], wh
     places = sorted(at % (len(text) + 1) for at in files)
 
     def pieces(edges: list[int]) -> list[Piece]:
-        reader = Reader(True, ("home", "a", "b"))
+        reader = MarkupReader(True, ("home", "a", "b"))
         found: list[Piece] = []
         for lo, hi in pairwise(sorted({0, len(text), *places, *edges})):
             for n in [n for n, at in enumerate(places) if at == lo]:
@@ -109,7 +109,7 @@ def test_the_pieces_name_only_known_destinations_and_no_body_is_blank(text: str)
     ],
 )
 def test_home_text_is_previewed_as_it_comes_but_for_what_may_become_markup(chunks: list[str], shown: list[str]) -> None:
-    reader = Reader(True, ("a",))
+    reader = MarkupReader(True, ("a",))
     got = [[p.text for p in reader.feed(chunk) if isinstance(p, Said) and p.dest is None] for chunk in chunks]
     assert ["".join(texts) for texts in got] == shown[: len(chunks)]
     assert "".join(p.text for p in reader.end() if isinstance(p, Said) and p.dest is None) == "".join(
@@ -118,7 +118,7 @@ def test_home_text_is_previewed_as_it_comes_but_for_what_may_become_markup(chunk
 
 
 def test_a_body_is_given_when_it_closes_and_not_before() -> None:
-    reader = Reader(True, ("a",))
+    reader = MarkupReader(True, ("a",))
     assert reader.feed('<message to="a">one ') == []
     assert reader.feed("two</messa") == []
     assert reader.feed("ge>") == [Said("a", "one two", final=True)]
@@ -143,7 +143,7 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_text_is_read_in_linear_time_and_little_of_it_waits(name: str) -> None:
     text = HOSTILE[name]
-    reader, waits, began = Reader(True, ("a",)), 0, time.process_time()
+    reader, waits, began = MarkupReader(True, ("a",)), 0, time.process_time()
     for at in range(0, len(text), 100):
         reader.feed(text[at : at + 100])
         waits = max(waits, reader.waiting)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from semel.law.transient_errors import Failure, judge_failure
-from semel.law.turn import BACK_OFF, MAX_ATTEMPTS, after_failure
+from semel.law.retries import Failure, judge_failure
+from semel.law.turn import BACK_OFF, MAX_ATTEMPTS, delay_after_failure
 
 PASSING = [
     'API Error: 529 {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}',
@@ -37,12 +37,12 @@ FINAL = [
 
 @pytest.mark.parametrize("text", PASSING)
 def test_what_passes_is_known_by_status_and_words(text: str) -> None:
-    assert judge_failure(text).passing
+    assert judge_failure(text).is_transient
 
 
 @pytest.mark.parametrize("text", FINAL)
 def test_what_is_not_known_to_pass_is_told_at_once(text: str) -> None:
-    assert not judge_failure(text).passing
+    assert not judge_failure(text).is_transient
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,9 @@ def test_what_our_own_agents_say_decides() -> None:
 
 
 def test_a_passing_failure_is_tried_three_times_in_all_each_a_while_later() -> None:
-    assert [after_failure(attempt=n, passing=True, retry_after=None) for n in (1, 2, 3)] == [*BACK_OFF, None]
+    assert [delay_after_failure(attempt=n, is_transient=True, retry_after=None) for n in (1, 2, 3)] == [*BACK_OFF, None]
     assert MAX_ATTEMPTS == 3
-    assert after_failure(attempt=1, passing=False, retry_after=1.0) is None
-    assert after_failure(attempt=1, passing=True, retry_after=90.0) == 90.0
-    assert after_failure(attempt=1, passing=True, retry_after=0.1) == BACK_OFF[0]
-    assert after_failure(attempt=1, passing=True, retry_after=None, most=1) is None
+    assert delay_after_failure(attempt=1, is_transient=False, retry_after=1.0) is None
+    assert delay_after_failure(attempt=1, is_transient=True, retry_after=90.0) == 90.0
+    assert delay_after_failure(attempt=1, is_transient=True, retry_after=0.1) == BACK_OFF[0]
+    assert delay_after_failure(attempt=1, is_transient=True, retry_after=None, max_attempts=1) is None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from semel.acp_stream import Fold
 from semel.acp_stream.redelivery import bare
 from semel.law import interrupted_turn, memory_diff
-from semel.law.interrupted_turn import Call, MessageRemainder, Written
+from semel.law.interrupted_turn import MessageRemainder, RecordedCall, RecordedText
 
 ASKED = "Shall I go on? Say yes or no."
 GOES_ON = "[semel: your turn goes on; nobody typed this]\n- already said: 'Half.'\n- it was asked: {!r}\n[/semel]"
@@ -127,15 +127,17 @@ def test_text_alone_never_proves_that_a_turn_ended(told: list[Any]) -> None:
 def test_a_marked_end_proves_it() -> None:
     found = find(history(("user", "go"), ("agent", "Look."), tool(), ("agent", "Free.")), "go")
     assert found is not None
-    assert found.is_complete([Call("c1", "bash")], sent=[])
+    assert found.is_complete([RecordedCall("c1", "bash")], sent=[])
 
 
-@pytest.mark.parametrize("call", [Call("c9", "other"), Call(None, "bash", {"command": "x"}), Call("c2")])
-def test_a_history_that_lacks_a_tool_call_of_the_record_is_never_complete(call: Call) -> None:
+@pytest.mark.parametrize(
+    "call", [RecordedCall("c9", "other"), RecordedCall(None, "bash", {"command": "x"}), RecordedCall("c2")]
+)
+def test_a_history_that_lacks_a_tool_call_of_the_record_is_never_complete(call: RecordedCall) -> None:
     found = find(history(("user", "go"), tool("c1", rawInput={"command": "ls"}), ("agent", "Free.")), "go")
     assert found is not None
-    assert found.is_complete([Call("other id", "", {"command": "ls"})])
-    assert not found.is_complete([Call("c1"), call])
+    assert found.is_complete([RecordedCall("other id", "", {"command": "ls"})])
+    assert not found.is_complete([RecordedCall("c1"), call])
 
 
 def test_a_history_that_lacks_a_message_that_was_sent_by_tool_is_never_complete() -> None:
@@ -156,12 +158,12 @@ def test_an_open_tool_call_or_no_text_at_all_is_no_complete_answer() -> None:
 # ---------------------------------------------------------------- what it adds
 
 
-def beyond(told: list[str], *shown: Written) -> list[MessageRemainder]:
-    return list(interrupted_turn.compare(dict(enumerate(told)), shown).values())
+def beyond(told: list[str], *shown: RecordedText) -> list[MessageRemainder]:
+    return list(interrupted_turn.compare_messages(dict(enumerate(told)), shown).values())
 
 
-WHOLE = Written(1, "The whole answer is forty-two.")
-HALF = Written(2, "The whole ans", cut=True)
+WHOLE = RecordedText(1, "The whole answer is forty-two.")
+HALF = RecordedText(2, "The whole ans", is_cut=True)
 
 
 def test_what_was_shown_adds_nothing_and_is_known_as_whole() -> None:
@@ -175,43 +177,45 @@ def test_a_half_of_what_was_shown_adds_nothing_and_proves_nothing() -> None:
 
 def test_what_goes_on_where_a_text_was_cut_off_is_said_from_its_beginning() -> None:
     assert beyond([WHOLE.text], HALF) == [MessageRemainder(0, WHOLE.text)]
-    assert beyond(["First. The whole answer."], Written(1, "First."), HALF) == [
+    assert beyond(["First. The whole answer."], RecordedText(1, "First."), HALF) == [
         MessageRemainder(0, "The whole answer.")
     ]
 
 
 def test_a_text_that_broke_off_and_was_cut_off_once_more_when_it_was_begun_again_is_said_from_its_beginning() -> None:
-    attempt, begun_again = Written(1, "The whole answer is for"), Written(2, "The whole", cut=True)
+    attempt, begun_again = RecordedText(1, "The whole answer is for"), RecordedText(2, "The whole", is_cut=True)
     assert beyond([WHOLE.text], attempt, begun_again) == [MessageRemainder(0, WHOLE.text)]
-    assert beyond(["Look.", WHOLE.text], Written(3, "Look."), attempt, begun_again)[1] == MessageRemainder(
+    assert beyond(["Look.", WHOLE.text], RecordedText(3, "Look."), attempt, begun_again)[1] == MessageRemainder(
         1, WHOLE.text
     )
     # The first of two texts is no attempt at the second because that begins in the same words.
     joined = "It is on, I think.It is off, I think."
-    assert beyond([joined], Written(1, "It is on, I think."), Written(2, "It is", cut=True)) == [
+    assert beyond([joined], RecordedText(1, "It is on, I think."), RecordedText(2, "It is", is_cut=True)) == [
         MessageRemainder(0, "It is off, I think.")
     ]
 
 
 def test_a_text_that_ended_inside_a_word_and_was_never_seen_to_be_begun_again_is_said_from_its_beginning() -> None:
-    assert beyond([WHOLE.text], Written(1, "The whole answer is for")) == [MessageRemainder(0, WHOLE.text)]
-    assert beyond(["Look closely here.And then there."], Written(1, "Look closely here.")) == [
+    assert beyond([WHOLE.text], RecordedText(1, "The whole answer is for")) == [MessageRemainder(0, WHOLE.text)]
+    assert beyond(["Look closely here.And then there."], RecordedText(1, "Look closely here.")) == [
         MessageRemainder(0, "And then there.")
     ]
 
 
 def test_what_follows_a_text_that_was_shown_whole_is_all_that_is_new() -> None:
-    assert beyond(["Look. It is 42."], Written(1, "Look.")) == [MessageRemainder(0, "It is 42.")]
-    assert beyond(["Look.It is 42.Bye."], Written(1, "Look."), Written(2, "It is 42.")) == [MessageRemainder(0, "Bye.")]
+    assert beyond(["Look. It is 42."], RecordedText(1, "Look.")) == [MessageRemainder(0, "It is 42.")]
+    assert beyond(["Look.It is 42.Bye."], RecordedText(1, "Look."), RecordedText(2, "It is 42.")) == [
+        MessageRemainder(0, "Bye.")
+    ]
 
 
 def test_nothing_is_taken_for_shown_because_it_begins_with_the_same_letters() -> None:
-    assert beyond(["No"], Written(1, "Now then.")) == [MessageRemainder(0, "No")]
-    assert beyond(["Now then."], Written(1, "No")) == [MessageRemainder(0, "Now then.")]
+    assert beyond(["No"], RecordedText(1, "Now then.")) == [MessageRemainder(0, "No")]
+    assert beyond(["Now then."], RecordedText(1, "No")) == [MessageRemainder(0, "Now then.")]
 
 
 def test_equal_texts_are_told_apart_copy_by_copy() -> None:
-    assert beyond(["ha", "ha"], Written(1, "ha")) == [MessageRemainder(0, "", 1), MessageRemainder(1, "ha")]
+    assert beyond(["ha", "ha"], RecordedText(1, "ha")) == [MessageRemainder(0, "", 1), MessageRemainder(1, "ha")]
 
 
 def test_a_history_that_holds_a_broken_text_and_its_retry_adds_nothing_to_the_text_that_stands() -> None:
@@ -224,49 +228,58 @@ def test_a_message_that_ends_with_a_shown_one_and_begins_otherwise_is_said() -> 
     other = "The other one. The whole answer is forty-two."
     assert beyond([other], WHOLE) == [MessageRemainder(0, other)]
     twice = "ha ha ha"
-    assert beyond([twice], Written(1, "ha")) == [MessageRemainder(0, "ha ha")]
+    assert beyond([twice], RecordedText(1, "ha")) == [MessageRemainder(0, "ha ha")]
     both = "The whole ansThe whole answer"
-    assert beyond([both], Written(2, "The whole answer", cut=True)) == [MessageRemainder(0, both)]
+    assert beyond([both], RecordedText(2, "The whole answer", is_cut=True)) == [MessageRemainder(0, both)]
 
 
 def test_a_history_that_joins_what_was_shown_apart_adds_nothing() -> None:
-    assert beyond(["One.Two."], Written(1, "One."), Written(2, "Two.")) == [MessageRemainder(0)]
+    assert beyond(["One.Two."], RecordedText(1, "One."), RecordedText(2, "Two.")) == [MessageRemainder(0)]
 
 
 def test_an_unmarked_retry_that_was_shown_twice_is_not_shown_a_third_time_after_a_crash() -> None:
     """The stream broke off and came again without a mark, so people read both. The agent remembers only the last."""
-    shown = Written(1, "The whole The whole answer is forty-two.", cut=True)
+    shown = RecordedText(1, "The whole The whole answer is forty-two.", is_cut=True)
     assert beyond([WHOLE.text], shown) == [MessageRemainder(0)]
-    assert beyond(["Look.", WHOLE.text], Written(2, "Look."), shown) == [
+    assert beyond(["Look.", WHOLE.text], RecordedText(2, "Look."), shown) == [
         MessageRemainder(0, "", 2),
         MessageRemainder(1),
     ]
-    short = Written(1, "Yes. Yes. Done.")
+    short = RecordedText(1, "Yes. Yes. Done.")
     assert beyond(["Done."], short) == [MessageRemainder(0, "Done.")], (
         "short words stand in many texts: shown is not lost"
     )
 
 
 def test_a_word_of_a_text_that_was_cut_off_is_that_text_however_short() -> None:
-    assert beyond(["Ye"], Written(1, "I look."), Written(2, "Yes, on.", cut=True)) == [MessageRemainder(0)]
-    assert beyond(["I look.Ye"], Written(1, "I look."), Written(2, "Yes, on.", cut=True)) == [MessageRemainder(0)]
-    assert beyond(["Yes, on."], Written(1, "Ye", cut=True)) == [MessageRemainder(0, "Yes, on.")]
-    assert beyond(["Ye", "s, on."], Written(1, "Yes", cut=True)) == [
+    assert beyond(["Ye"], RecordedText(1, "I look."), RecordedText(2, "Yes, on.", is_cut=True)) == [MessageRemainder(0)]
+    assert beyond(["I look.Ye"], RecordedText(1, "I look."), RecordedText(2, "Yes, on.", is_cut=True)) == [
+        MessageRemainder(0)
+    ]
+    assert beyond(["Yes, on."], RecordedText(1, "Ye", is_cut=True)) == [MessageRemainder(0, "Yes, on.")]
+    assert beyond(["Ye", "s, on."], RecordedText(1, "Yes", is_cut=True)) == [
         MessageRemainder(0),
         MessageRemainder(1, "Yes, on."),
     ]
 
 
 def test_texts_that_a_history_lacks_or_tells_in_another_order_hide_none_of_the_others() -> None:
-    one, two, three = Written(1, "One."), Written(2, "Two."), Written(3, "Three.")
+    one, two, three = RecordedText(1, "One."), RecordedText(2, "Two."), RecordedText(3, "Three.")
     assert beyond(["One.Three. Four."], one, two, three) == [MessageRemainder(0, "Four.")]
     assert beyond(["Two.One.Four."], one, two) == [MessageRemainder(0, "Four.")]
-    assert beyond(["Look.Now then."], Written(1, "Look."), Written(2, "No")) == [MessageRemainder(0, "Now then.")]
+    assert beyond(["Look.Now then."], RecordedText(1, "Look."), RecordedText(2, "No")) == [
+        MessageRemainder(0, "Now then.")
+    ]
 
 
 def test_a_text_that_was_said_again_and_cut_off_is_not_taken_for_one_that_goes_on_with_the_next() -> None:
     lamp = "The lamp is on"
-    said = [Written(1, lamp), Written(2, "First I look."), Written(3, lamp), Written(4, lamp, cut=True)]
+    said = [
+        RecordedText(1, lamp),
+        RecordedText(2, "First I look."),
+        RecordedText(3, lamp),
+        RecordedText(4, lamp, is_cut=True),
+    ]
     assert beyond([lamp + "F"], *said) == [MessageRemainder(0)]
     assert beyond([lamp + "First I look.T"], *said) == [MessageRemainder(0)]
 
@@ -284,15 +297,15 @@ def pieces(draw: st.DrawFn, text: str) -> list[str]:
 
 
 @st.composite
-def lost_turns(draw: st.DrawFn) -> tuple[list[str], list[Written], list[str]]:
+def lost_turns(draw: st.DrawFn) -> tuple[list[str], list[RecordedText], list[str]]:
     """(a history, what the record has, what only the history has). The last text of the record may be cut off."""
     said = draw(st.lists(st.sampled_from(SAID), min_size=1, max_size=6))
     new = draw(st.lists(st.sampled_from(("Something new.", "Further: this.", "Quite new")), max_size=2, unique=True))
     keeps = draw(st.integers(0, len(said))) if not new else len(said)
     cut = draw(st.booleans()) and not new
-    written = [Written(n, one, cut and n == len(said) - 1) for n, one in enumerate(said)]
+    written = [RecordedText(n, one, cut and n == len(said) - 1) for n, one in enumerate(said)]
     told = said[:keeps] + new
-    if keeps < len(said) and (keeps or written[keeps].cut):  # it holds half of the next one
+    if keeps < len(said) and (keeps or written[keeps].is_cut):  # it holds half of the next one
         told.append(said[keeps][: draw(st.integers(1, len(said[keeps])))])
     told = [one for one in told if one.strip()]
     match draw(st.sampled_from(("separate", "glued", "in pieces"))):
@@ -306,7 +319,7 @@ def lost_turns(draw: st.DrawFn) -> tuple[list[str], list[Written], list[str]]:
 @settings(max_examples=600, deadline=None)
 @given(lost_turns())
 def test_no_text_is_said_twice_and_none_is_lost_however_a_history_tells_them(
-    turn: tuple[list[str], list[Written], list[str]],
+    turn: tuple[list[str], list[RecordedText], list[str]],
 ) -> None:
     told, written, new = turn
     rest = "".join(one.rest for one in beyond(told, *written))
@@ -323,4 +336,4 @@ def test_half_of_a_recorded_text_in_a_memory_is_nothing_that_the_person_lacks() 
     ]
     for told in (["I look.", "Ye"], ["I look.Yes, it is o"]):
         items = list(history(*(("agent", one) for one in told)).items())
-        assert not memory_diff.difference(recorded, items), told
+        assert not memory_diff.find_difference(recorded, items), told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from semel.law.turn import FINISHED, MAX_ATTEMPTS, TABLE, TurnStepNotAllowed, after_loss, step
+from semel.law.turn import FINISHED, MAX_ATTEMPTS, TABLE, TurnStepNotAllowed, decide_after_loss, step
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_nothing_leaves_a_finished_or_a_dead_turn(state: str, event: str) -> Non
 def lost(
     attempt: int = 2, tools: bool = False, restored: bool = False, complete: bool = False, begun: bool = False
 ) -> str:
-    return after_loss(
+    return decide_after_loss(
         attempt=attempt, tools_started=tools, restored=restored, history_complete=complete, history_begun=begun
     ).how
 
@@ -58,12 +58,14 @@ def test_how_a_lost_turn_goes_on_without_proof_of_its_end(tools: bool, restored:
 def test_there_are_at_most_three_attempts_and_less_where_the_agent_gets_less() -> None:
     assert MAX_ATTEMPTS == 3
     assert {lost(4, t, r, False, b) for t in BOTH for r in BOTH for b in BOTH} == {"give up"}
-    few = after_loss(attempt=2, tools_started=False, restored=True, history_complete=False, history_begun=True, most=1)
-    assert (few.how, few.why) == ("give up", "it was lost")
+    few = decide_after_loss(
+        attempt=2, tools_started=False, restored=True, history_complete=False, history_begun=True, max_attempts=1
+    )
+    assert (few.how, few.reason) == ("give up", "it was lost")
 
 
 def test_what_is_given_up_says_why() -> None:
     for tools, attempt in ((True, 2), (False, 4)):
-        given_up = after_loss(attempt=attempt, tools_started=tools, restored=False, history_complete=False)
+        given_up = decide_after_loss(attempt=attempt, tools_started=tools, restored=False, history_complete=False)
         assert given_up.how == "give up"
-        assert given_up.why
+        assert given_up.reason

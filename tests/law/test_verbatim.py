@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.text.fences import fences
-from semel.text.nfc import MAX_JOINING_RUN, may_join_previous, nfc
+from semel.text.fences import find_fences
+from semel.text.graphemes import MAX_JOINING_RUN, may_join_previous, nfc
 from semel.text.verbatim import verbatim_digest, verbatim_form
 
 CHARS = st.sampled_from("ab \n\r\t`~eé\u0301\u0323\u1100\u1161\u11a8각\u2000\u1fef\u00a0\u3000")
@@ -107,7 +107,7 @@ def test_the_ends_are_trimmed(text: str, before: str, behind: str) -> None:
 @given(st.text(st.sampled_from("a \n`~\r"), max_size=40))
 def test_fences_lie_in_order_and_in_the_text(text: str) -> None:
     at = 0
-    for fence in fences(text):
+    for fence in find_fences(text):
         assert at <= fence.lo < fence.inner <= fence.close <= fence.hi <= len(text) or fence.inner == len(text)
         assert text.startswith(fence.marker, fence.lo)
         at = fence.hi

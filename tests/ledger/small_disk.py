@@ -27,7 +27,7 @@ def note(tx: Tx, source: str) -> int:
 
 
 def noted(tx: Tx, source: str) -> bool:
-    return tx.value("cursor_get", source=source) is not None
+    return tx.value(str, "cursor_get", source=source) is not None
 
 
 async def fill(path: Path, make_room: Callable[[], object]) -> dict[str, Any]:
@@ -54,7 +54,7 @@ async def fill(path: Path, make_room: Callable[[], object]) -> dict[str, Any]:
     came_back = [source for source in refused if await store.read(noted, source)]
     store.close()
     with Store.open(path) as again:
-        kept = all(again.look(noted, source) for source in [*accepted, "after"])
+        kept = all(again.read_sync(noted, source) for source in [*accepted, "after"])
     return {
         "accepted": len(accepted),
         "refused": sorted({type(error).__name__ for error in refused.values()}),

@@ -9,11 +9,11 @@ import apsw
 import pytest
 
 from semel.ledger.storage.errors import LedgerNewer, MigrationFailed
-from semel.ledger.storage.migrate import Step, read_steps, steps
+from semel.ledger.storage.migrate import Migration, list_migrations, read_migrations
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
 
-NEXT = len(steps()) + 1
+NEXT = len(list_migrations()) + 1
 GROWS = "ALTER TABLE cursor ADD COLUMN lag INTEGER; CREATE TABLE extra(id INTEGER PRIMARY KEY) STRICT;"
 REBUILDS = """
     CREATE TABLE fresh(id INTEGER PRIMARY KEY, event INTEGER NOT NULL REFERENCES event(id), digest BLOB NOT NULL,
@@ -24,8 +24,8 @@ REBUILDS = """
 """
 
 
-def way(*sql: str) -> tuple[Step, ...]:
-    return (*steps(), *(Step(NEXT + n, f"step_{n}", text) for n, text in enumerate(sql)))
+def way(*sql: str) -> tuple[Migration, ...]:
+    return (*list_migrations(), *(Migration(NEXT + n, f"step_{n}", text) for n, text in enumerate(sql)))
 
 
 def note(tx: Tx, source: str) -> int:
@@ -33,7 +33,7 @@ def note(tx: Tx, source: str) -> int:
 
 
 def noted(tx: Tx, source: str) -> bool:
-    return tx.value("cursor_get", source=source) is not None
+    return tx.value(str, "cursor_get", source=source) is not None
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def ledger(tmp_path: Path) -> Path:
     path = tmp_path / "ledger.db"
     with Store.open(path) as store:
         for n in range(10):
-            store.apply(note, f"s{n}")
+            store.write_sync(note, f"s{n}")
     return path
 
 
@@ -57,10 +57,10 @@ def dump(path: Path) -> tuple[object, ...]:
 
 
 def test_an_old_ledger_is_brought_forward_and_keeps_everything(ledger: Path) -> None:
-    with Store.open_sync(ledger, way=way(GROWS, REBUILDS)) as store:
-        assert all(store.look(noted, f"s{n}") for n in range(10))
-        store.apply(note, "new")
-        db = store._committer_or_refuse()._db
+    with Store.open_sync(ledger, migrations=way(GROWS, REBUILDS)) as store:
+        assert all(store.read_sync(noted, f"s{n}") for n in range(10))
+        store.write_sync(note, "new")
+        db = store._require_committer()._db
         assert db.execute("PRAGMA foreign_keys").get == 1
     version, _, rows = dump(ledger)
     assert version == NEXT + 1
@@ -71,8 +71,8 @@ def test_an_old_ledger_is_brought_forward_and_keeps_everything(ledger: Path) -> 
 
 def test_a_new_ledger_and_one_brought_forward_have_the_same_tables(ledger: Path, tmp_path: Path) -> None:
     longer = way(GROWS, REBUILDS)
-    Store.open_sync(ledger, way=longer).close()
-    Store.open_sync(tmp_path / "new.db", way=longer).close()
+    Store.open_sync(ledger, migrations=longer).close()
+    Store.open_sync(tmp_path / "new.db", migrations=longer).close()
     assert dump(ledger)[:2] == dump(tmp_path / "new.db")[:2]
 
 
@@ -97,29 +97,29 @@ def test_a_ledger_of_this_version_is_not_touched(ledger: Path) -> None:
 def test_a_migration_that_goes_wrong_leaves_the_ledger_as_it_was(ledger: Path, sql: str, why: str) -> None:
     before = dump(ledger)
     with pytest.raises(MigrationFailed, match=why) as refused:
-        Store.open_sync(ledger, way=way(sql))
+        Store.open_sync(ledger, migrations=way(sql))
     assert f"version {NEXT - 1} to version {NEXT}" in str(refused.value)
     assert dump(ledger) == before
     with Store.open(ledger) as store:  # the Semel that wrote it goes on
-        store.apply(note, "still here")
+        store.write_sync(note, "still here")
 
 
 def test_the_steps_before_a_failing_one_stay(ledger: Path) -> None:
     with pytest.raises(MigrationFailed):
-        Store.open_sync(ledger, way=way(GROWS, "nonsense"))
+        Store.open_sync(ledger, migrations=way(GROWS, "nonsense"))
     assert dump(ledger)[0] == NEXT
-    Store.open_sync(ledger, way=way(GROWS, REBUILDS)).close()
+    Store.open_sync(ledger, migrations=way(GROWS, REBUILDS)).close()
     assert dump(ledger)[0] == NEXT + 1
 
 
 def test_a_migration_file_needs_the_next_number_and_a_name() -> None:
-    found = read_steps("CREATE TABLE a(x)", [("0002_add_b.sql", "B"), ("0003_add_c.sql", "C")])
+    found = read_migrations("CREATE TABLE a(x)", [("0002_add_b.sql", "B"), ("0003_add_c.sql", "C")])
     assert [(step.version, step.name) for step in found] == [(1, "schema"), (2, "add_b"), (3, "add_c")]
     wrong: Sequence[str] = ("0003_gap.sql", "2_short.sql", "0002.sql", "0002 blank.sql", "0001_again.sql")
     for name in wrong:
         with pytest.raises(ValueError, match="expected 0002_what_it_mends"):
-            read_steps("", [(name, "")])
+            read_migrations("", [(name, "")])
 
 
 def test_the_packages_own_steps_are_in_order() -> None:
-    assert [step.version for step in steps()] == list(range(1, NEXT))
+    assert [step.version for step in list_migrations()] == list(range(1, NEXT))

@@ -40,6 +40,6 @@ def test_a_node_is_known_by_its_token_or_else_by_its_name(
     store: Store, starts: list[dict[str, bytes]], sources: dict[str, str]
 ) -> None:
     for configured in starts:
-        found = store.apply(nodes.sources, configured)
+        found = store.write_sync(nodes.assign_sources, configured)
     assert found == sources
-    assert store.apply(nodes.sources, configured) == sources
+    assert store.write_sync(nodes.assign_sources, configured) == sources

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import pytest
 
-from semel.law.identity import digest
-from semel.ledger.delivery.claims import Caller, Say
-from semel.ledger.inbound.hear import Event, To, hear
-from semel.ledger.storage.sql import Row, Tx
+from semel.law.identity import digest_fields
+from semel.ledger.delivery.claims import Caller, ClaimRequest
+from semel.ledger.inbound.hear import Addressee, Event, hear
+from semel.ledger.storage.rows import EntryRow, Row, SessionRow
+from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
 from semel.ledger.turns import history, sessions, show, summary, turns
 
 
 def say(store: Store, text: str) -> None:
-    event = Event("api:s", None, "message", text, digest({"text": text}))
-    store.apply(hear, event, [To("s", "demo", "web:s")])
+    event = Event("api:s", None, "message", text, digest_fields({"text": text}))
+    store.write_sync(hear, event, [Addressee("s", "demo", "web:s")])
 
 
-def begin(store: Store) -> turns.Begun:
-    begun = store.apply(turns.begin, 1, "me")
-    assert isinstance(begun, turns.Begun)
+def begin(store: Store) -> turns.BegunTurn:
+    begun = store.write_sync(turns.begin, 1, "me")
+    assert isinstance(begun, turns.BegunTurn)
     return begun
 
 
-def finish(store: Store, begun: turns.Begun, text: str) -> None:
+def finish(store: Store, begun: turns.BegunTurn, text: str) -> None:
     fence = turns.Fence(begun.session, begun.turn, begun.epoch)
     caller = Caller(begun.session, begun.key, begun.turn, begun.root)
-    block = show.Block(1, (Say("block", text, begun.home),))
-    store.apply(show.finish, fence, caller, [block], show.Slots(), show.End("answered", "end_turn"))
+    block = show.Block(1, (ClaimRequest("block", text, begun.home),))
+    store.write_sync(show.finish, fence, caller, [block], show.Slots(), show.End("answered", "end_turn"))
 
 
 def test_a_message_heard_during_a_turn_comes_after_its_answer_in_the_history() -> None:
@@ -42,10 +43,10 @@ def test_a_message_heard_during_a_turn_comes_after_its_answer_in_the_history() -
         third = begin(store)
 
         def record(tx: Tx) -> list[str]:
-            return [e.text for e in reversed(tx.all("entries_last", session=1, before=99, limit=99))]
+            return [e.text for e in reversed(tx.all(EntryRow, "entries_last", session=1, before=99, limit=99))]
 
-        assert store.look(record) == ["u1", "u2", "a1", "a2", "u3"]
-        heard = [one.text for one in store.look(history.conversation, 1, 1, third.turn)]
+        assert store.read_sync(record) == ["u1", "u2", "a1", "a2", "u3"]
+        heard = [one.text for one in store.read_sync(history.read_conversation, 1, 1, third.turn)]
         assert heard == ["u1", "a1", "u2", "a2"]
 
 
@@ -56,13 +57,13 @@ def test_what_an_agent_remembers_is_whole_turns_in_order_of_turns_without_the_ru
             finish(store, begin(store), f"a{n}")
         say(store, "now")
         running = begin(store)
-        all_of_it = store.look(history.remembered, 1, 1000)
+        all_of_it = store.read_sync(history.read_past_turns, 1, 1000)
         assert [one.text for one in all_of_it.spoken] == ["u1", "a1", "u2", "a2", "u3", "a3"]
         assert (all_of_it.turn, all_of_it.cut) == (running.turn, False)
-        less = store.look(history.remembered, 1, 9)
+        less = store.read_sync(history.read_past_turns, 1, 9)
         assert [one.text for one in less.spoken] == ["u2", "a2", "u3", "a3"]
         assert less.cut
-        assert store.look(history.remembered, 1, 3).spoken == ()
+        assert store.read_sync(history.read_past_turns, 1, 3).spoken == ()
 
 
 def test_what_a_lost_attempt_said_and_did_is_not_told_as_past_but_as_begun() -> None:
@@ -71,12 +72,12 @@ def test_what_a_lost_attempt_said_and_did_is_not_told_as_past_but_as_begun() -> 
         first = begin(store)
         fence = turns.Fence(first.session, first.turn, first.epoch)
         caller = Caller(first.session, first.key, first.turn, first.root)
-        store.apply(turns.asked, fence, "start", 1, "memory", {})
+        store.write_sync(turns.record_prompting, fence, "start", 1, "memory", {})
         tool = show.ItemOpen(1, "tool", "t1", body={"title": "deploy", "status": "running", "input": {"to": "prod"}})
-        store.apply(show.show, fence, caller, [tool, show.Preview(2, "half")], show.Slots())
-        store.apply(turns.release, fence)
+        store.write_sync(show.show, fence, caller, [tool, show.Preview(2, "half")], show.Slots())
+        store.write_sync(turns.release_lease, fence)
         second = begin(store)
-        told = store.look(history.remembered, 1, 1000)
+        told = store.read_sync(history.read_past_turns, 1, 1000)
         assert (told.turn, told.spoken) == (second.turn, ())
         assert [(d.title, d.status, d.input) for d in told.begun] == [("deploy", "no result", {"to": "prod"})]
 
@@ -87,7 +88,7 @@ def test_a_history_that_is_cut_begins_with_the_same_turn_for_some_turns() -> Non
         for n in range(120):
             say(store, f"u{n}")
             begun = begin(store)
-            told = store.look(history.remembered, 1, 250)
+            told = store.read_sync(history.read_past_turns, 1, 250)
             if told.cut:
                 begins.append(told.spoken[0].text)
                 assert told.spoken[0].role == "user"
@@ -103,12 +104,13 @@ class Counted:
 
     def __init__(self, tx: Tx) -> None:
         self.one = tx.one
+        self.get = tx.get
         self.asked: list[str] = []
         self._tx = tx
 
-    def all(self, name: str, **params: object) -> list[Row]:
+    def all(self, row: type[Row], name: str, **params: object) -> list[Row]:
         self.asked.append(name)
-        return self._tx.all(name, **params)
+        return self._tx.all(row, name, **params)
 
 
 def test_the_cost_of_remembering_does_not_grow_with_the_history() -> None:
@@ -121,25 +123,25 @@ def test_the_cost_of_remembering_does_not_grow_with_the_history() -> None:
 
         def pages(tx: Tx) -> int:
             counted = Counted(tx)
-            history.remembered(counted, 1, 2_000)  # type: ignore[arg-type]
+            history.read_past_turns(counted, 1, 2_000)  # type: ignore[arg-type]
             return counted.asked.count("entries_before")
 
-        assert store.look(pages) <= 3
+        assert store.read_sync(pages) <= 3
 
 
-def fence_of(begun: turns.Begun) -> turns.Fence:
+def fence_of(begun: turns.BegunTurn) -> turns.Fence:
     return turns.Fence(begun.session, begun.turn, begun.epoch)
 
 
-def summarise(store: Store, begun: turns.Begun, text: str, keep: int) -> history.Stretch:
-    stretch = store.look(history.older, 1, keep, 100_000)
+def summarise(store: Store, begun: turns.BegunTurn, text: str, keep: int) -> history.Stretch:
+    stretch = store.read_sync(history.find_turns_to_summarise, 1, keep, 100_000)
     assert stretch is not None
-    store.apply(summary.add, fence_of(begun), text, stretch.covers)
+    store.write_sync(summary.add, fence_of(begun), text, stretch.covers)
     return stretch
 
 
 def remembered(store: Store, room: int = 1000) -> tuple[str | None, list[str], bool]:
-    told = store.look(history.remembered, 1, room)
+    told = store.read_sync(history.read_past_turns, 1, room)
     return told.summary.text if told.summary else None, [one.text for one in told.spoken], told.cut
 
 
@@ -157,7 +159,7 @@ def test_a_summary_stands_for_whole_turns_and_for_nothing_that_was_heard_meanwhi
         say(store, "u3")
         third = begin(store)
         assert remembered(store) == ("sum", ["u2", "a2"], False)
-        assert store.look(history.older, 1, 1000, 1000) is None, "all of it is kept"
+        assert store.read_sync(history.find_turns_to_summarise, 1, 1000, 1000) is None, "all of it is kept"
         again = summarise(store, third, "sum of sum", 0)
         assert again.before is not None
         assert (again.before.text, [one.text for one in again.spoken]) == ("sum", ["u2", "a2"])
@@ -187,16 +189,16 @@ def test_a_summary_is_written_by_the_running_turn_of_its_chapter_only() -> None:
         finish(store, begin(store), "a1")
         say(store, "u2")
         begun = begin(store)
-        stretch = store.look(history.older, 1, 0, 1000)
+        stretch = store.read_sync(history.find_turns_to_summarise, 1, 0, 1000)
         assert stretch is not None
-        row = store.look(lambda tx: tx.one("session_by_id", id=1))
+        row = store.read_sync(lambda tx: tx.one(SessionRow, "session_by_id", id=1))
         assert row is not None
-        store.apply(sessions.new_chapter, row)
+        store.write_sync(sessions.begin_chapter, row)
         with pytest.raises(turns.Fenced):
-            store.apply(summary.add, fence_of(begun), "late", stretch.covers)
+            store.write_sync(summary.add, fence_of(begun), "late", stretch.covers)
         finish(store, begun, "a2")
         with pytest.raises(turns.Fenced):
-            store.apply(summary.add, fence_of(begun), "later", stretch.covers)
+            store.write_sync(summary.add, fence_of(begun), "later", stretch.covers)
 
 
 def test_the_cost_of_remembering_ends_at_the_summary() -> None:
@@ -212,8 +214,8 @@ def test_the_cost_of_remembering_ends_at_the_summary() -> None:
 
         def read(tx: Tx) -> int:
             counted = Counted(tx)
-            told = history.remembered(counted, 1, 1_000_000)  # type: ignore[arg-type]
+            told = history.read_past_turns(counted, 1, 1_000_000)  # type: ignore[arg-type]
             assert told.spoken[0].text == "u500"
             return counted.asked.count("entries_before")
 
-        assert store.look(read) == 2
+        assert store.read_sync(read) == 2

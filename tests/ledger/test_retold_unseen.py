@@ -29,15 +29,15 @@ def test_an_attempt_that_broke_off_and_came_again_is_marked_and_leaves_only_with
     desk.hear("Is it warm?", "chat")
     begun = desk.begin("chat")
     chat = FakeChannel("chat", Safety.AT_MOST_ONCE)
-    places = Places({}, {"chat": ChannelSettings("chat", "fake", narration="all")}, {"chat": chat})
+    places = Places({}, {"chat": ChannelSettings(name="chat", kind="fake", narration="all")}, {"chat": chat})
     fold, viewing = Fold(profile_for("opencode")), StreamView()
-    viewing.begin(Speech("chat", "chat:1", places, (), whole=whole), begun.turn)
+    viewing.begin_turn(Speech("chat", "chat:1", places, (), judge_at_end=whole), begun.turn)
     for text in (ATTEMPT[:100], ATTEMPT[100:], ANSWER[:200], ANSWER[200:]):
         chunk = {"sessionUpdate": "agent_message_chunk", "messageId": "m1", "content": {"type": "text", "text": text}}
         viewing.take(fold.update(chunk))
     viewing.take(fold.end("end_turn"))
 
-    desk.finish(begun, *viewing.batch())
+    desk.finish(begun, *viewing.take_batch())
 
     said = [(one["text"], bool(one.get("superseded"))) for one in desk.entries("chat") if one["role"] == "agent"]
     assert said == [(ATTEMPT, True), (ANSWER, False)]
@@ -53,7 +53,7 @@ def test_a_text_whose_retry_was_lost_is_told_once_by_the_next_attempt(desk: Desk
     desk.hear("Is it warm?", key)
     lost = desk.begin(key)
     desk.show(lost, show.Preview(1, "It is warm."), says, show.Supersede(1))
-    desk.do(turns.release, fence(lost))
+    desk.do(turns.release_lease, fence(lost))
     begun = desk.begin(key)
     desk.do(show.finish, fence(begun), caller(begun, "restart"), [says], show.Slots(), show.End("answered", "end_turn"))
 

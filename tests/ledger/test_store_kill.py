@@ -35,7 +35,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 def noted(tx: Tx, source: str) -> bool:
-    return tx.value("cursor_get", source=source) is not None
+    return tx.value(str, "cursor_get", source=source) is not None
 
 
 def test_after_a_kill_at_any_time_everything_acknowledged_is_there(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_after_a_kill_at_any_time_everything_acknowledged_is_there(tmp_path: Pat
             told += rest[: rest.rfind("\n") + 1].split()
         assert process.returncode == -signal.SIGKILL
         with Store.open(path) as store:
-            missing = [source for source in told if not store.look(noted, source)]
+            missing = [source for source in told if not store.read_sync(noted, source)]
             assert missing == []
-            assert store.apply(lambda tx: tx.run("cursor_set", source="alive", value="yes", at=1)) == 1
+            assert store.write_sync(lambda tx: tx.run("cursor_set", source="alive", value="yes", at=1)) == 1
     assert len(told) > 100

@@ -12,9 +12,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from semel.law.identity import digest
-from semel.ledger.inbound.hear import Event, To, hear
-from semel.ledger.storage import connect, errors, migrate, refusals
+from semel.law.identity import digest_fields
+from semel.ledger.inbound.hear import Addressee, Event, hear
+from semel.ledger.storage import connect, errors, migrate
 from semel.ledger.storage.errors import (
     LedgerBusy,
     LedgerError,
@@ -28,7 +28,8 @@ from semel.ledger.storage.errors import (
     OldSqlite,
 )
 from semel.ledger.storage.migrate import APPLICATION_ID
-from semel.ledger.storage.refusals import file_system, refuse_old_sqlite, refuse_place
+from semel.ledger.storage.opening import file_system_type, refuse_network_file_system, refuse_old_sqlite
+from semel.ledger.storage.rows import EntryRow, LedgerRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
 
@@ -46,7 +47,7 @@ def note(tx: Tx, source: str) -> int:
 
 
 def noted(tx: Tx, source: str) -> bool:
-    return tx.value("cursor_get", source=source) is not None
+    return tx.value(str, "cursor_get", source=source) is not None
 
 
 def pragma(path: Path, name: str) -> object:
@@ -63,7 +64,7 @@ def pragma(path: Path, name: str) -> object:
 def test_a_new_ledger_is_for_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "data" / "semel" / "ledger.db"
     with Store.open(path) as store:
-        store.apply(note, "a")
+        store.write_sync(note, "a")
         modes = {file.name: oct(file.stat().st_mode & 0o777) for file in [path.parent, *path.parent.iterdir()]}
     assert modes == {
         "semel": "0o700",
@@ -77,9 +78,9 @@ def test_a_new_ledger_is_for_its_owner_only(tmp_path: Path) -> None:
 def test_a_ledger_says_what_it_is(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     with Store.open(path) as store:
-        first = store.look(lambda tx: tx.one("ledger_get"))
+        first = store.read_sync(lambda tx: tx.one(LedgerRow, "ledger_get"))
     with Store.open(path) as store:
-        assert store.look(lambda tx: tx.one("ledger_get")) == first
+        assert store.read_sync(lambda tx: tx.one(LedgerRow, "ledger_get")) == first
     assert first is not None and len(first.name) == 16
     assert pragma(path, "application_id") == APPLICATION_ID == int.from_bytes(b"SEML", "big")
     assert pragma(path, "page_size") == 4096
@@ -88,7 +89,7 @@ def test_a_ledger_says_what_it_is(tmp_path: Path) -> None:
 
 def test_every_connection_is_durable_and_checks_references(tmp_path: Path) -> None:
     with Store.open_sync(tmp_path / "ledger.db") as store:
-        db = store._committer_or_refuse()._db
+        db = store._require_committer()._db
         wanted = {
             "synchronous": 2,  # FULL
             "journal_mode": "wal",
@@ -101,7 +102,7 @@ def test_every_connection_is_durable_and_checks_references(tmp_path: Path) -> No
         assert db.execute("SELECT count(*) FROM pragma_table_list WHERE type = 'table' AND strict = 0 "
                           "AND name NOT LIKE 'sqlite%'").get == 0  # fmt: skip
         with pytest.raises(apsw.ConstraintError, match="FOREIGN KEY"):
-            store.apply(lambda tx: tx.run("hearing_add", event=99, session=99, seq=1, wakes=1, busy=None))
+            store.write_sync(lambda tx: tx.run("hearing_add", event=99, session=99, seq=1, wakes=1, busy=None))
 
 
 def test_what_the_ledger_keeps_in_memory_does_not_grow_with_it(tmp_path: Path) -> None:
@@ -109,9 +110,14 @@ def test_what_the_ledger_keeps_in_memory_does_not_grow_with_it(tmp_path: Path) -
     with Store.open(path) as store:
         for n in range(300):
             text = "x" * 50_000
-            store.apply(hear, Event("api", str(n), "message", text, digest({"n": n})), [To("s", "main", "web:s")])
+            store.write_sync(
+                hear, Event("api", str(n), "message", text, digest_fields({"n": n})), [Addressee("s", "main", "web:s")]
+            )
             if n % 100 == 99:
-                assert len(store.look(lambda tx: tx.all("entries_after", session=1, after=0, limit=1000))) > n
+                assert (
+                    len(store.read_sync(lambda tx: tx.all(EntryRow, "entries_after", session=1, after=0, limit=1000)))
+                    > n
+                )
                 sizes.append(sum(map(cached, (db for db in apsw.connections() if db.filename == os.fspath(path)))))
     assert path.stat().st_size > 15_000_000
     assert sizes[1] < 3 * 5_000_000  # two read, one writes
@@ -139,21 +145,21 @@ def test_a_second_gateway_is_refused_and_told_who_holds_the_ledger(tmp_path: Pat
             with pytest.raises(LedgerInUse, match=f"pid {holder.pid}"):
                 Store.open(name)
         with Store.open(path, exclusive=False, readonly=True) as beside:
-            assert not beside.look(noted, "a")
+            assert not beside.read_sync(noted, "a")
         holder.send_signal(signal.SIGKILL)
         holder.wait(20)
         with Store.open(path) as store:  # at once: the kernel dropped the lock
-            store.apply(note, "a")
+            store.write_sync(note, "a")
 
 
 def test_a_ledger_can_be_opened_again_after_it_was_closed(tmp_path: Path) -> None:
     for n in range(3):
         with Store.open(tmp_path / "ledger.db") as store:
-            store.apply(note, f"s{n}")
+            store.write_sync(note, f"s{n}")
             with pytest.raises(LedgerInUse, match=f"pid {os.getpid()}"):
                 Store.open(tmp_path / "ledger.db")
     with Store.open(tmp_path / "ledger.db") as store:
-        assert all(store.look(noted, f"s{n}") for n in range(3))
+        assert all(store.read_sync(noted, f"s{n}") for n in range(3))
 
 
 def test_a_refused_open_holds_nothing(tmp_path: Path) -> None:
@@ -194,7 +200,7 @@ def test_another_programs_database_is_left_as_it_is(tmp_path: Path, statement: s
 def test_an_empty_file_becomes_a_ledger(tmp_path: Path) -> None:
     (tmp_path / "ledger.db").touch()
     with Store.open(tmp_path / "ledger.db") as store:
-        store.apply(note, "a")
+        store.write_sync(note, "a")
 
 
 def stamp(path: Path, version: int) -> None:
@@ -220,24 +226,24 @@ def test_doctor_makes_nothing_and_migrates_nothing(tmp_path: Path, monkeypatch: 
         Store.open(path, readonly=True)
     assert not path.parent.exists()
     Store.open(path).close()
-    monkeypatch.setattr("semel.ledger.storage.migrate.version", lambda db, path: 0)
+    monkeypatch.setattr("semel.ledger.storage.migrate.read_version", lambda db, path: 0)
     with pytest.raises(LedgerMissing):
         Store.open(path, readonly=True)
     monkeypatch.undo()
-    way = (*migrate.steps(), migrate.Step(len(migrate.steps()) + 1, "next", "SELECT 1"))
-    monkeypatch.setattr(migrate, "steps", lambda: way)
+    way = (*migrate.list_migrations(), migrate.Migration(len(migrate.list_migrations()) + 1, "next", "SELECT 1"))
+    monkeypatch.setattr(migrate, "list_migrations", lambda: way)
     with pytest.raises(LedgerOlder, match="Start the gateway once"):
         Store.open(path, readonly=True)
 
 
 def test_a_ledger_opened_for_reading_refuses_writes(tmp_path: Path) -> None:
     with Store.open(tmp_path / "ledger.db") as store:
-        store.apply(note, "a")
+        store.write_sync(note, "a")
     with Store.open(tmp_path / "ledger.db", exclusive=False, readonly=True) as store:
-        assert store.look(noted, "a")
+        assert store.read_sync(noted, "a")
         with pytest.raises(LedgerReadOnly, match="opened for reading"):
-            store.apply(note, "b")
-        assert store.state() == {"path": str(tmp_path / "ledger.db"), "readonly": True}
+            store.write_sync(note, "b")
+        assert store.statistics() == {"path": str(tmp_path / "ledger.db"), "readonly": True}
 
 
 # ---------------------------------------------------------------- the library and the place
@@ -280,38 +286,38 @@ MOUNTS = """\
 def test_a_network_file_system_is_recognised_and_refused(tmp_path: Path, folder: str, kind: str) -> None:
     mounts = tmp_path / "mountinfo"
     mounts.write_text(MOUNTS)
-    assert file_system(Path(folder), mounts) == kind
+    assert file_system_type(Path(folder), mounts) == kind
     if kind in ("nfs4", "fuse.sshfs", "cifs"):
         with pytest.raises(LedgerPlace, match="Put data_dir on a local disk"):
-            refuse_place(Path(folder), mounts)
+            refuse_network_file_system(Path(folder), mounts)
     else:
-        refuse_place(Path(folder), mounts)
+        refuse_network_file_system(Path(folder), mounts)
 
 
 def test_where_the_system_does_not_tell_the_place_is_taken(tmp_path: Path) -> None:
-    refuse_place(tmp_path, tmp_path / "no such file")
-    refuse_place(tmp_path)
+    refuse_network_file_system(tmp_path, tmp_path / "no such file")
+    refuse_network_file_system(tmp_path)
 
 
 def test_a_disk_without_shared_memory_is_refused(tmp_path: Path) -> None:
     db = apsw.Connection(":memory:")
     with pytest.raises(LedgerPlace, match="only journal mode delete"):
-        raise refusals.place_without_wal(tmp_path, db.execute("SELECT 'delete'").get)
+        raise errors.wal_unsupported_error(tmp_path, db.execute("SELECT 'delete'").get)
 
 
 def test_another_program_that_holds_the_ledger_is_named_as_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connect, "PATIENCE", 0.05)
+    monkeypatch.setattr(connect, "BUSY_TIMEOUT_S", 0.05)
     with Store.open(tmp_path / "ledger.db") as store:
         other = apsw.Connection(str(tmp_path / "ledger.db"))
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(LedgerBusy, match="Close database browsers"):
-            store.apply(note, "a")
+            store.write_sync(note, "a")
         other.execute("ROLLBACK")
         other.close()
-        store.apply(note, "a")
-        assert store.look(noted, "a")
+        store.write_sync(note, "a")
+        assert store.read_sync(noted, "a")
 
 
 # ---------------------------------------------------------------- the words

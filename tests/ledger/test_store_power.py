@@ -18,6 +18,7 @@ from proof.power.main import NOW, PHYSICAL, Plan, Told, control, record, stretch
 from proof.power.recorder import MARK, NAME, Recording
 from semel.ledger.storage import mark
 from semel.ledger.storage.errors import LedgerFailed, LedgerFull
+from semel.ledger.storage.group_commit import WorkItem
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
 
@@ -27,7 +28,7 @@ def note(tx: Tx, source: str, size: int = 10) -> None:
 
 
 def noted(tx: Tx, source: str) -> bool:
-    return tx.value("cursor_get", source=source) is not None
+    return tx.value(str, "cursor_get", source=source) is not None
 
 
 @pytest.fixture
@@ -68,10 +69,10 @@ def test_a_mark_that_is_ahead_of_its_ledger_or_behind_what_was_acknowledged_is_f
     allowed, marked = told.allowed(len(recorded.ops)), told.marked(len(recorded.ops))
     assert judge.fault(files, allowed, marked) == ""
     assert BEHIND in judge.fault({**files, MARK: told.older[MARK]}, allowed, marked)
-    newest = mark.read(cut / NAME)
+    newest = mark.read_mark(cut / NAME)
     assert newest is not None
     mark.MarkFile(cut / NAME, replace(newest, commits=marked + 1_000_000)).close()
-    assert FALSE_ALARM in judge.fault({**files, MARK: mark.path_of(cut / NAME).read_bytes()}, allowed, marked)
+    assert FALSE_ALARM in judge.fault({**files, MARK: mark.mark_path(cut / NAME).read_bytes()}, allowed, marked)
 
 
 @pytest.mark.parametrize("sync", ["off", "normal", "lying"])
@@ -134,7 +135,7 @@ def test_a_crash_while_the_schema_is_made_leaves_a_file_that_opens_as_new(
         lay_out(image(disk.ops[:k], "killed", random.Random(k)), cut)
         sizes.add(found(cut / "ledger.db") if (cut / "ledger.db").exists() else "no file")
         with Store.open_sync(cut / "ledger.db") as store:
-            store.apply(note, "first")
+            store.write_sync(note, "first")
     assert sizes == {"no file", "whole"}
 
 
@@ -142,14 +143,14 @@ def test_what_was_refused_by_a_failing_sync_does_not_come_back_after_a_crash(
     tmp_path: Path, disk: PowerDisk, cut: Path
 ) -> None:
     store = Store.open_sync(tmp_path / "ledger.db", vfs=disk.name)
-    store.apply(note, "kept")
+    store.write_sync(note, "kept")
     disk.fail("sync", 1, apsw.IOError("the disk did not answer"))
     with pytest.raises(LedgerFailed, match="was not accepted"):
-        store.apply(note, "refused")
+        store.write_sync(note, "refused")
     lay_out(image(disk.ops, "killed", random.Random(1)), cut)
     with Store.open_sync(cut / "ledger.db") as again:
-        assert again.look(noted, "kept")
-        assert not again.look(noted, "refused")
+        assert again.read_sync(noted, "kept")
+        assert not again.read_sync(noted, "refused")
     store.close()
 
 
@@ -160,14 +161,15 @@ def test_a_failing_disk_refuses_whole_batches_and_works_again_when_it_does(
 ) -> None:
     store = Store.open_sync(tmp_path / "ledger.db", vfs=disk.name)
     disk.fail(kind, times, apsw.IOError("the disk did not answer"))
-    outcomes = store.apply_all([(note, ("a", 5000)), (note, ("b", 5000))])
-    assert [type(outcome) for outcome in outcomes] == [LedgerFailed, LedgerFailed]
-    assert not store.look(noted, "a")
+    jobs = [WorkItem(note, (source, 5000), {}, None) for source in ("a", "b")]
+    store._require_committer().commit(jobs)
+    assert [type(job.error) for job in jobs] == [LedgerFailed, LedgerFailed]
+    assert not store.read_sync(noted, "a")
     disk.failing.clear()
-    store.apply(note, "c")
-    assert store.look(noted, "c")
-    assert not store.look(noted, "b")
-    assert store.state()["failures"] == 1
+    store.write_sync(note, "c")
+    assert store.read_sync(noted, "c")
+    assert not store.read_sync(noted, "b")
+    assert store.statistics()["failures"] == 1
     store.close()
 
 
@@ -175,9 +177,9 @@ def test_a_full_disk_is_told_apart_from_a_broken_one(tmp_path: Path, disk: Power
     store = Store.open_sync(tmp_path / "ledger.db", vfs=disk.name)
     disk.fail("write", 1, apsw.FullError("no room"))
     with pytest.raises(LedgerFull, match="Free some space"):
-        store.apply(note, "refused")
-    store.apply(note, "kept")
-    assert store.look(noted, "kept")
+        store.write_sync(note, "refused")
+    store.write_sync(note, "kept")
+    assert store.read_sync(noted, "kept")
     store.close()
 
 
@@ -196,6 +198,6 @@ def test_a_body_that_swallows_a_storage_fault_cannot_write_on_alone(tmp_path: Pa
         return "done"
 
     with pytest.raises(LedgerFull):
-        store.apply(stubborn)
-    assert not any(store.look(noted, source) for source in ("first", *(f"later {n}" for n in range(50))))
+        store.write_sync(stubborn)
+    assert not any(store.read_sync(noted, source) for source in ("first", *(f"later {n}" for n in range(50))))
     store.close()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from semel.ledger.storage.errors import LedgerReadOnly
+from semel.ledger.storage.rows import SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
 
@@ -22,7 +23,7 @@ def note(tx: Tx, source: str, value: str = "x") -> int:
 
 
 def noted(tx: Tx, source: str) -> Any:
-    return tx.value("cursor_get", source=source)
+    return tx.value(str, "cursor_get", source=source)
 
 
 @pytest.fixture
@@ -59,51 +60,52 @@ async def test_a_read_changes_nothing_and_publishes_nothing(store: Store) -> Non
     with pytest.raises(LedgerReadOnly):
         await store.read(note, "a")
     with pytest.raises(TypeError, match="only reads"):
-        await store.read(lambda tx: tx.after(lambda: None))
+        await store.read(lambda tx: tx.after_commit(lambda: None))
     assert await store.read(noted, "a") is None
 
 
 async def test_an_error_in_a_read_goes_to_its_caller_only(store: Store) -> None:
     with pytest.raises(LookupError, match="no query is named 'nonsense'"):
-        await store.read(lambda tx: tx.all("nonsense"))
+        await store.read(lambda tx: tx.all(SessionRow, "nonsense"))
     assert await asyncio.gather(*(store.read(noted, "a") for _ in range(10))) == [None] * 10
 
 
-async def test_rows_are_tuples_with_names(store: Store) -> None:
+async def test_rows_have_the_class_that_they_are_read_as(store: Store) -> None:
     await store.write(lambda tx: tx.run("session_add", key="k", agent="main", home=None, at=5))
-    row = await store.read(lambda tx: tx.one("session_by_key", key="k"))
+    row = await store.read(lambda tx: tx.one(SessionRow, "session_by_key", key="k"))
     assert row is not None
     assert (row.key, row.agent, row.home, row.at) == ("k", "main", None, 5)
-    assert row[1] == "k"
-    rows = await store.read(lambda tx: tx.all("session_by_key", key="k"))
+    rows = await store.read(lambda tx: tx.all(SessionRow, "session_by_key", key="k"))
     assert rows == [row]
+    with pytest.raises(AssertionError, match="session_by_key has no row"):
+        await store.read(lambda tx: tx.get(SessionRow, "session_by_key", key="nobody"))
 
 
 async def test_parameters_must_fit_the_query(store: Store) -> None:
     with pytest.raises(TypeError, match=r"query cursor_set in \w+\.sql lacks at, value"):
         await store.write(lambda tx: tx.run("cursor_set", source="a"))
     with pytest.raises(TypeError, match="is given sauce, which it does not take"):
-        await store.write(lambda tx: tx.value("cursor_get", source="a", sauce="b"))
+        await store.write(lambda tx: tx.value(str, "cursor_get", source="a", sauce="b"))
     with pytest.raises(TypeError, match="lacks source and is given sauce"):
-        await store.write(lambda tx: tx.value("cursor_get", sauce="b"))
+        await store.write(lambda tx: tx.value(str, "cursor_get", sauce="b"))
 
 
 def test_a_store_without_threads_runs_the_same_transactions(tmp_path: Path) -> None:
     seen: list[str] = []
 
     def change(tx: Tx) -> int:
-        tx.after(lambda: seen.append("published"))
+        tx.after_commit(lambda: seen.append("published"))
         return note(tx, "a")
 
     for store in (Store.open_sync(tmp_path / "ledger.db"), Store.in_memory()):
         with store:
-            assert store.apply(change) == 1
-            assert store.look(noted, "a") == "x"
+            assert store.write_sync(change) == 1
+            assert store.read_sync(noted, "a") == "x"
             with pytest.raises(ValueError, match="no"):
-                store.apply(raises, "b")
-            assert store.look(noted, "b") is None
-            store.look(note, "c")
-            assert store.look(noted, "c") is None
+                store.write_sync(raises, "b")
+            assert store.read_sync(noted, "b") is None
+            store.read_sync(note, "c")
+            assert store.read_sync(noted, "c") is None
     assert seen == ["published", "published"]
 
 

@@ -12,10 +12,11 @@ import pytest
 from semel.law.delivery import Rules
 from semel.ledger.admin import explain
 from semel.ledger.delivery import outgoing
-from semel.ledger.delivery.claims import Caller, Say
+from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.delivery.cutting import Leg
-from semel.ledger.delivery.outgoing import ChannelCapacity, Outcome
+from semel.ledger.delivery.outgoing import AttemptOutcome, ChannelCapacity
 from semel.ledger.inbound import answers, hear
+from semel.ledger.storage.rows import SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
 from semel.ledger.transcript import views
@@ -50,16 +51,16 @@ class Meter:
 
 def one_turn(tx: Tx, n: int, key: str = "s") -> None:
     """A message, its turn with a tool call and a closing text, and its parts sent."""
-    session = hear.hear(tx, event(n), [hear.To(key, "main", HOME)]).woken[0]
+    session = hear.hear(tx, event(n), [hear.Addressee(key, "main", HOME)]).woken_sessions[0]
     begun = turns.begin(tx, session, "g0")
-    assert isinstance(begun, turns.Begun)
+    assert isinstance(begun, turns.BegunTurn)
     fence, caller = turns.Fence(session, begun.turn, begun.epoch), Caller(session, key, begun.turn, begun.root)
     slots = show.show(tx, fence, caller, [show.ItemOpen(1, "tool", body={}), show.Preview(2, "answer")], show.Slots())
     text = f"answer {n}"
-    block = show.Block(2, (Say("block", text, HOME),))
+    block = show.Block(2, (ClaimRequest("block", text, HOME),))
     show.finish(tx, fence, caller, [block], slots, show.End("answered", "end_turn", closing=2, legs=(leg(text),)))
     for one in outgoing.depart(tx, {"chat": ChannelCapacity(RULES, 9)}).sends:
-        outgoing.receipt(tx, one.part, Outcome("receipt", receipt=f"r{one.part}"), RULES)
+        outgoing.record_outcome(tx, one.part, AttemptOutcome("receipt", receipt=f"r{one.part}"), RULES)
 
 
 def event(n: int, wakes: bool = True) -> hear.Event:
@@ -72,48 +73,53 @@ def leg(text: str) -> Leg:
 
 def measure(store: Store, rev: int) -> dict[str, tuple[int, int]]:
     """One more message through every transaction."""
-    meter = Meter(store._committer_or_refuse()._db)
+    meter = Meter(store._require_committer()._db)
 
     def seen(tx: Tx, body: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         result = body(tx, *args)
-        views.changes(tx)
+        views.render_changes(tx)
         return result
 
     def do(name: str, body: Callable[..., Any], *args: Any) -> Any:
-        return meter.run(name, store.apply, seen, body, args)
+        return meter.run(name, store.write_sync, seen, body, args)
 
     def look(name: str, body: Callable[..., Any], *args: Any) -> Any:
-        return meter.run(name, store.look, body, *args)
+        return meter.run(name, store.read_sync, body, *args)
 
-    session = do("hear", hear.hear, event(10**6), [hear.To("s", "main", HOME)]).woken[0]
-    do("hear again", hear.hear, event(10**6), [hear.To("s", "main", HOME)])
-    do("hear a bystander", hear.hear, event(10**6 + 1, False), [hear.To("s", "main", HOME)])
-    spawn = do("spawn", spawns.start, session, "main", "g0", b"token")
+    session = do("hear", hear.hear, event(10**6), [hear.Addressee("s", "main", HOME)]).woken_sessions[0]
+    do("hear again", hear.hear, event(10**6), [hear.Addressee("s", "main", HOME)])
+    do("hear a bystander", hear.hear, event(10**6 + 1, False), [hear.Addressee("s", "main", HOME)])
+    spawn = do("spawn", spawns.record_start, session, "main", "g0", b"token")
     begun = do("begin", turns.begin, session, "g0", spawn)
     fence, caller = turns.Fence(session, begun.turn, begun.epoch), Caller(session, "s", begun.turn, begun.root)
     ops = [show.ItemOpen(1, "tool", body={}), show.ItemGrow(1, "out", "out"), show.Preview(2, "answer")]
     slots = do("show", show.show, fence, caller, ops, show.Slots())
     slots = do("show on", show.show, fence, caller, [show.Preview(2, " goes on")], slots)
-    call = tool_calls.Call(b"token", "c", "k1", b"args")
-    do("call", tool_calls.call, call, Say("tool", "by tool", HOME, legs=(leg("by tool"),)))
-    do("call again", tool_calls.call, call, Say("tool", "by tool", HOME, legs=(leg("by tool"),)))
+    call = tool_calls.AgentCall(b"token", "c", "k1", b"args")
+    do("call", tool_calls.record_call, call, ClaimRequest("tool", "by tool", HOME, legs=(leg("by tool"),)))
+    do("call again", tool_calls.record_call, call, ClaimRequest("tool", "by tool", HOME, legs=(leg("by tool"),)))
     item = slots.items[1]
-    do("answer", answers.answer, session, item, "yes", "me", b"d")
+    do("answer", answers.record_answer, session, item, "yes", "me", b"d")
     text = "answer goes on"
-    block = show.Block(2, (Say("block", text, HOME),))
+    block = show.Block(2, (ClaimRequest("block", text, HOME),))
     end = show.End("answered", "end_turn", closing=2, legs=(leg(text),))
     do("finish", show.finish, fence, caller, [block], slots, end)
     went = do("depart", outgoing.depart, {"chat": ChannelCapacity(RULES, 9)})
-    do("receipt", outgoing.receipt, went.sends[0].part, Outcome("receipt", receipt="r"), RULES)
-    look("since", views.since, session, store.look(lambda tx: tx.one("session_by_id", id=session).rev) - 5)
-    look("snapshot", views.snapshot, session, 3)
-    look("history", views.history, session, 8, 3)
-    look("conversation", history.conversation, session, 1, begun.turn)
-    look("why", explain.story, f"e{begun.events[-1].event}")
-    hear_late = do("hear for the next", hear.hear, event(10**6 + 2), [hear.To("s", "main", HOME)])
-    begun = do("begin the next", turns.begin, hear_late.woken[0], "g0", spawn)
+    do("receipt", outgoing.record_outcome, went.sends[0].part, AttemptOutcome("receipt", receipt="r"), RULES)
+    look(
+        "since",
+        views.read_changes,
+        session,
+        store.read_sync(lambda tx: tx.one(SessionRow, "session_by_id", id=session).rev) - 5,
+    )
+    look("snapshot", views.read_snapshot, session, 3)
+    look("history", views.read_history, session, 8, 3)
+    look("conversation", history.read_conversation, session, 1, begun.turn)
+    look("why", explain.tell_story, f"e{begun.events[-1].event}")
+    hear_late = do("hear for the next", hear.hear, event(10**6 + 2), [hear.Addressee("s", "main", HOME)])
+    begun = do("begin the next", turns.begin, hear_late.woken_sessions[0], "g0", spawn)
     fence = turns.Fence(session, begun.turn, begun.epoch)
-    do("release", turns.release, fence)
+    do("release", turns.release_lease, fence)
     do("settle", turns.begin, session, "g0")
     return meter.costs
 
@@ -127,7 +133,7 @@ def store() -> Iterator[Store]:
 @pytest.fixture(scope="module")
 def small() -> dict[str, tuple[int, int]]:
     with Store.in_memory() as store:
-        store.apply(lambda tx: [one_turn(tx, n) for n in range(5)])
+        store.write_sync(lambda tx: [one_turn(tx, n) for n in range(5)])
         return measure(store, 0)
 
 
@@ -149,11 +155,11 @@ def test_a_message_costs_the_same_after_ten_entries_and_after_twenty_thousand(
 ) -> None:
     def years(tx: Tx) -> None:
         for n in range(12_000):
-            hear.hear(tx, event(2 * 10**6 + n, wakes=False), [hear.To("s", "main", HOME)])
+            hear.hear(tx, event(2 * 10**6 + n, wakes=False), [hear.Addressee("s", "main", HOME)])
         for n in range(4_000):
             one_turn(tx, n)
 
-    store.apply(years)
+    store.write_sync(years)
     large = measure(store, 0)
     compare(small, large, STRETCH)
     assert large["conversation"][1] < 20_000
@@ -162,30 +168,30 @@ def test_a_message_costs_the_same_after_ten_entries_and_after_twenty_thousand(
 def test_a_message_costs_the_same_beside_many_sessions(store: Store, small: dict[str, tuple[int, int]]) -> None:
     def crowd(tx: Tx) -> None:
         for n in range(2_000):
-            other = hear.To(f"other-{n}", "main", f"chat:other-{n}")
+            other = hear.Addressee(f"other-{n}", "main", f"chat:other-{n}")
             hear.hear(tx, hear.Event("node", f"o{n}", "message", "hi", b"d", wakes=n % 2 == 0), [other])
             if n % 4 == 0:
-                turns.begin(tx, tx.one("session_by_key", key=other.key).id, "g0")  # type: ignore[union-attr]
+                turns.begin(tx, tx.one(SessionRow, "session_by_key", key=other.key).id, "g0")  # type: ignore[union-attr]
         for n in range(5):
             one_turn(tx, n)
 
-    store.apply(crowd)
+    store.write_sync(crowd)
     compare(small, measure(store, 0))
 
 
 def test_a_message_costs_the_same_in_a_long_turn(store: Store, small: dict[str, tuple[int, int]]) -> None:
     """A hundred tool calls and a text in a thousand pieces: the next piece costs what the first one did."""
-    store.apply(lambda tx: [one_turn(tx, n) for n in range(5)])
-    session = store.apply(hear.hear, event(77), [hear.To("s", "main", HOME)]).woken[0]
-    begun = store.apply(turns.begin, session, "g0")
+    store.write_sync(lambda tx: [one_turn(tx, n) for n in range(5)])
+    session = store.write_sync(hear.hear, event(77), [hear.Addressee("s", "main", HOME)]).woken_sessions[0]
+    begun = store.write_sync(turns.begin, session, "g0")
     fence, caller = turns.Fence(session, begun.turn, begun.epoch), Caller(session, "s", begun.turn, begun.root)
-    meter = Meter(store._committer_or_refuse()._db)
+    meter = Meter(store._require_committer()._db)
     slots, costs = show.Slots(), []
     for n in range(1000):
         ops: list[show.Op] = [show.Preview(1, "piece ")]
         if n % 10 == 0:
             ops.append(show.ItemOpen(100 + n, "tool", body={}))
-        slots = meter.run("show", store.apply, show.show, fence, caller, ops, slots)
+        slots = meter.run("show", store.write_sync, show.show, fence, caller, ops, slots)
         costs.append(meter.costs["show"])
     assert costs[11] == costs[1] == costs[991]
     assert costs[10] == costs[990]
@@ -200,14 +206,14 @@ def test_bystanders_who_talk_for_months_do_not_make_a_message_dearer(
         for n in range(5):
             one_turn(tx, n)
         for n in range(5_000):
-            hear.hear(tx, event(2 * 10**6 + n, wakes=False), [hear.To("s", "main", HOME)])
+            hear.hear(tx, event(2 * 10**6 + n, wakes=False), [hear.Addressee("s", "main", HOME)])
 
-    store.apply(chatter)
-    meter = Meter(store._committer_or_refuse()._db)
+    store.write_sync(chatter)
+    meter = Meter(store._require_committer()._db)
 
     def heard(tx: Tx) -> None:
-        hear.hear(tx, event(3 * 10**6, wakes=False), [hear.To("s", "main", HOME)])
-        views.changes(tx)
+        hear.hear(tx, event(3 * 10**6, wakes=False), [hear.Addressee("s", "main", HOME)])
+        views.render_changes(tx)
 
-    meter.run("hear a bystander", store.apply, heard)
+    meter.run("hear a bystander", store.write_sync, heard)
     assert meter.costs["hear a bystander"][1] < small["hear a bystander"][1] + 11_000  # it counts up to a thousand

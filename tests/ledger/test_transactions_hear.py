@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from transaction_desk import Desk
 
+from semel.ledger.admin.explain import ConflictOfEvent
 from semel.ledger.turns import turns
 
 TEXTS = {
@@ -37,7 +38,7 @@ def test_a_repeat_is_answered_with_the_first_outcome_and_changes_nothing(desk: D
     first = desk.hear("hi", key="m1")
     rev = desk.session().rev
     again = desk.hear("hi", key="m1")
-    assert (again.event, again.status, again.woken) == (first.event, "duplicate", ())
+    assert (again.event, again.status, again.woken_sessions) == (first.event, "duplicate", ())
     assert desk.session().rev == rev
     assert len(desk.entries()) == 1
 
@@ -53,9 +54,9 @@ def test_the_same_key_with_other_content_keeps_the_first_and_records_the_second_
     first = desk.hear("hi", key="m1")
     for _ in range(3):
         other = desk.hear("ho", key="m1")
-        assert (other.event, other.status, other.first) == (first.event, "conflict", first.first)
+        assert (other.event, other.status, other.stored_digest) == (first.event, "conflict", first.stored_digest)
     assert [e["text"] for e in desk.entries()] == ["hi"]
-    (kept,) = desk.look(lambda tx: tx.all("conflicts_of", event=first.event))
+    (kept,) = desk.look(lambda tx: tx.all(ConflictOfEvent, "conflicts_of", event=first.event))
     assert (kept.payload, kept.repeats) == ('{"text":"ho"}', 2)
 
 
@@ -70,7 +71,7 @@ def test_without_a_key_nothing_is_a_repeat(desk: Desk) -> None:
 
 def test_one_event_for_several_sessions_is_heard_in_each_and_wakes_each(desk: Desk) -> None:
     done = desk.hear("hi", "s", "chat", "job", key="m1")
-    assert done.woken == tuple(desk.session(k).id for k in ("s", "chat", "job"))
+    assert done.woken_sessions == tuple(desk.session(k).id for k in ("s", "chat", "job"))
     assert {desk.begin(k).events[0].event for k in ("s", "chat", "job")} == {done.event}
 
 
@@ -84,19 +85,19 @@ def test_what_does_not_wake_waits_for_the_next_turn_and_joins_it(desk: Desk) -> 
 def test_what_does_not_wake_takes_no_wake_away(desk: Desk) -> None:
     desk.hear("hello")
     desk.hear("progress", wakes=False)
-    assert isinstance(desk.begin(), turns.Begun)
+    assert isinstance(desk.begin(), turns.BegunTurn)
 
 
 def test_a_clock_that_is_set_back_loses_no_wake(desk: Desk) -> None:
     desk.hear("hi")
     desk.now = 10
     begun = desk.begin()
-    assert isinstance(begun, turns.Begun)
+    assert isinstance(begun, turns.BegunTurn)
     desk.now = 5_000
     desk.hear("more")
     desk.now = 20
     assert desk.finish(begun) is True
-    assert isinstance(desk.begin(), turns.Begun)
+    assert isinstance(desk.begin(), turns.BegunTurn)
 
 
 def test_a_failure_in_the_middle_of_a_fan_out_leaves_nothing_behind(desk: Desk) -> None:

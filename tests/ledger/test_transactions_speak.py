@@ -9,8 +9,8 @@ from transaction_desk import Desk, block, caller, fence, leg
 
 from semel.law.delivery import Rules
 from semel.ledger.delivery import outgoing
-from semel.ledger.delivery.claims import Say
-from semel.ledger.delivery.outgoing import ChannelCapacity, Outcome
+from semel.ledger.delivery.claims import ClaimRequest
+from semel.ledger.delivery.outgoing import AttemptOutcome, ChannelCapacity
 from semel.ledger.transcript import lookup
 from semel.ledger.turns import show, spawns, tool_calls, turns, utterances
 
@@ -26,7 +26,7 @@ def departed(desk: Desk) -> list[str]:
     while sends := desk.do(outgoing.depart, {"chat": ChannelCapacity(RULES, 9)}).sends:
         for one in sends:
             out.append(one.op["text"])
-            desk.do(outgoing.receipt, one.part, Outcome("receipt", receipt=f"r{one.part}"), RULES)
+            desk.do(outgoing.record_outcome, one.part, AttemptOutcome("receipt", receipt=f"r{one.part}"), RULES)
     return out
 
 
@@ -39,14 +39,16 @@ def test_two_sessions_with_one_home_know_what_either_said_there(desk: Desk) -> N
     desk.finish(desk.begin("chat"), block(1, "From the first.", "chat:1"))
     assert texts(desk, "chat") == texts(desk, "chat-too") == ["From the first."]
     assert desk.entries("chat-too")[-1]["from"] == "chat"
-    assert [t.text for t in desk.begin("chat-too").told] == ["From the first."]
+    assert [t.text for t in desk.begin("chat-too").untold_entries] == ["From the first."]
     assert desk.begin("chat") is None, "being told does not wake"
 
 
 def test_what_a_claim_points_at_in_its_own_session_is_not_copied_to_another(desk: Desk) -> None:
     desk.hear("hi", "chat", "chat-too")
     desk.begin("chat", spawn=desk.spawn(key="chat"))
-    desk.call(Say("tool", "thumbsup", "chat:1", "reaction", more={"kind": "reaction", "emoji": "thumbsup", "of": 1}))
+    desk.call(
+        ClaimRequest("tool", "thumbsup", "chat:1", "reaction", more={"kind": "reaction", "emoji": "thumbsup", "of": 1})
+    )
     there = desk.entries("chat-too")[-1]
     assert (there["kind"], there["emoji"], "of" in there) == ("reaction", "thumbsup", False)
 
@@ -64,7 +66,7 @@ def test_a_message_addressed_to_home_beside_bare_text_is_a_claim_of_its_own(desk
     """Some names lead home. Both texts leave, each once."""
     desk.hear("hi", "chat")
     begun = desk.begin("chat")
-    says = [Say("block", text, "chat:1", legs=(leg(text),)) for text in ("Bare.", "Addressed.")]
+    says = [ClaimRequest("block", text, "chat:1", legs=(leg(text),)) for text in ("Bare.", "Addressed.")]
     desk.finish(begun, show.Block(1, tuple(says)))
     assert texts(desk, "chat") == ["Bare.", "Addressed."]
     assert sorted(departed(desk)) == ["Addressed.", "Bare."]
@@ -86,7 +88,7 @@ def test_a_closing_text_that_a_lost_attempt_said_but_never_sent_is_sent(desk: De
 def test_a_closing_text_that_a_tool_sent_does_not_leave_again(desk: Desk) -> None:
     desk.hear("hi", "chat")
     begun = desk.begin("chat", spawn=desk.spawn(key="chat"))
-    desk.call(Say("tool", "Done.", "chat:1", legs=(leg("Done."),)))
+    desk.call(ClaimRequest("tool", "Done.", "chat:1", legs=(leg("Done."),)))
     desk.finish(begun, block(1, "Done.", "chat:1"), closing=1, legs=(leg("Done."),))
     assert departed(desk) == ["Done."]
     assert desk.entries("chat")[-1]["echoes"] == 1
@@ -107,7 +109,7 @@ def test_what_a_root_said_last_and_never_sent_is_known(desk: Desk) -> None:
 
 
 def last_text(desk: Desk, root: int) -> tuple[str, str]:
-    last = utterances.find_last_text(desk.look(utterances.list_of_root, root, "chat:1"))
+    last = utterances.find_last_text(desk.look(utterances.list_utterances, root, "chat:1"))
     assert last is not None
     return last.text, last.fate
 
@@ -116,7 +118,7 @@ def test_what_a_tool_sent_last_is_not_the_text_that_was_written_last(desk: Desk)
     desk.hear("hi", "chat")
     first = desk.begin("chat", spawn=desk.spawn(key="chat"))
     desk.show(first, block(1, "Working.", "chat:1"))
-    desk.call(Say("tool", "Result.", "chat:1", legs=(leg("Result."),)))
+    desk.call(ClaimRequest("tool", "Result.", "chat:1", legs=(leg("Result."),)))
     assert last_text(desk, first.root) == ("Working.", "unsent")
 
 
@@ -140,7 +142,7 @@ def ready(desk: Desk) -> Any:
 
 def test_a_call_handed_over_again_is_answered_as_before(desk: Desk) -> None:
     ready(desk)
-    what = Say("tool", "Once.", "web:s")
+    what = ClaimRequest("tool", "Once.", "web:s")
     assert desk.call(what) == desk.call(what)
     assert texts(desk) == ["Once."]
     with pytest.raises(tool_calls.SameIdOtherCall):
@@ -150,19 +152,19 @@ def test_a_call_handed_over_again_is_answered_as_before(desk: Desk) -> None:
 def test_a_reissued_call_is_answered_with_the_id_of_what_was_said(desk: Desk) -> None:
     """A tool server was started anew and its client made the open call again: an edit may refer to the answer."""
     ready(desk)
-    what = Say("tool", "Once.", "web:s")
+    what = ClaimRequest("tool", "Once.", "web:s")
     first = desk.call(what, "k1", conn="c1")
     again = desk.call(what, "k2", conn="c2")
     assert again == first
     assert desk.call(what, "k2", conn="c2") == first
     assert texts(desk) == ["Once."]
-    assert desk.look(lookup.message, desk.session().id, 1, f"c{again.claim}").seq == first.seq
+    assert desk.look(lookup.find_message, desk.session().id, 1, f"c{again.claim}").seq == first.seq
     assert desk.entries()[-1]["echoes"] == 1
 
 
 def test_the_same_call_on_one_connection_is_said_twice(desk: Desk) -> None:
     ready(desk)
-    what = Say("tool", "ha", "web:s")
+    what = ClaimRequest("tool", "ha", "web:s")
     desk.call(what, "k1")
     desk.call(what, "k2")
     assert texts(desk) == ["ha", "ha"]
@@ -170,9 +172,9 @@ def test_the_same_call_on_one_connection_is_said_twice(desk: Desk) -> None:
 
 def test_an_answered_call_is_not_reissued(desk: Desk) -> None:
     ready(desk)
-    what = Say("tool", "ha", "web:s")
+    what = ClaimRequest("tool", "ha", "web:s")
     desk.call(what, "k1", conn="c1")
-    desk.do(tool_calls.answered, b"token", "k1")
+    desk.do(tool_calls.mark_answered, b"token", "k1")
     desk.call(what, "k2", conn="c2")
     assert texts(desk) == ["ha", "ha"]
 
@@ -180,17 +182,17 @@ def test_an_answered_call_is_not_reissued(desk: Desk) -> None:
 def test_a_late_call_is_said_one_after_a_cancel_and_one_of_the_dead_are_refused(desk: Desk) -> None:
     begun = ready(desk)
     desk.finish(begun)
-    late = desk.call(Say("tool", "Late.", "web:s"), "k1", args=b"1")
+    late = desk.call(ClaimRequest("tool", "Late.", "web:s"), "k1", args=b"1")
     assert late.outcome == "said"
     assert desk.entries()[-1]["late"] is True
     desk.hear("two")
     begun = desk.begin(spawn=1)
     desk.finish(begun, event="cancelled")
-    assert desk.call(Say("tool", "No.", "web:s"), "k2", args=b"2").reason == "its turn was cancelled"
-    desk.do(spawns.ended, 1, "killed")
+    assert desk.call(ClaimRequest("tool", "No.", "web:s"), "k2", args=b"2").reason == "its turn was cancelled"
+    desk.do(spawns.record_end, 1, "killed")
     desk.hear("three")
     desk.begin()
-    assert desk.call(Say("tool", "No.", "web:s"), "k3", args=b"3").outcome == "refused"
+    assert desk.call(ClaimRequest("tool", "No.", "web:s"), "k3", args=b"3").outcome == "refused"
     assert texts(desk) == ["Late."]
 
 
@@ -199,26 +201,26 @@ def test_a_call_that_was_announced_in_a_cancelled_turn_is_refused_though_another
     desk.finish(first, event="cancelled")
     desk.hear("two")
     desk.begin(spawn=1)
-    assert desk.call(Say("tool", "No.", "web:s"), tool="T1", turn=first.turn).outcome == "refused"
+    assert desk.call(ClaimRequest("tool", "No.", "web:s"), tool="T1", turn=first.turn).outcome == "refused"
 
 
 def test_a_process_that_was_not_asked_yet_may_not_speak(desk: Desk) -> None:
     desk.hear("hi")
     desk.spawn()
-    assert desk.call(Say("tool", "x", "web:s")).reason == "no turn of this agent process has begun"
+    assert desk.call(ClaimRequest("tool", "x", "web:s")).reason == "no turn of this agent process has begun"
 
 
 def test_a_stranger_leaves_no_row(desk: Desk) -> None:
     ready(desk)
     before = desk.session().rev
     with pytest.raises(tool_calls.UnknownToken):
-        desk.call(Say("tool", "x", "web:s"), token=b"who")
+        desk.call(ClaimRequest("tool", "x", "web:s"), token=b"who")
     assert desk.session().rev == before
 
 
 def test_a_refused_file_leaves_a_notice_and_no_message(desk: Desk) -> None:
     ready(desk)
-    made = desk.call(Say("tool", "", None, "file", problem="it lies outside the workspace"))
+    made = desk.call(ClaimRequest("tool", "", None, "file", problem="it lies outside the workspace"))
     assert made.outcome == "refused"
     assert desk.entries()[-1]["text"] == "Held back: it lies outside the workspace."
 
@@ -231,17 +233,17 @@ def test_a_refused_file_leaves_a_notice_and_no_message(desk: Desk) -> None:
 )
 def test_a_reference_to_nothing_finds_nothing(desk: Desk, ref: str) -> None:
     ready(desk)
-    assert desk.look(lookup.message, desk.session().id, 1, ref) is None
+    assert desk.look(lookup.find_message, desk.session().id, 1, ref) is None
 
 
 def test_a_reference_finds_the_message_it_names(desk: Desk) -> None:
     begun = ready(desk)
-    made = desk.call(Say("tool", "Mine.", "web:s"))
-    find = lambda ref: desk.look(lookup.message, desk.session().id, 1, ref)  # noqa: E731
+    made = desk.call(ClaimRequest("tool", "Mine.", "web:s"))
+    find = lambda ref: desk.look(lookup.find_message, desk.session().id, 1, ref)  # noqa: E731
     assert (find("").seq, find("").own) == (1, False)
     assert find("1").seq == 1
     assert (find("2").seq, find("2").own) == (2, True)
     assert find(f"C{made.claim}").seq == 2
     desk.hear("other", "chat")
-    assert desk.look(lookup.message, desk.session("chat").id, 1, f"c{made.claim}") is None
-    assert isinstance(begun, turns.Begun)
+    assert desk.look(lookup.find_message, desk.session("chat").id, 1, f"c{made.claim}") is None
+    assert isinstance(begun, turns.BegunTurn)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from transaction_desk import Desk, block, caller, fence
 
-from semel.ledger.delivery.claims import Say
+from semel.ledger.delivery.claims import ClaimRequest
 from semel.ledger.inbound import answers
 from semel.ledger.turns import show, turns
 
@@ -33,7 +33,7 @@ def test_the_next_gateway_takes_over_with_the_same_events_and_no_others(desk: De
     first = desk.begin()
     desk.hear("two")
     second = desk.begin(lease="g1")
-    assert (second.root, second.attempt, second.lost) == (first.turn, 2, first.turn)
+    assert (second.root, second.attempt, second.lost_turn) == (first.turn, 2, first.turn)
     assert [e.text for e in second.events] == ["one"]
     assert desk.finish(second) is True
 
@@ -46,9 +46,9 @@ def test_a_settled_turn_is_fenced_off(desk: Desk) -> None:
         with pytest.raises(turns.Fenced):
             deed()
     with pytest.raises(turns.Fenced):
-        desk.do(turns.release, fence(first))
+        desk.do(turns.release_lease, fence(first))
     with pytest.raises(turns.Fenced):
-        desk.do(turns.asked, fence(first), "start", 1, "m", {})
+        desk.do(turns.record_prompting, fence(first), "start", 1, "m", {})
 
 
 def test_what_streamed_behind_a_rewritten_preview_is_in_the_partial_entry(desk: Desk) -> None:
@@ -69,42 +69,42 @@ def test_what_was_shown_when_a_turn_was_lost_stays_partial_and_is_told(desk: Des
     second = desk.begin(lease="g1")
     entry = desk.entries()[-1]
     assert (entry["text"], entry["partial"], "live" in entry) == ("Half an answ", True, False)
-    assert [(t.text, t.partial) for t in second.told] == [("Half an answ", True)]
-    assert second.tools is True
+    assert [(t.text, t.partial) for t in second.untold_entries] == [("Half an answ", True)]
+    assert second.has_started_tools is True
     assert desk.items()[0]["status"] == "no result"
 
 
 def test_a_third_loss_fails_the_turn_tells_it_and_lets_the_next_begin(desk: Desk) -> None:
     desk.hear("one")
     for lease in ("g0", "g1", "g2"):
-        assert isinstance(desk.begin(lease=lease), turns.Begun)
+        assert isinstance(desk.begin(lease=lease), turns.BegunTurn)
     desk.hear("two")
     assert isinstance(desk.begin(lease="g3"), turns.GivenUp)
     assert "lost 3 times" in desk.entries()[-1]["text"]
     begun = desk.begin(lease="g3")
     assert [e.text for e in begun.events] == ["two"]
-    assert len(begun.told) == 1
+    assert len(begun.untold_entries) == 1
 
 
 def test_a_notice_rides_in_every_prompt_until_one_reached_an_agent(desk: Desk) -> None:
     desk.hear("one")
-    desk.do(turns.notice, desk.session().id, "A message was held.")
+    desk.do(turns.add_notice, desk.session().id, "A message was held.")
     begun = desk.begin()
-    assert [t.text for t in begun.told] == ["A message was held."]
+    assert [t.text for t in begun.untold_entries] == ["A message was held."]
     desk.finish(begun, event="errored")  # the agent could not be started: it was told nothing
     desk.hear("two")
     begun = desk.begin()
-    assert [t.text for t in begun.told] == ["A message was held."]
-    desk.do(turns.notice, desk.session().id, "And another.")
-    desk.finish(begun, told_upto=max(t.seq for t in begun.told))
+    assert [t.text for t in begun.untold_entries] == ["A message was held."]
+    desk.do(turns.add_notice, desk.session().id, "And another.")
+    desk.finish(begun, told_upto=max(t.seq for t in begun.untold_entries))
     desk.hear("three")
-    assert [t.text for t in desk.begin().told] == ["And another."]
+    assert [t.text for t in desk.begin().untold_entries] == ["And another."]
 
 
 def test_a_notice_never_wakes(desk: Desk) -> None:
     desk.hear("one")
     desk.finish(desk.begin())
-    desk.do(turns.notice, desk.session().id, "A message was held.")
+    desk.do(turns.add_notice, desk.session().id, "A message was held.")
     assert desk.begin() is None
 
 
@@ -131,13 +131,13 @@ def test_a_quiet_word_that_was_already_shown_is_said(desk: Desk) -> None:
     desk.hear("one")
     begun = desk.begin()
     desk.show(begun, show.Preview(1, "NO_REPLY"))
-    desk.finish(begun, block(1, "NO_REPLY", quiet=("NO_REPLY",)))
+    desk.finish(begun, block(1, "NO_REPLY", quiet_words=("NO_REPLY",)))
     assert [e["text"] for e in desk.entries()] == ["one", "NO_REPLY"]
 
 
 def test_a_quiet_word_that_was_held_is_not(desk: Desk) -> None:
     desk.hear("one", kind="heartbeat", source="heartbeat:s")
-    desk.finish(desk.begin(), block(1, " NO_REPLY\n", quiet=("NO_REPLY",)))
+    desk.finish(desk.begin(), block(1, " NO_REPLY\n", quiet_words=("NO_REPLY",)))
     assert [e["role"] for e in desk.entries()] == ["event"]
 
 
@@ -145,13 +145,13 @@ def test_a_question_outlives_the_agent_that_asked_it(desk: Desk) -> None:
     desk.hear("one")
     spawn = desk.spawn()
     desk.begin(spawn=spawn)
-    desk.call(Say("tool", "Which?", "web:s", "ask", more={"options": ["red"]}))
+    desk.call(ClaimRequest("tool", "Which?", "web:s", "ask", more={"options": ["red"]}))
     desk.begin(lease="g1")
     (item,) = desk.items()
     assert item["state"] == "open"
-    done = desk.do(answers.answer, desk.session().id, item["id"], "red", "anna", b"d")
-    assert (done.status, done.heard.status) == ("answered", "accepted")
-    assert desk.do(answers.answer, desk.session().id, item["id"], "blue", "bob", b"e").status == "already"
+    done = desk.do(answers.record_answer, desk.session().id, item["id"], "red", "anna", b"d")
+    assert (done.status, done.outcome.status) == ("answered", "accepted")
+    assert desk.do(answers.record_answer, desk.session().id, item["id"], "blue", "bob", b"e").status == "already"
     assert [e["text"] for e in desk.entries() if e["role"] == "user"] == ["one", "red"]
 
 
@@ -162,7 +162,7 @@ def test_a_permission_request_of_a_lost_turn_is_closed(desk: Desk) -> None:
     desk.begin(lease="g1")
     (item,) = desk.items()
     assert item["state"] == "cancelled"
-    assert desk.do(answers.answer, desk.session().id, item["id"], "yes", "anna", b"d").status == "closed"
+    assert desk.do(answers.record_answer, desk.session().id, item["id"], "yes", "anna", b"d").status == "closed"
 
 
 def test_an_answer_before_the_deadline_stands_and_one_that_a_stop_overtakes_does_not(desk: Desk) -> None:
@@ -172,7 +172,7 @@ def test_an_answer_before_the_deadline_stands_and_one_that_a_stop_overtakes_does
     for slot in (1, 2, 3):
         desk.show(begun, show.ItemOpen(slot, "permission", f"r{slot}", body=asked))
     for item in desk.items()[:2]:
-        assert desk.do(answers.answer, desk.session().id, item["id"], "yes", "anna", b"d").status == "answered"
+        assert desk.do(answers.record_answer, desk.session().id, item["id"], "yes", "anna", b"d").status == "answered"
     desk.show(begun, *(show.ItemSet(slot, {"state": "expired"}, live=False) for slot in (1, 3)))
     desk.show(begun, *(show.ItemSet(slot, {"state": "cancelled"}, live=False) for slot in (2, 3)))
     assert [item["state"] for item in desk.items()] == ["answered", "cancelled", "expired"]
@@ -185,10 +185,10 @@ def test_only_an_option_that_was_offered_permits(desk: Desk) -> None:
     desk.show(desk.begin(), show.ItemOpen(1, "permission", "r1", body=asked))
     (item,) = desk.items()
     session = desk.session().id
-    assert desk.do(answers.answer, session, item["id"], "rm -rf", "anna", b"d").status == "no such option"
-    assert desk.do(answers.answer, session + 1, item["id"], "yes", "anna", b"d").status == "unknown"
-    assert desk.do(answers.answer, session, item["id"] + 1, "yes", "anna", b"d").status == "unknown"
-    assert desk.do(answers.answer, session, item["id"], None, "anna", b"d").status == "answered"
+    assert desk.do(answers.record_answer, session, item["id"], "rm -rf", "anna", b"d").status == "no such option"
+    assert desk.do(answers.record_answer, session + 1, item["id"], "yes", "anna", b"d").status == "unknown"
+    assert desk.do(answers.record_answer, session, item["id"] + 1, "yes", "anna", b"d").status == "unknown"
+    assert desk.do(answers.record_answer, session, item["id"], None, "anna", b"d").status == "answered"
 
 
 def test_a_turn_without_a_word_is_told_and_one_that_only_sent_is_not(desk: Desk) -> None:
@@ -197,7 +197,7 @@ def test_a_turn_without_a_word_is_told_and_one_that_only_sent_is_not(desk: Desk)
     assert [e["kind"] for e in desk.entries() if e["role"] == "notice"] == ["turn.empty"]
     desk.hear("two")
     begun = desk.begin(spawn=desk.spawn())
-    desk.call(Say("tool", "Sent.", "web:s"))
+    desk.call(ClaimRequest("tool", "Sent.", "web:s"))
     desk.finish(begun)
     assert len([e for e in desk.entries() if e["role"] == "notice"]) == 1
 
@@ -235,5 +235,5 @@ def test_a_turn_whose_agent_was_never_asked_was_not_tried(desk: Desk) -> None:
         assert (again.turn, again.attempt, again.root) == (first.turn, 1, first.root)
         assert [e.text for e in again.events] == ["hi"]
         with pytest.raises(turns.Fenced):
-            desk.do(turns.check, fence(first))
+            desk.do(turns.check_fence, fence(first))
         first = again

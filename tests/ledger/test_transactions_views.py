@@ -10,8 +10,8 @@ from transaction_desk import Desk, block, leg
 from semel.law.delivery import Rules
 from semel.ledger.admin import explain
 from semel.ledger.delivery import outgoing
-from semel.ledger.delivery.claims import Say
-from semel.ledger.delivery.outgoing import ChannelCapacity, Outcome
+from semel.ledger.delivery.claims import ClaimRequest
+from semel.ledger.delivery.outgoing import AttemptOutcome, ChannelCapacity
 from semel.ledger.transcript import views
 from semel.ledger.turns import show
 
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 def since(desk: Desk, rev: int, limit: int = 1000) -> list[Json] | None:
-    found = desk.look(views.since, desk.session().id, rev, limit)
+    found = desk.look(views.read_changes, desk.session().id, rev, limit)
     return None if found is None else [c for c in found[1] if c["op"] != "session"]
 
 
@@ -100,7 +100,7 @@ def test_pages_of_entries_lose_nothing_and_end(desk: Desk) -> None:
         desk.hear(str(n))
     session, rev, seen = desk.session().id, 0, []
     while True:
-        rows, rev = desk.look(views.entries, session, rev, 3)
+        rows, rev = desk.look(views.read_entries, session, rev, 3)
         if not rows:
             break
         seen += [row["text"] for row in rows]
@@ -115,10 +115,10 @@ def test_history_is_parted_between_stretches_without_loss_or_overlap(desk: Desk)
         desk.show(begun, *ops)
         desk.finish(begun, block(3, f"answer {n}"), show.ItemSet(1, {"status": "done"}))
     session = desk.session().id
-    page = desk.look(views.snapshot, session, 5)
+    page = desk.look(views.read_snapshot, session, 5)
     entries, items = page["entries"], page["items"]
     while page["more"]:
-        page = desk.look(views.history, session, page["before"], 5)
+        page = desk.look(views.read_history, session, page["before"], 5)
         entries, items = page["entries"] + entries, page["items"] + items
     assert entries == desk.entries()
     assert items == desk.items()
@@ -129,7 +129,7 @@ def test_history_is_parted_between_stretches_without_loss_or_overlap(desk: Desk)
 
 
 def told(desk: Desk, ref: str) -> str:
-    story = desk.look(explain.story, ref)
+    story = desk.look(explain.tell_story, ref)
     return "" if story is None else " | ".join(line["text"] for line in story["lines"])
 
 
@@ -139,7 +139,7 @@ def test_every_kind_of_thing_has_its_story(desk: Desk) -> None:
     desk.finish(begun, block(1, "Hello.", "chat:1"), closing=1, legs=(leg("Hello."),))
     rules = Rules("at-most-once")
     (one,) = desk.do(outgoing.depart, {"chat": ChannelCapacity(rules, 1)}).sends
-    desk.do(outgoing.receipt, one.part, Outcome("receipt", receipt="msg-99"), rules)
+    desk.do(outgoing.record_outcome, one.part, AttemptOutcome("receipt", receipt="msg-99"), rules)
     for ref in ("e1", "E1", "platform-7", "t1", "chat#1"):
         assert "Hello." in told(desk, ref)
     for ref in ("c1", "p1", "msg-99", "chat#2", " c1 "):
@@ -152,14 +152,14 @@ def test_a_notice_tells_the_story_of_what_it_is_about(desk: Desk) -> None:
     desk.finish(begun, block(1, "Hello.", "chat:1"), closing=1, legs=(leg("Hello."),))
     rules = Rules("at-most-once")
     (one,) = desk.do(outgoing.depart, {"chat": ChannelCapacity(rules, 1)}).sends
-    desk.do(outgoing.receipt, one.part, Outcome("refused", why="blocked"), rules)
+    desk.do(outgoing.record_outcome, one.part, AttemptOutcome("refused", reason="blocked"), rules)
     assert "rejected: blocked" in told(desk, "chat#3")
 
 
 def test_a_refusal_tells_why(desk: Desk) -> None:
     desk.hear("hi")
     begun = desk.begin()
-    desk.finish(begun, show.Block(1, (Say("block", "x", None, problem="no destination is named 'bob'"),)))
+    desk.finish(begun, show.Block(1, (ClaimRequest("block", "x", None, problem="no destination is named 'bob'"),)))
     assert "no destination is named 'bob'" in told(desk, "s#2")
 
 
@@ -194,4 +194,4 @@ BAD = [
 @pytest.mark.parametrize("ref", BAD, ids=[ascii(ref)[:12] for ref in BAD])
 def test_a_ref_to_nothing_is_none(desk: Desk, ref: str) -> None:
     desk.hear("hi")
-    assert desk.look(explain.story, ref) is None
+    assert desk.look(explain.tell_story, ref) is None

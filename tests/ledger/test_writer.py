@@ -11,8 +11,9 @@ from typing import Any
 import apsw
 import pytest
 
-from semel.ledger.storage import writer
+from semel.ledger.storage import threads
 from semel.ledger.storage.errors import LedgerClosed, LedgerFailed
+from semel.ledger.storage.rows import SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
 
@@ -24,7 +25,7 @@ def note(tx: Tx, source: str, value: str = "x") -> int:
 
 
 def noted(tx: Tx, source: str) -> Any:
-    return tx.value("cursor_get", source=source)
+    return tx.value(str, "cursor_get", source=source)
 
 
 @pytest.fixture
@@ -64,18 +65,18 @@ async def test_what_queued_while_the_last_commit_synced_shares_the_next_one(stor
     rest = await queue(*(store.write(note, f"s{n}") for n in range(40)))
     gate.opened.set()
     assert await asyncio.gather(first, *rest) == [None] + [1] * 40
-    assert (store.state()["commits"], store.state()["transactions"]) == (2, 41)
+    assert (store.statistics()["commits"], store.statistics()["transactions"]) == (2, 41)
 
 
 async def test_a_batch_is_bounded_and_order_is_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "BATCH", 16)
+    monkeypatch.setattr(threads, "MAX_BATCH_JOBS", 16)
     gate, order = Gate(), list[int]()
     first = await held(store, gate)
     rest = await queue(*(store.write(lambda tx, n: order.append(n), n) for n in range(40)))
     gate.opened.set()
     await asyncio.gather(first, *rest)
     assert order == list(range(40))
-    assert store.state()["commits"] == 4  # 1 + 16 + 16 + 8
+    assert store.statistics()["commits"] == 4  # 1 + 16 + 16 + 8
 
 
 async def test_a_transaction_that_fails_undoes_itself_and_nothing_else_of_its_batch(store: Store) -> None:
@@ -96,9 +97,9 @@ async def test_a_transaction_that_fails_undoes_itself_and_nothing_else_of_its_ba
     assert outcomes[0] == outcomes[3] == 1
     assert isinstance(outcomes[1], ValueError)
     assert isinstance(outcomes[2], apsw.ConstraintError)
-    assert store.state()["commits"] == 2
+    assert store.statistics()["commits"] == 2
     assert [await store.read(noted, source) for source in ("before", "half", "after")] == ["x", None, "x"]
-    assert await store.read(lambda tx: tx.one("session_by_key", key="k")) is None
+    assert await store.read(lambda tx: tx.one(SessionRow, "session_by_key", key="k")) is None
 
 
 async def test_a_transaction_alone_in_its_batch_that_fails_undoes_itself(store: Store) -> None:
@@ -139,10 +140,10 @@ async def test_publishing_comes_after_the_commit_before_the_callers_go_on_in_ord
 
         def publish() -> None:
             assert threading.current_thread() is loop
-            assert store.look(noted, name) == "x"  # another connection sees it: it is committed
+            assert store.read_sync(noted, name) == "x"  # another connection sees it: it is committed
             seen.append(f"published {name}")
 
-        tx.after(publish)
+        tx.after_commit(publish)
 
     async def call(name: str) -> None:
         await store.write(change, name)
@@ -160,7 +161,7 @@ async def test_a_transaction_that_failed_publishes_nothing(store: Store) -> None
     seen: list[str] = []
 
     def change(tx: Tx) -> None:
-        tx.after(lambda: seen.append("never"))
+        tx.after_commit(lambda: seen.append("never"))
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
@@ -174,7 +175,7 @@ async def test_a_publisher_that_fails_harms_no_caller(store: Store) -> None:
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context))
 
     def change(tx: Tx) -> str:
-        tx.after(lambda: 1 / 0)
+        tx.after_commit(lambda: 1 / 0)
         return "done"
 
     assert await store.write(change) == "done"
@@ -221,7 +222,7 @@ def test_event_loops_in_several_threads_share_one_writer(store: Store) -> None:
     for thread in threads:
         thread.join(BOUND)
     assert results == [[1] * 20] * 3
-    assert store.apply(note, "from no loop at all") == 1
+    assert store.write_sync(note, "from no loop at all") == 1
 
 
 async def test_a_coroutine_is_no_transaction(store: Store) -> None:
@@ -246,7 +247,7 @@ async def test_a_transaction_inside_a_transaction_is_refused_instead_of_waiting_
 
 
 def nested(tx: Tx, store: Store) -> int:
-    return store.apply(note, "inner")
+    return store.write_sync(note, "inner")
 
 
 async def test_time_stands_still_inside_a_transaction_and_is_the_stores(tmp_path: Path) -> None:
@@ -259,9 +260,9 @@ async def test_time_stands_still_inside_a_transaction_and_is_the_stores(tmp_path
 
 async def test_the_log_is_moved_into_the_file_when_nothing_happens(store: Store) -> None:
     await store.write(note, "a", "x" * 100_000)
-    assert store.state()["backlog_pages"] > 0
+    assert store.statistics()["backlog_pages"] > 0
     async with asyncio.timeout(BOUND):
-        while store.state()["backlog_pages"]:  # noqa: ASYNC110
+        while store.statistics()["backlog_pages"]:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     assert await store.read(noted, "a") == "x" * 100_000
 
@@ -269,8 +270,8 @@ async def test_the_log_is_moved_into_the_file_when_nothing_happens(store: Store)
 async def test_the_log_stays_bounded_under_work_that_never_pauses(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "MUCH", 64)
-    monkeypatch.setattr(writer, "IDLE", 1000.0)
+    monkeypatch.setattr(threads, "MAX_BACKLOG_PAGES", 64)
+    monkeypatch.setattr(threads, "IDLE_BEFORE_CHECKPOINT_S", 1000.0)
     log = tmp_path / "ledger.db-wal"
     made = log.stat().st_size  # by what makes a ledger: it is written over, and never gets shorter
     for n in range(100):

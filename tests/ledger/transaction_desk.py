@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from semel.ledger.admin import books
-from semel.ledger.delivery.claims import Caller, Made, Say
+from semel.ledger.delivery.claims import Caller, ClaimRequest, ClaimResult
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.inbound import hear
 from semel.ledger.storage.store import Store
@@ -24,48 +24,52 @@ class Desk:
         self.slots = show.Slots()
 
     def do(self, body: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return self.store.apply(body, *args, **kwargs)
+        return self.store.write_sync(body, *args, **kwargs)
 
     def look(self, body: Callable[..., Any], *args: Any) -> Any:
-        return self.store.look(body, *args)
+        return self.store.read_sync(body, *args)
 
-    def hear(self, text: str = "hi", *keys: str, key: str | None = None, **more: Any) -> hear.Outcome:
+    def hear(self, text: str = "hi", *keys: str, key: str | None = None, **more: Any) -> hear.HeardOutcome:
         event = hear.Event(more.pop("source", "api"), key, more.pop("kind", "message"), text, text.encode(), **more)
-        to = [hear.To(k, "main", HOMES.get(k, f"web:{k}")) for k in keys or ("s",)]
-        done: hear.Outcome = self.do(hear.hear, event, to, more.get("cursor"))
+        to = [hear.Addressee(k, "main", HOMES.get(k, f"web:{k}")) for k in keys or ("s",)]
+        done: hear.HeardOutcome = self.do(hear.hear, event, to, more.get("cursor"))
         return done
 
     def session(self, key: str = "s") -> Any:
-        return self.look(views.find, key)
+        return self.look(views.find_session, key)
 
     def begin(self, key: str = "s", lease: str = "g0", spawn: int | None = None) -> Any:
         self.slots = show.Slots()
         begun = self.do(turns.begin, self.session(key).id, lease, spawn)
-        if isinstance(begun, turns.Begun):
+        if isinstance(begun, turns.BegunTurn):
             self.do(lambda tx: tx.run("turn_how", id=begun.turn, how="start", spawn=spawn))  # its agent is asked
         return begun
 
-    def show(self, begun: turns.Begun, *ops: show.Op) -> None:
+    def show(self, begun: turns.BegunTurn, *ops: show.Op) -> None:
         self.slots = self.do(show.show, fence(begun), caller(begun), ops, self.slots)
 
-    def finish(self, begun: turns.Begun, *ops: show.Op, event: Any = "answered", **more: Any) -> bool:
+    def finish(self, begun: turns.BegunTurn, *ops: show.Op, event: Any = "answered", **more: Any) -> bool:
         end = show.End(event, "end_turn", **more)
         self.slots, due = self.do(show.finish, fence(begun), caller(begun), ops, self.slots, end)
         return bool(due)
 
     def spawn(self, token: bytes = b"token", key: str = "s") -> int:
-        return int(self.do(spawns.start, self.session(key).id, "main", "g0", token))
+        return int(self.do(spawns.record_start, self.session(key).id, "main", "g0", token))
 
-    def call(self, what: Say, call: str = "k1", *, token: bytes = b"token", args: bytes = b"a", **more: Any) -> Made:
-        made: Made = self.do(tool_calls.call, tool_calls.Call(token, more.pop("conn", "c1"), call, args, **more), what)
+    def call(
+        self, what: ClaimRequest, call: str = "k1", *, token: bytes = b"token", args: bytes = b"a", **more: Any
+    ) -> ClaimResult:
+        made: ClaimResult = self.do(
+            tool_calls.record_call, tool_calls.AgentCall(token, more.pop("conn", "c1"), call, args, **more), what
+        )
         return made
 
     def entries(self, key: str = "s") -> list[Json]:
-        found: list[Json] = self.look(views.snapshot, self.session(key).id, 1 << 40)["entries"]
+        found: list[Json] = self.look(views.read_snapshot, self.session(key).id, 1 << 40)["entries"]
         return found
 
     def items(self, key: str = "s") -> list[Json]:
-        found: list[Json] = self.look(views.snapshot, self.session(key).id, 1 << 40)["items"]
+        found: list[Json] = self.look(views.read_snapshot, self.session(key).id, 1 << 40)["items"]
         return found
 
     def balanced(self) -> None:
@@ -73,16 +77,16 @@ class Desk:
         assert not broken, broken
 
 
-def fence(begun: turns.Begun) -> turns.Fence:
+def fence(begun: turns.BegunTurn) -> turns.Fence:
     return turns.Fence(begun.session, begun.turn, begun.epoch)
 
 
-def caller(begun: turns.Begun, how: Any = "start") -> Caller:
+def caller(begun: turns.BegunTurn, how: Any = "start") -> Caller:
     return Caller(begun.session, begun.key, begun.turn, begun.root, how)
 
 
 def block(slot: int, text: str, dest: str = "web:s", **more: Any) -> show.Block:
-    return show.Block(slot, (Say("block", text, dest, **more),))
+    return show.Block(slot, (ClaimRequest("block", text, dest, **more),))
 
 
 def leg(text: str, dest: str = "chat:1") -> Leg:

@@ -1,4 +1,4 @@
-"""`semel up` as a process, with the demo agent and a Matrix account; it can be killed."""
+"""`semel up` as a process, with the scripted agent and a Matrix account; it can be killed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from typing import Any
 
 import httpx2
 
+from semel.testing import scripted_agent
+
 PATIENCE = 90.0
 CONFIG = """
 [agents.main]
-kind = "demo"
+command = {agent}
 
 [channels.chat]
 kind = "matrix"
@@ -56,7 +58,8 @@ class Gateway:
         self.home = home
         self.url = ""
         home.mkdir(parents=True, exist_ok=True)
-        (home / "semel.toml").write_text(CONFIG.format(url=url, bot=bot, owner=owner, member=member))
+        agent = json.dumps(scripted_agent.command())
+        (home / "semel.toml").write_text(CONFIG.format(agent=agent, url=url, bot=bot, owner=owner, member=member))
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

@@ -206,6 +206,26 @@ async def test_a_room_for_a_person_whose_making_was_not_answered_is_found_by_its
     assert marked.json == {"@ada:test": ["!direct:test"]}
 
 
+@pytest.mark.parametrize("listed", [True, False])
+async def test_a_room_that_is_found_again_leaves_the_persons_other_rooms_in_the_list(listed: bool) -> None:
+    """Ada left the room that we made; the list of direct chats has another one, too, that somebody else uses."""
+    rooms = ["!direct:test", "!other:test"] if listed else ["!other:test"]
+    async with Double() as server:
+        server.on("GET", "/account_data/m.direct", answer(200, {"@ada:test": rooms, "@ben:test": ["!ben:test"]}))
+        server.on("GET", "/directory/room/", answer(200, {"room_id": "!direct:test"}))
+        server.on("GET", "/state/m.room.member/@bot:test", answer(200, {"membership": "join"}))
+        server.on("GET", "/state/m.room.member/@ada:test", answer(200, {"membership": "leave"}))
+        server.on("GET", "/state/m.room.create/", answer(200, {"sender": "@bot:test"}))
+        server.on("POST", "/invite", answer(200))
+        server.on("PUT", "/account_data/m.direct", answer(200))
+        server.on("PUT", "/send/", OK)
+        assert await channel(server).send(post("@ada:test")) == Receipt("$1")
+    assert len(server.asked("POST", "/!direct:test/invite")) == 1
+    left = server.asked("PUT", "/account_data/m.direct")
+    after = left[-1].json if left else {"@ada:test": rooms, "@ben:test": ["!ben:test"]}
+    assert set(after["@ada:test"]) == {"!direct:test", "!other:test"} and after["@ben:test"] == ["!ben:test"]
+
+
 async def test_when_others_hold_every_alias_the_message_is_rejected() -> None:
     async with Double() as server:
         server.on("POST", "/createRoom", refusal(400, "M_ROOM_IN_USE"))

@@ -1,4 +1,4 @@
-"""A whole gateway with the demo agent on a real homeserver: people talk, it is killed, and all is said once."""
+"""A whole gateway with the scripted agent on a real homeserver: people talk, it is killed, and all is said once."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from matrix_house import House
 from synapse import Refused
 
 from semel.law.identity import escape_address
+from semel.testing import scripted_agent
 
 pytestmark = pytest.mark.channels
 
@@ -63,14 +64,16 @@ async def test_alice_invites_talks_edits_reacts_and_sends_a_file(house: House, g
 
 async def test_the_agent_reacts_sends_a_file_and_answers_in_a_thread(house: House, gateway: Gateway) -> None:
     room = await house.group()
-    hello = await house.alice.say(room, f"{house.bot.id}: react 🎉", **{"m.mentions": {"user_ids": [house.bot.id]}})
+    react = scripted_agent.prompt({"call": "add_reaction", "arguments": {"emoji": "🎉"}}, "I reacted to it.")
+    hello = await house.alice.say(room, f"{house.bot.id}: {react}", **{"m.mentions": {"user_ids": [house.bot.id]}})
     await answered(house, room, 1)
     related = {"rel_type": "m.thread", "event_id": hello, "is_falling_back": True, "m.in_reply_to": {"event_id": hello}}
     await house.alice.say(room, f"{house.bot.name}: say: in the thread", **{"m.relates_to": related})
     await answered(house, room, 2)
     workspace = gateway.home / "data" / "workspaces" / "main"
     (workspace / "report.txt").write_text("all is well")
-    await house.alice.say(room, f"{house.bot.name}: file report.txt")
+    send = scripted_agent.prompt({"call": "send_file", "arguments": {"path": "report.txt"}}, "I sent the file.")
+    await house.alice.say(room, f"{house.bot.name}: {send}")
     await answered(house, room, 4)
     events = [event for event in await house.alice.events(room) if event["sender"] == house.bot.id]
     [reaction] = [event["content"]["m.relates_to"] for event in events if event["type"] == "m.reaction"]

@@ -241,7 +241,7 @@ async def test_known_people_are_followed_into_their_rooms_and_what_they_said_fir
 
 
 async def test_a_long_history_before_an_invitation_is_not_heard(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gaps, "PAGE", 20)
+    monkeypatch.setattr(gaps, "EVENTS_PER_PAGE", 20)
     async with house.running() as inbox:
         room = await house.alice.create_room()
         for n in range(70):
@@ -306,11 +306,11 @@ async def test_an_invitation_to_an_encrypted_room_is_declined_with_the_reason(ho
 async def test_a_token_that_ended_is_renewed_by_the_password(house: House) -> None:
     room, channel = await house.pair(), house.channel()
     async with house.running(channel) as inbox:
-        me = await channel.account.me()
+        me = await channel.account.identify()
         await house.bot.call("POST", "/delete_devices", {"devices": [me.device], "auth": _auth(house)})
         await house.alice.say(room, "still there?")
         await inbox.wait(1)
-        assert (await channel.account.me()).token != me.token
+        assert (await channel.account.identify()).token != me.token
         await channel.send(op(room, "yes"))
     assert await house.alice.texts(room) == ["still there?", "yes"]
 

@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semel.channels.matrix.account import Me
-from semel.channels.matrix.address import LONGEST, Place, place_of
-from semel.channels.matrix.message_text import understand, without_fallback
-from semel.channels.matrix.parse import Draft, read
+from semel.channels.matrix.account import MatrixIdentity
+from semel.channels.matrix.address import MAX_ADDRESS_BYTES, RoomPlace, parse_address
+from semel.channels.matrix.parse import Draft, parse_addressed_text, parse_event, remove_fallback
 from semel.channels.matrix.rooms import Room
 from semel.law.identity import check_event_key, escape_address, unescape_address
 
-ME = Me("@bot:test", "SEMEL", "secret-token")
+ME = MatrixIdentity("@bot:test", "SEMEL", "secret-token")
 ROOM = Room("!r:test", name="Lobby", joined=3, names={"@ada:test": "Ada", "@bot:test": "Semel Bot"})
 
 
@@ -27,7 +26,7 @@ def event(type: str = "m.room.message", content: Any = None, **more: Any) -> dic
 
 
 def heard(type: str = "m.room.message", content: Any = None, **more: Any) -> Draft:
-    draft = read(event(type, content, **more), ROOM, ME)
+    draft = parse_event(event(type, content, **more), ROOM, ME)
     assert draft is not None
     return draft
 
@@ -63,14 +62,14 @@ def heard(type: str = "m.room.message", content: Any = None, **more: Any) -> Dra
 )
 def test_who_is_meant(body: str, named: dict[str, Any] | None, text: str, mentioned: bool) -> None:
     content = {} if named is None else {"m.mentions": named}
-    said = understand(body, content, ME.id, ("Semel Bot",))
+    said = parse_addressed_text(body, content, ME.id, ("Semel Bot",))
     assert (said.text, said.mentioned) == (text, mentioned)
 
 
 def test_a_link_to_us_is_a_mention_where_nothing_else_says_whom_it_means() -> None:
     html = '<a href="https://matrix.to/#/%40bot%3Atest">x</a> hi'
-    assert understand("x hi", {"formatted_body": html}, ME.id, ()).mentioned
-    assert not understand("x hi", {"formatted_body": html, "m.mentions": {}}, ME.id, ()).mentioned
+    assert parse_addressed_text("x hi", {"formatted_body": html}, ME.id, ()).mentioned
+    assert not parse_addressed_text("x hi", {"formatted_body": html, "m.mentions": {}}, ME.id, ()).mentioned
 
 
 @pytest.mark.parametrize(
@@ -84,12 +83,12 @@ def test_a_link_to_us_is_a_mention_where_nothing_else_says_whom_it_means() -> No
     ],
 )
 def test_the_fallback_of_a_reply_is_taken_away(body: str, text: str) -> None:
-    assert without_fallback(body) == text
+    assert remove_fallback(body) == text
 
 
 def test_a_reply_and_a_thread_name_what_they_answer() -> None:
     reply = heard(content={"msgtype": "m.text", "body": "x", "m.relates_to": {"m.in_reply_to": {"event_id": "$o"}}})
-    assert (reply.what.of, reply.what.address, reply.about) == ("$o", "!r:test", ("$o",))
+    assert (reply.incoming.of, reply.incoming.address, reply.references) == ("$o", "!r:test", ("$o",))
     related = {
         "rel_type": "m.thread",
         "event_id": "$root",
@@ -97,10 +96,10 @@ def test_a_reply_and_a_thread_name_what_they_answer() -> None:
         "m.in_reply_to": {"event_id": "$o"},
     }
     thread = heard(content={"msgtype": "m.text", "body": "x", "m.relates_to": related})
-    assert (thread.what.of, thread.what.address, thread.about) == (None, "!r:test:thread-root", ("$root",))
-    assert thread.what.data == {"room": "!r:test", "group": True, "thread": "$root"}
+    assert (thread.incoming.of, thread.incoming.address, thread.references) == (None, "!r:test:thread-root", ("$root",))
+    assert thread.incoming.data == {"room": "!r:test", "group": True, "thread": "$root"}
     inside = heard(content={"msgtype": "m.text", "body": "x", "m.relates_to": {**related, "is_falling_back": False}})
-    assert (inside.what.of, inside.about) == ("$o", ("$o", "$root"))
+    assert (inside.incoming.of, inside.references) == ("$o", ("$o", "$root"))
 
 
 @pytest.mark.parametrize(
@@ -123,11 +122,11 @@ def test_a_reply_and_a_thread_name_what_they_answer() -> None:
     ],
 )
 def test_what_cannot_be_read_is_kept_as_it_came_with_the_reason(given: Any, why: str) -> None:
-    draft = read(given, ROOM, ME)
-    assert draft is not None and draft.what.kind == "unreadable"
-    assert why in draft.what.why
-    assert json.loads(draft.what.raw) == given
-    assert check_event_key(draft.what.key)
+    draft = parse_event(given, ROOM, ME)
+    assert draft is not None and draft.incoming.kind == "unreadable"
+    assert why in draft.incoming.why
+    assert json.loads(draft.incoming.raw) == given
+    assert check_event_key(draft.incoming.key)
 
 
 @pytest.mark.parametrize(
@@ -143,36 +142,38 @@ def test_what_cannot_be_read_is_kept_as_it_came_with_the_reason(given: Any, why:
     ],
 )
 def test_what_nobody_said_is_not_heard(given: Any) -> None:
-    assert read(given, ROOM, ME) is None
+    assert parse_event(given, ROOM, ME) is None
 
 
 def test_our_own_messages_are_echoes_by_transaction_or_by_key() -> None:
     mine = {"sender": "@bot:test"}
-    by_transaction = heard(unsigned={"transaction_id": "k-1"}, **mine).what
-    by_key = heard(content={"body": "x", "dev.semel.key": "k-2"}, **mine).what
+    by_transaction = heard(unsigned={"transaction_id": "k-1"}, **mine).incoming
+    by_key = heard(content={"body": "x", "dev.semel.key": "k-2"}, **mine).incoming
     assert [(one.kind, one.key, one.of) for one in (by_transaction, by_key)] == [
         ("echo", "k-1", "$e"),
         ("echo", "k-2", "$e"),
     ]
-    assert heard(content={"msgtype": "m.text", "body": "x", "dev.semel.key": "k-2"}).what.kind == "message", "forged"
+    assert heard(content={"msgtype": "m.text", "body": "x", "dev.semel.key": "k-2"}).incoming.kind == "message", (
+        "forged"
+    )
 
 
 def test_an_encrypted_file_is_named_as_such() -> None:
     draft = heard(content={"msgtype": "m.file", "body": "a.txt", "file": {"url": "mxc://test/1", "key": {}}})
-    assert draft.media is not None and draft.media.locked
+    assert draft.media is not None and draft.media.encrypted
 
 
 def test_an_address_is_a_room_or_a_thread_and_comes_back_from_a_session_key() -> None:
     for place in (
-        Place("!r:test"),
-        Place("!r:test:8448", "$abc-_1"),
-        Place("!31hneApxJ_1o-63DmFrpeqnkFfWppnzWso1JvH3ogLM", "$e"),
+        RoomPlace("!r:test"),
+        RoomPlace("!r:test:8448", "$abc-_1"),
+        RoomPlace("!31hneApxJ_1o-63DmFrpeqnkFfWppnzWso1JvH3ogLM", "$e"),
     ):
-        assert place_of(unescape_address(escape_address(place.address))) == place
-        assert len(place.address.encode()) <= LONGEST
-    long = Place("!r:" + "x" * 100, "$" + "y" * 43)
+        assert parse_address(unescape_address(escape_address(place.address))) == place
+        assert len(place.address.encode()) <= MAX_ADDRESS_BYTES
+    long = RoomPlace("!r:" + "x" * 100, "$" + "y" * 43)
     assert long.address == long.room, "its thread is answered by what is answered"
-    assert place_of("@ada:thread-x") == Place("@ada:thread-x")
+    assert parse_address("@ada:thread-x") == RoomPlace("@ada:thread-x")
 
 
 JSON = st.recursive(
@@ -203,11 +204,11 @@ VALUES = st.sampled_from(["m.text", "m.image", "m.replace", "m.thread", "m.annot
 def test_whatever_a_homeserver_tells_is_read_without_an_error(type: str, content: Any, unsigned: Any, ts: Any) -> None:
     given = event(type, content, unsigned=unsigned, origin_server_ts=ts, redacts=unsigned)
     room = Room("!r:test", joined=3)
-    room.note([given, {**given, "state_key": "@ada:test"}])
-    draft = read(given, room, ME)
+    room.apply_state([given, {**given, "state_key": "@ada:test"}])
+    draft = parse_event(given, room, ME)
     if draft is not None:
-        assert check_event_key(draft.what.key)
-        assert isinstance(draft.what.text, str) and draft.what.at >= 0
+        assert check_event_key(draft.incoming.key)
+        assert isinstance(draft.incoming.text, str) and draft.incoming.at >= 0
 
 
 def test_a_token_is_not_shown() -> None:

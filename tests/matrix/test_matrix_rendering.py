@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semel.channels.matrix import event_content, image_info
+from semel.channels.matrix import event_content
 from semel.channels.matrix.render import ATTRIBUTES, TAGS, render
 from semel.channels.matrix.transport import dump
 from semel.gateway.ports import Op
@@ -56,9 +56,9 @@ def test_a_person_who_is_named_is_notified_and_nobody_else() -> None:
     rendered = render("ask @ada:example.org, `@not:me.org` or mail a@b:c; @room [x](https://matrix.to/#/@bob:b.org)")
     assert rendered.mentions == ("@ada:example.org", "@bob:b.org")
     assert '<a href="https://matrix.to/#/@ada:example.org">@ada:example.org</a>,' in (rendered.html or "")
-    told = event_content.message(post("hello @ada:example.org"), "m.text", None)
+    told = event_content.make_message(post("hello @ada:example.org"), "m.text", None)
     assert told["m.mentions"] == {"user_ids": ["@ada:example.org"]}
-    assert event_content.message(post("@room"), "m.text", None)["m.mentions"] == {}
+    assert event_content.make_message(post("@room"), "m.text", None)["m.mentions"] == {}
 
 
 def test_characters_that_no_client_shows_are_seen_as_pictures() -> None:
@@ -78,8 +78,8 @@ def test_nothing_but_the_allowed_tags_comes_out(text: str) -> None:
 def test_every_part_fits_into_an_event(piece: str) -> None:
     text = (piece * 2000)[:2000]
     made, changed = (
-        event_content.message(post(text), "m.text", None),
-        event_content.edit(post(text, target="$e"), "m.text"),
+        event_content.make_message(post(text), "m.text", None),
+        event_content.make_edit(post(text, target="$e"), "m.text"),
     )
     assert len(dump(made)) <= event_content.MAX_CONTENT_BYTES and len(dump(changed)) <= event_content.MAX_CONTENT_BYTES
     assert made["body"] == changed["m.new_content"]["body"] == text
@@ -87,24 +87,27 @@ def test_every_part_fits_into_an_event(piece: str) -> None:
 
 @pytest.mark.parametrize("piece", ["*a* ", '"', "ü"])
 def test_what_is_too_long_for_its_formatting_goes_plain_and_whole(piece: str) -> None:
-    text = (piece * event_content.LONGEST).encode()[: event_content.LONGEST].decode(errors="ignore")
+    text = (piece * event_content.MAX_TEXT_BYTES).encode()[: event_content.MAX_TEXT_BYTES].decode(errors="ignore")
     made, changed = (
-        event_content.message(post(text), "m.text", None),
-        event_content.edit(post(text, target="$e"), "m.text"),
+        event_content.make_message(post(text), "m.text", None),
+        event_content.make_edit(post(text, target="$e"), "m.text"),
     )
     assert len(dump(made)) <= event_content.MAX_CONTENT_BYTES and len(dump(changed)) <= event_content.MAX_CONTENT_BYTES
     assert made["body"] == changed["m.new_content"]["body"] == text
 
 
 def test_a_deliberate_repeat_says_that_it_is_one() -> None:
-    assert event_content.message(post("hello", marked=True), "m.text", None)["body"] == "(repeat) hello"
+    assert event_content.make_message(post("hello", marked=True), "m.text", None)["body"] == "(repeat) hello"
     assert (
-        event_content.file(post("", marked=True), "m.file", "a.txt", "mxc://a/b", {}, None)["body"] == "(repeat) a.txt"
+        event_content.make_file_message(post("", marked=True), "m.file", "a.txt", "mxc://a/b", {}, None)["body"]
+        == "(repeat) a.txt"
     )
 
 
 def test_a_file_without_a_caption_is_called_by_its_name() -> None:
-    made = event_content.file(post(" "), "m.file", "a *b*.txt", "mxc://a/b", {"size": 1}, {"rel_type": "m.thread"})
+    made = event_content.make_file_message(
+        post(" "), "m.file", "a *b*.txt", "mxc://a/b", {"size": 1}, {"rel_type": "m.thread"}
+    )
     assert (made["body"], made["filename"], made["info"]) == ("a *b*.txt", "a *b*.txt", {"size": 1})
     assert "formatted_body" not in made and made["m.relates_to"] == {"rel_type": "m.thread"}
 
@@ -121,18 +124,18 @@ PICTURES = {
 
 @pytest.mark.parametrize("data", PICTURES)
 def test_a_picture_knows_its_size(data: bytes) -> None:
-    assert image_info.dimensions(data) == PICTURES[data]
+    assert event_content.image_size(data) == PICTURES[data]
 
 
 @settings(deadline=None)
 @given(st.binary(max_size=60), st.sampled_from(list(PICTURES)), st.integers(0, 40))
 def test_what_is_no_picture_has_no_size_and_no_error(noise: bytes, head: bytes, cut: int) -> None:
     for data in (noise, head[:cut], head[:cut] + noise):
-        size = image_info.dimensions(data)
+        size = event_content.image_size(data)
         assert size is None or len(size) == 2
 
 
 def test_a_file_is_shown_as_what_it_is() -> None:
     kinds = {"image/png": "m.image", "audio/ogg": "m.audio", "video/mp4": "m.video", "text/plain": "m.file"}
-    assert {mime: image_info.kind_of(mime) for mime in kinds} == kinds
-    assert image_info.kind_of("image/svg+xml") == "m.file", "a picture that may hold a program"
+    assert {mime: event_content.kind_of(mime) for mime in kinds} == kinds
+    assert event_content.kind_of("image/svg+xml") == "m.file", "a picture that may hold a program"

@@ -10,7 +10,8 @@ import pytest
 
 from semel.channels import kinds, make
 from semel.channels.matrix import MatrixSettings
-from semel.channels.matrix.cursor import Cursor, Invite
+from semel.channels.matrix.invitations import Invite
+from semel.channels.matrix.receive import Cursor
 from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
 
@@ -61,7 +62,7 @@ def test_secrets_are_not_shown() -> None:
 
 
 def test_a_section_makes_a_channel_of_its_class() -> None:
-    channel = make(ChannelSettings("chat", "matrix", {**GOOD, "key_life": 1800.0}))
+    channel = make(ChannelSettings(name="chat", kind="matrix", options={**GOOD, "key_life": 1800.0}))
     facts = channel.caps
     assert (facts.safety, facts.key_life, facts.finds) == (Safety.IDEMPOTENT, 1800.0, True)
     assert facts.edits and facts.deletes and facts.reactions and facts.typing and facts.threads and facts.files

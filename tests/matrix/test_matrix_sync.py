@@ -193,8 +193,8 @@ async def test_an_event_that_we_fail_over_stops_nothing(tmp_path: Path, monkeypa
             raise ZeroDivisionError
         return real(event, room, me)
 
-    real = resolve_events.read
-    monkeypatch.setattr(resolve_events, "read", read)
+    real = resolve_events.parse_event
+    monkeypatch.setattr(resolve_events, "parse_event", read)
     inbox = KeptInbox(tmp_path, AT)
     async with Double() as server:
         server.on("GET", "/sync", told("s2", said("$1"), said("$2", "next")), HANG)
@@ -246,7 +246,7 @@ FILE = {"msgtype": "m.file", "body": "a.txt", "url": "mxc://test/1"}
 async def test_a_file_is_fetched_with_patience_or_named_as_missing(
     new: list[Said], old: Said | None, why: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(downloads, "_WAIT", 0.01)
+    monkeypatch.setattr(downloads, "_RETRY_DELAY_S", 0.01)
     inbox = KeptInbox(tmp_path, AT)
     async with Double() as server:
         server.on("GET", "/_matrix/client/v1/media/download/test/1", *new)
@@ -299,7 +299,7 @@ INVITE = [
 async def test_a_room_that_cannot_be_entered_now_is_tried_later_and_stops_nothing(
     way: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(invitations, "LATER", 0.01)
+    monkeypatch.setattr(invitations, "MANUAL_RETRY_DELAY_S", 0.01)
     inbox = KeptInbox(tmp_path, AT)
     joined = asyncio.Event()
 
@@ -355,24 +355,24 @@ async def test_a_flood_of_invitations_is_bounded(tmp_path: Path) -> None:
 
 
 def test_only_our_coming_is_one_and_no_change_of_our_name() -> None:
-    assert gaps.enters(member("join"), "@bot:test")
-    assert gaps.enters(member("join", prev_content={"membership": "invite"}, replaces_state="$1"), "@bot:test")
-    assert not gaps.enters(member("join", prev_content={"membership": "join"}), "@bot:test")
-    assert not gaps.enters(member("join", replaces_state="$1"), "@bot:test"), "what it was before is not told"
-    assert not gaps.enters(member("leave"), "@bot:test")
-    assert not gaps.enters(member("join"), "@ada:test")
-    assert not gaps.enters({**member("join"), "unsigned": None, "content": 7}, "@bot:test")
+    assert gaps.is_our_join(member("join"), "@bot:test")
+    assert gaps.is_our_join(member("join", prev_content={"membership": "invite"}, replaces_state="$1"), "@bot:test")
+    assert not gaps.is_our_join(member("join", prev_content={"membership": "join"}), "@bot:test")
+    assert not gaps.is_our_join(member("join", replaces_state="$1"), "@bot:test"), "what it was before is not told"
+    assert not gaps.is_our_join(member("leave"), "@bot:test")
+    assert not gaps.is_our_join(member("join"), "@ada:test")
+    assert not gaps.is_our_join({**member("join"), "unsigned": None, "content": 7}, "@bot:test")
 
 
 async def test_what_is_known_of_a_room_counts_as_the_present_only_for_a_while(tmp_path: Path) -> None:
     now = [0.0]
     rooms = Rooms(cast(Any, None), lambda: now[0])
-    rooms._known["!r"] = Room("!r")
-    assert rooms.sure("!r") is None, "before the first answer was noted"
-    rooms.told()
-    assert rooms.sure("!r") is not None
+    rooms._rooms["!r"] = Room("!r")
+    assert rooms.get_current("!r") is None, "before the first answer was noted"
+    rooms.note_sync()
+    assert rooms.get_current("!r") is not None
     now[0] = FRESHNESS_S
-    assert rooms.sure("!r") is None and rooms.known("!r") is not None
+    assert rooms.get_current("!r") is None and rooms.get("!r") is not None
 
 
 async def test_while_it_runs_a_room_is_not_asked_for_its_encryption_with_every_message(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from semel.agents.acp import kill_group_if_same
 from semel.agents.model import ModelAgent
 from semel.gateway import Gateway
 from semel.gateway.ports import Launch
-from semel.gateway.settings import AgentSettings, GatewaySettings, McpSettings, ModelSettings
+from semel.gateway.settings import AgentSettings, GatewaySettings, McpSettings
 from semel.ledger.storage.store import Store
 from semel.tools.inside import InsideTools
 
@@ -31,7 +31,7 @@ def door(launch: Launch) -> InsideTools:
 
 
 class ModelWorld(World):
-    """`provider`: "openai-chat", "openai" or "anthropic". `model`: what differs in ModelSettings."""
+    """`provider`: "openai-chat", "openai" or "anthropic". `model`: what differs in the settings of the model."""
 
     def __init__(self, path: Path, api: ModelServer, provider: str = "openai-chat", **settings: Any) -> None:
         self.path = path
@@ -42,10 +42,10 @@ class ModelWorld(World):
         if "channel_settings" in settings:
             settings["channels"] = settings.pop("channel_settings")
         url = api.url if provider == "anthropic" else f"{api.url}/v1"
-        model = ModelSettings(f"{provider}:claude-opus-5", "sk-secret", url, **settings.pop("model", {}))
         agent = AgentSettings(
-            "main", (), self.work, kind="model", env=settings.pop("env", {}), model=model,
+            name="main", cwd=self.work, kind="model", env=settings.pop("env", {}),
             permissions=settings.pop("permissions", "allow"), attempts=settings.pop("attempts", 1),
+            model=f"{provider}:claude-opus-5", key="sk-secret", base_url=url, **settings.pop("model", {}),
         )  # fmt: skip
         self.settings = GatewaySettings(
             data_dir=path, ledger=path / "ledger.db", agents={"main": agent}, grace_s=0.2, **settings
@@ -55,8 +55,7 @@ class ModelWorld(World):
         store = await asyncio.to_thread(Store.open, self.settings.ledger)
         agents = {name: ModelAgent(agent, door) for name, agent in self.settings.agents.items()}
         self.gateway = Gateway(self.settings, store, agents, self.channels, reap=_reap)
-        await self.gateway.start()
-        return self
+        return await self.begin()
 
     async def items(self, kind: str, session: str = "s") -> list[Json]:
         """The items of one kind, in the order of the view."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from semel.agents.model import ModelAgent
 from semel.faces.config import ConfigError
-from semel.faces.config.load import load
+from semel.faces.config.load import load_config
 from semel.gateway.ports import AgentError
-from semel.gateway.settings import AgentSettings, McpSettings, ModelSettings
+from semel.gateway.settings import AgentSettings, McpSettings
 
 FULL = """
 [agents.main]
@@ -48,7 +49,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def settings(home: Path, text: str) -> AgentSettings:
     (home / "semel.toml").write_text(text)
-    return next(iter(load().gateway.agents.values()))
+    return next(iter(load_config().gateway.agents.values()))
 
 
 def test_all_of_it_is_read_and_no_secret_is_shown(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,21 +57,25 @@ def test_all_of_it_is_read_and_no_secret_is_shown(home: Path, monkeypatch: pytes
     monkeypatch.setenv("WEB_KEY", "Bearer 2")
     (home / "token").write_text("tok-3\n")
     agent = settings(home, FULL)
-    assert agent.model == ModelSettings(
+    assert agent == AgentSettings(
+        name="main",
+        kind="model",
+        cwd=home / ".local/share/semel/workspaces/main",
+        permissions="deny",
         model="openai-chat:llama",
         key="sk-1",
         base_url="http://127.0.0.1:1/v1",
         instructions="RULES.md",
         tools=("read", "list"),
         mcp={
-            "git": McpSettings(("uvx", "mcp-server-git"), env={"TOKEN": "tok-3"}),
+            "git": McpSettings(command=("uvx", "mcp-server-git"), env={"TOKEN": "tok-3"}),
             "web": McpSettings(url="https://example.org/mcp", headers={"Authorization": "Bearer 2"}),
         },
         context=32000,
         max_tokens=900,
         max_requests=7,
         compaction=False,
-        options={"temperature": 0.2},
+        request_settings={"temperature": 0.2},
     )
     assert not [secret for secret in ("sk-1", "Bearer 2", "tok-3") if secret in repr(agent)]
     ModelAgent(agent).check()
@@ -84,9 +89,9 @@ def test_all_of_it_is_read_and_no_secret_is_shown(home: Path, monkeypatch: pytes
         ('model = "a:b"\ncommand = ["x"]', "has no command"),
         ('model = "a:b"\nkey = "sk-123"', "the key itself does not belong in this file"),
         ('model = "a:b"\nkey = "env:NO_SUCH"', "the environment variable NO_SUCH is not set"),
-        ('model = "a:b"\ntools = ["dance"]', "\"0\" is 'dance'"),
+        ('model = "a:b"\ntools = ["dance"]', "\"tools\" item 1 is 'dance', and should be 'read', 'write'"),
         ('model = "a:b"\nmodle = "x"', 'has no setting "modle"; did you mean "model"?'),
-        ('model = "a:b"\nsettings = { max_retries = 2 }', "max_retries is Semel's own affair"),
+        ('model = "a:b"\nsettings = { max_retries = 2 }', "max_retries cannot be set"),
         ('model = "a:b"\n[agents.main.mcp.x]', "either a command"),
         ('model = "a:b"\n[agents.main.mcp.x]\nurl = "ftp://x"', "should begin with https://"),
         ('model = "a:b"\n[agents.main.mcp.x]\nurl = "http://x"\nenv = { A = "b" }', "env is for a command"),
@@ -104,18 +109,18 @@ def test_its_settings_are_no_other_kinds(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "said"),
+    ("settings", "said"),
     [
-        (ModelSettings("openai:gpt-5"), 'key = "env:NAME"'),
-        (ModelSettings("nobody:gpt-5", "k"), 'pydantic-ai knows no provider "nobody"'),
-        (ModelSettings("groq:llama", "k"), "pip install"),
-        (ModelSettings("openai:gpt-5", "k", options={"temprature": 1}), 'did you mean "temperature"?'),
-        (ModelSettings("deepseek:chat", "k", "http://127.0.0.1:1"), 'model = "openai-chat:NAME"'),
+        ({"model": "openai:gpt-5"}, 'key = "env:NAME"'),
+        ({"model": "nobody:gpt-5", "key": "k"}, 'pydantic-ai knows no provider "nobody"'),
+        ({"model": "groq:llama", "key": "k"}, "pip install"),
+        ({"model": "openai:gpt-5", "request_settings": {"temprature": 1}}, 'did you mean "temperature"?'),
+        ({"model": "deepseek:chat", "key": "k", "base_url": "http://127.0.0.1:1"}, 'model = "openai-chat:NAME"'),
     ],
 )
-def test_a_model_that_cannot_be_made_is_told_with_what_to_do(home: Path, model: ModelSettings, said: str) -> None:
+def test_a_model_that_cannot_be_made_is_told_with_what_to_do(home: Path, settings: dict[str, Any], said: str) -> None:
     with pytest.raises(AgentError) as caught:
-        ModelAgent(AgentSettings("main", (), home, kind="model", model=model)).check()
+        ModelAgent(AgentSettings(name="main", kind="model", cwd=home, **settings)).check()
     assert said in str(caught.value)
     assert "[agents.main]" in str(caught.value)
 
@@ -132,4 +137,4 @@ def test_nothing_of_a_model_library_is_loaded_where_no_model_agent_is_configured
 def test_without_the_library_the_message_says_what_to_install(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(AgentError, match=r'pip install "semel\[model\]"'):
-        ModelAgent(AgentSettings("main", (), home, kind="model", model=ModelSettings("openai:x"))).check()
+        ModelAgent(AgentSettings(name="main", kind="model", cwd=home, model="openai:x")).check()

@@ -9,7 +9,7 @@ import pytest
 from model_world import Answer, ModelServer, ModelWorld, until
 
 from semel.agents.model import failures
-from semel.law import transient_errors
+from semel.law import retries
 
 PROVIDERS = ("openai-chat", "openai", "anthropic")
 CUTS = ("reset", "close", "event")
@@ -94,20 +94,20 @@ async def test_a_definite_no_is_told_at_once(tmp_path: Path, provider: str, stat
 async def test_what_the_api_asks_for_is_told_to_whoever_tries_again(tmp_path: Path) -> None:
     async with ModelServer(Answer(status=429, retry_after="7")) as api, ModelWorld(tmp_path, api) as w:
         caught: list[Any] = []
-        ended = failures.ended
+        ended = failures.answer_for_failure
 
         def note(error: Exception) -> Any:
             caught.append(ended(error))
             return caught[-1]
 
-        failures.ended = note
+        failures.answer_for_failure = note
         try:
             await w.ask("Hi")
         finally:
-            failures.ended = ended
+            failures.answer_for_failure = ended
         [end] = caught
         assert end.meta == {"semel": {"passing": True, "retry_after": 7.0}}
-        assert transient_errors.judge_failure(end.error or "", end.meta) == transient_errors.Failure(True, 7.0)
+        assert retries.judge_failure(end.error or "", end.meta) == retries.Failure(True, 7.0)
 
 
 async def test_an_api_that_is_not_there_is_a_failure_that_passes(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ async def test_nothing_with_an_effect_begins_before_its_call_is_in_the_record(tm
     """Law 9: a turn that is lost right after must be known to have begun something."""
     answers = [Answer([], calls=[("write", {"path": "deed", "text": "done"})]), Answer(["Ok"])]
     async with ModelServer(*answers) as api, ModelWorld(tmp_path, api) as w:
-        inside = w.gateway.spawns.inside
+        inside = w.gateway.spawns.make_inside
         seen: list[list[str]] = []
 
         class Watched:
@@ -178,7 +178,7 @@ async def test_nothing_with_an_effect_begins_before_its_call_is_in_the_record(tm
                 seen.append([one["status"] for one in await w.items("tool")])
                 assert not (w.work / "deed").exists()
 
-        w.gateway.spawns.inside = Watched
+        w.gateway.spawns.make_inside = Watched
         assert await w.ask("Do it") == ["Ok"]
         assert seen == [["running"]]
         assert (w.work / "deed").read_text() == "done"

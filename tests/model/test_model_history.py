@@ -63,7 +63,7 @@ async def test_what_tools_said_is_in_the_history_as_the_agents_words(tmp_path: P
         Answer(["Done."]),
         Answer(["Sure."]),
     ]
-    team = {"team": DestinationSettings("team", "web", "team", ("*",))}
+    team = {"team": DestinationSettings(name="team", channel="web", address="team", allow=("*",))}
     async with ModelServer(*answers) as api, ModelWorld(tmp_path, api, destinations=team) as w:
         await w.ask("Deploy")
         await w.ask("Thanks")

@@ -44,7 +44,7 @@ async def over_http(path: Path) -> AsyncIterator[McpSettings]:
 
 @asynccontextmanager
 async def over_stdio(path: Path) -> AsyncIterator[McpSettings]:
-    yield McpSettings((sys.executable, str(SERVER)), env={"GIVEN": "yes"})
+    yield McpSettings(command=(sys.executable, str(SERVER)), env={"GIVEN": "yes"})
 
 
 @pytest.mark.parametrize("connect", [over_stdio, over_http])
@@ -75,7 +75,7 @@ async def test_a_server_is_asked_for_and_finds_none_of_our_secrets(
         async with ModelWorld(tmp_path, api, permissions="ask", model={"mcp": mcp}) as w:
             await w.gateway.say("s", "Go")
             item = await w.item("permission", state="open", title="num_environment")
-            await w.gateway.answer("s", item["id"], "allow", "me")
+            await w.gateway.controls.answer("s", item["id"], "allow", "me")
             await w.idle()
             [told] = [text for role, text in api.requests[1].talk if role == "result"]
             assert "GIVEN" in told
@@ -84,7 +84,7 @@ async def test_a_server_is_asked_for_and_finds_none_of_our_secrets(
 
 async def test_a_server_that_does_not_start_is_told_and_the_session_lives_on(tmp_path: Path) -> None:
     async with ModelServer(Answer(["Ok"])) as api:
-        mcp = {"gone": McpSettings(("/nonexistent/server",))}
+        mcp = {"gone": McpSettings(command=("/nonexistent/server",))}
         async with ModelWorld(tmp_path, api, model={"mcp": mcp}) as w:
             await w.ask("Hi")
             [notice] = await w.texts("s", "notice")
@@ -103,7 +103,7 @@ async def test_a_server_that_died_is_reached_anew_by_the_next_call_and_the_lost_
         Answer([], calls=[("num_add", {"a": 3, "b": 3})]),
         Answer(["Six."]),
     ]
-    mcp = {"num": McpSettings((sys.executable, str(SERVER)))}
+    mcp = {"num": McpSettings(command=(sys.executable, str(SERVER)))}
     async with ModelServer(*answers) as api, ModelWorld(tmp_path, api, model={"mcp": mcp}) as w:
         assert await w.ask("Try") == ["Five."]
         told = [text for role, text in api.requests[1].talk if role == "result"]
@@ -127,7 +127,7 @@ async def test_a_server_that_is_gone_for_good_is_told_to_the_model(tmp_path: Pat
         Answer([], calls=[("num_add", {"a": 2, "b": 3})]),
         Answer(["It is gone."]),
     ]
-    mcp = {"num": McpSettings((sys.executable, str(copy)))}
+    mcp = {"num": McpSettings(command=(sys.executable, str(copy)))}
     async with ModelServer(*answers) as api, ModelWorld(tmp_path, api, model={"mcp": mcp}) as w:
         await w.ask("Try")
         copy.unlink()

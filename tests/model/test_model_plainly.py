@@ -13,14 +13,14 @@ from pydantic_ai.direct import model_request_stream
 from semel.agents.model import history, plainly
 from semel.agents.model.provider import Models
 from semel.gateway.ports import Past, Spoken
-from semel.gateway.settings import AgentSettings, ModelSettings
+from semel.gateway.settings import AgentSettings
 
 LENGTH = 400
 
 
 def models(url: str, provider: str, path: Path) -> Models:
-    settings = ModelSettings(f"{provider}:claude-opus-5", "sk-secret", url)
-    return Models(AgentSettings("main", (), path, kind="model", model=settings))
+    model = f"{provider}:claude-opus-5"
+    return Models(AgentSettings(name="main", kind="model", cwd=path, model=model, key="sk-secret", base_url=url))
 
 
 @pytest.mark.parametrize("provider", ["openai-chat", "openai"])
@@ -30,7 +30,7 @@ async def test_a_long_past_is_sent_word_for_word_and_looked_at_by_no_client(
     looked: list[Any] = []
     spoken = tuple(Spoken(n, n // 2, "agent" if n % 2 else "user", f"text {n} ☃") for n in range(LENGTH))
     asked = history.messages(Past(LENGTH, spoken), "You are one.")
-    history.ask(asked, ["and now?"])
+    history.append_prompt(asked, ["and now?"])
     async with ModelServer(Answer("well")) as api:
         one = models(f"{api.url}/v1", provider, tmp_path)
         from openai._utils import _transform  # what looks at each message
@@ -42,7 +42,7 @@ async def test_a_long_past_is_sent_word_for_word_and_looked_at_by_no_client(
             return await look(data, kind)
 
         monkeypatch.setattr(_transform, "_async_transform_typeddict", noted)
-        async with one.model, model_request_stream(one.model, asked, model_settings=one.options()) as stream:
+        async with one.model, model_request_stream(one.model, asked, model_settings=one.request_options()) as stream:
             async for _ in stream:
                 pass
         talk = api.requests[0].talk
@@ -54,7 +54,7 @@ async def test_a_long_past_is_sent_word_for_word_and_looked_at_by_no_client(
 def test_no_client_retries_by_itself(tmp_path: Path, provider: str) -> None:
     one = models("http://127.0.0.1:9/v1", provider, tmp_path)
     client: Any = one.model.provider.client  # type: ignore[union-attr]
-    assert client.max_retries == 0 or one.options().get("max_retries") == 0
+    assert client.max_retries == 0 or one.request_options().get("max_retries") == 0
 
 
 async def test_what_is_no_json_goes_through_the_client() -> None:

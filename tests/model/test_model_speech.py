@@ -11,6 +11,7 @@ from model_world import Answer, ModelServer, ModelWorld, until
 
 from semel.gateway.ports import Incoming, Person, Safety
 from semel.gateway.settings import ChannelSettings, DestinationSettings, PersonSettings
+from semel.ledger.storage.rows import ClaimRow
 from semel.testing import FakeChannel
 
 
@@ -65,7 +66,7 @@ async def test_text_before_a_call_is_recorded_before_it_and_other_text_is_said(t
         [item] = await w.items("tool")
         assert (item["title"], item["status"]) == ("Send a message now", "done")
         assert item["input"] == {"text": "Half way."}
-        claims = await w.gateway.record.read(lambda tx: [tx.one("claim_get", id=n) for n in (1, 2, 3)])
+        claims = await w.gateway.record.read(lambda tx: [tx.one(ClaimRow, "claim_get", id=n) for n in (1, 2, 3)])
         assert [(c.how, c.tool) for c in claims] == [("block", None), ("tool", "1.1"), ("block", None)]
 
 
@@ -87,7 +88,7 @@ async def test_files_of_the_workspace_are_sent_and_questions_asked(tmp_path: Pat
         assert [e.get("kind") for e in entries] == ["file", "ask", None]
         assert entries[0]["files"][0]["name"] == "a.txt"
         [item] = await w.items("ask")
-        await w.gateway.answer("s", item["id"], "y", "me")
+        await w.gateway.controls.answer("s", item["id"], "y", "me")
 
 
 async def test_a_steered_message_is_read_before_the_next_request_of_the_turn(tmp_path: Path) -> None:
@@ -169,7 +170,7 @@ async def test_results_that_outgrow_the_context_give_way_to_newer_ones(tmp_path:
 
 async def test_an_address_that_nobody_has_is_corrected_with_the_answer_in_mind(tmp_path: Path) -> None:
     answers = [Answer(['<message to="tem">Deployed.</message>']), Answer(['<message to="team">Deployed.</message>'])]
-    team = {"team": DestinationSettings("team", "web", "team", ("*",))}
+    team = {"team": DestinationSettings(name="team", channel="web", address="team", allow=("*",))}
     async with ModelServer(*answers) as api, ModelWorld(tmp_path, api, destinations=team) as w:
         await w.ask("Tell the team")
         said = [(e["text"], e.get("to")) for e in await w.entries() if e["role"] == "agent"]
@@ -180,7 +181,7 @@ async def test_an_address_that_nobody_has_is_corrected_with_the_answer_in_mind(t
 
 
 async def test_how_to_speak_elsewhere_is_known_in_every_turn(tmp_path: Path) -> None:
-    team = {"team": DestinationSettings("team", "web", "team", ("*",))}
+    team = {"team": DestinationSettings(name="team", channel="web", address="team", allow=("*",))}
     async with (
         ModelServer(Answer(["a1"]), Answer(["a2"])) as api,
         ModelWorld(tmp_path, api, destinations=team) as w,
@@ -195,7 +196,7 @@ async def test_how_to_speak_elsewhere_is_known_in_every_turn(tmp_path: Path) -> 
 async def test_an_unclosed_block_at_the_token_limit_is_delivered_home_and_corrected_elsewhere(
     tmp_path: Path, provider: str
 ) -> None:
-    team = {"team": DestinationSettings("team", "web", "team", ("*",))}
+    team = {"team": DestinationSettings(name="team", channel="web", address="team", allow=("*",))}
     cut = Answer(['Hm. <message to="home">Dear ', 'Ann,</message><message to="team">Dep'], stop="length")
     right = Answer(['Hm. <message to="team">Deployed.</message>'])
     async with ModelServer(cut, right) as api, ModelWorld(tmp_path, api, provider, destinations=team) as w:
@@ -235,8 +236,8 @@ async def test_a_closing_text_that_repeats_what_somebody_deleted_is_said(tmp_pat
     wait = ("shell", {"command": "while [ ! -e go ]; do sleep 0.02; done; echo over"})
     answers = [Answer([], calls=[("send_message", {"text": "Alpha."})]), Answer([], calls=[wait]), Answer(["Alpha."])]
     chat, room = FakeChannel("chat", Safety.AT_MOST_ONCE), "main:chat:room"
-    settings = {"chat": ChannelSettings("chat", "fake")}
-    people = {"ann": PersonSettings("ann", "owner", ("chat:ann",))}
+    settings = {"chat": ChannelSettings(name="chat", kind="fake")}
+    people = {"ann": PersonSettings(name="ann", role="owner", accounts=("chat:ann",))}
     async with (
         ModelServer(*answers) as api,
         ModelWorld(tmp_path, api, provider, channels={"chat": chat}, channel_settings=settings, people=people) as w,

@@ -66,7 +66,7 @@ async def talk(w: ModelWorld, session: str, part: int, mood: Moody) -> None:
     for n in range(TURNS):
         await w.gateway.say(session, f"{session} says {part * TURNS + n}", busy=mood.random.choice(["queue", "steer"]))
         if mood.random.randrange(6) == 0:
-            await w.gateway.stop_turn(session, "me")
+            await w.gateway.controls.stop_turn(session, "me")
         if mood.random.randrange(2):
             await w.idle(session)
     await w.idle(session)

@@ -46,14 +46,14 @@ async def test_text_is_shown_while_it_streams(tmp_path: Path) -> None:
 
 async def test_the_model_is_told_and_where_it_is_set(tmp_path: Path) -> None:
     async with ModelServer(Answer(["Hello"]), Answer(["Hello"])) as api, ModelWorld(tmp_path, api) as w:
-        own = w.gateway.settings.agents["main"].model
-        assert own is not None
+        model = w.gateway.settings.agents["main"].model
+        assert model is not None
         for _ in range(2):  # before the first message, and after it
             for text, answer in (
-                ("/model", f"The model is {own.model}. It is set in semel.toml: change `model` in [agents.main]"),
-                ("/model other", f"The model is {own.model}. It is set in semel.toml"),
+                ("/model", f"The model is {model}. It is set in semel.toml: change `model` in [agents.main]"),
+                ("/model other", f"The model is {model}. It is set in semel.toml"),
                 ("/mode", "The agent main has no modes."),
-                ("/status", f"Model: {own.model}"),
+                ("/status", f"Model: {model}"),
             ):
                 await w.gateway.say("s", text)
                 await until(lambda answer=answer: _last_notice_has(w, answer))  # type: ignore[misc]
@@ -96,7 +96,7 @@ async def test_a_refusal_in_a_field_of_its_own_is_what_the_model_said(tmp_path: 
     refused = Answer([text] if text else [], refusal=["I cannot help ", "with that."])
     async with ModelServer(refused, Answer(["Ok"])) as api, ModelWorld(tmp_path, api, provider) as w:
         assert await w.ask("Hi") == [*([text] if text else []), "I cannot help with that."]
-        assert await w.texts("s", "notice") == ["The model refused to go on."]
+        assert await w.texts("s", "notice") == ["The model refused to continue."]
         await w.ask("And this?")
         said = "".join(told for role, told in api.requests[1].talk if role == "assistant")
         assert said.replace("\n", "") == f"{text}I cannot help with that.", "the model reads it as its own words"
@@ -147,7 +147,7 @@ async def test_the_key_is_sent_to_the_api_and_to_nobody_else(tmp_path: Path) -> 
 async def test_a_conversation_that_was_ended_for_idleness_goes_on_as_if_it_had_not(tmp_path: Path) -> None:
     async with (
         ModelServer(Answer(["a1"]), Answer(["a2"])) as api,
-        ModelWorld(tmp_path, api, idle_agent_s=0.05) as w,
+        ModelWorld(tmp_path, api, idle_after_s=0.05) as w,
     ):
         await w.ask("u1")
 

@@ -205,7 +205,7 @@ async def test_a_long_file_is_read_in_parts(tmp_path: Path) -> None:
 
 async def asked(w: ModelWorld, option: str) -> None:
     item = await w.item("permission", state="open")
-    assert await w.gateway.answer("s", item["id"], option, "me") == "answered"
+    assert await w.gateway.controls.answer("s", item["id"], option, "me") == "answered"
 
 
 async def test_a_person_allows_or_denies_each_effect(tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ async def test_a_cancel_in_the_text_keeps_what_was_shown(tmp_path: Path) -> None
             return "Shown " in await w.texts("s", "agent")
 
         await until(shown)
-        assert await w.gateway.stop_turn("s", "me")
+        assert await w.gateway.controls.stop_turn("s", "me")
         await w.idle()
         [entry] = [e for e in await w.entries() if e["role"] == "agent"]
         assert (entry["text"], entry["partial"]) == ("Shown ", True)
@@ -306,7 +306,7 @@ async def test_a_cancel_in_a_command_kills_it_and_what_it_started(tmp_path: Path
 
         await until(begun)
         pid = int((w.work / "pid").read_text())
-        assert await w.gateway.stop_turn("s", "me")
+        assert await w.gateway.controls.stop_turn("s", "me")
         await w.idle()
 
         async def gone() -> bool:
@@ -322,7 +322,7 @@ async def test_a_cancel_at_a_permission_request_withdraws_it(tmp_path: Path) -> 
     async with ModelServer(*answers) as api, ModelWorld(tmp_path, api, permissions="ask") as w:
         await w.gateway.say("s", "Go")
         await w.item("permission", state="open")
-        assert await w.gateway.stop_turn("s", "me")
+        assert await w.gateway.controls.stop_turn("s", "me")
         await w.idle()
         assert [one["state"] for one in await w.items("permission")] == ["cancelled"]
         assert await w.ask("Again") == ["Next"]

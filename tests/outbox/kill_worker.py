@@ -16,7 +16,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from semel.channels.http import post
+from semel.channels.http import request
 from semel.channels.webhook import WebhookChannel, WebhookSettings
 from semel.gateway.outbound.outbox import Outbox
 from semel.gateway.ports import Op, Receipt, Safety, Unknown
@@ -50,7 +50,9 @@ class Platform(WebhookChannel):
 
     async def find(self, op: Op, since: float) -> Receipt | None:
         assert self.settings.url is not None
-        answer = await post(f"{self.settings.url}/find", op.key.encode(), {}, timeout=5.0, allow_private=True)
+        answer = await request(
+            "POST", f"{self.settings.url}/find", op.key.encode(), {}, timeout=5.0, allow_private=True
+        )
         if answer.status == 404:
             return None
         if answer.status != 200:
@@ -67,7 +69,7 @@ async def main(ledger: str, url: str, safety: str, start: str, point: str = "", 
         print("running", flush=True)
         while True:
             await asyncio.wait({running}, timeout=0.02)
-            left = await store.read(parts.backlog)
+            left = await store.read(parts.count_backlog)
             if running.done() or not left["queued"] + left["sending"] + left["unknown"]:
                 break
         await outbox.stop(5.0)

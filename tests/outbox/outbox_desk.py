@@ -10,6 +10,7 @@ from typing import Any
 from semel.gateway.outbound.outbox import Outbox
 from semel.gateway.ports import Channel
 from semel.ledger.delivery import outgoing, parts
+from semel.ledger.storage.rows import EntryRow, SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
 from semel.ledger.transcript import entries
@@ -21,11 +22,11 @@ BOUND = 20.0
 
 def say(tx: Tx, dest: str, texts: list[str], session: str = "main:test", **op: Any) -> list[int]:
     """One said claim with its entry and one part for each text; the ids of the parts."""
-    row = tx.one("session_by_key", key=session)
-    home = row.id if row else int(tx.value("session_add", key=session, agent="main", home=None, at=tx.now))
+    row = tx.one(SessionRow, "session_by_key", key=session)
+    home = row.id if row else tx.number("session_add", key=session, agent="main", home=None, at=tx.now)
     text = "".join(texts)
     claim = int(
-        tx.value(
+        tx.number(
             "claim_add", session=home, turn=None, root=None, how="tool", kind="text", late=0, spawn=None,
             conn=None, call=None, tool=None, args=None, dest=dest, digest=None, text=text, outcome="said",
             reason=None, echo_of=op.pop("echo_of", None), seq=None, at=tx.now,
@@ -36,7 +37,7 @@ def say(tx: Tx, dest: str, texts: list[str], session: str = "main:test", **op: A
     for n, each in enumerate(texts):
         ids.append(
             int(
-                tx.value(
+                tx.number(
                     "part_add", claim=claim, n=n, lo=lo, hi=lo + len(each), channel=dest.partition(":")[0],
                     dest=dest, key=f"key-{claim}-{n}", op=entries.dump({"kind": "post", "text": each, **op}),
                     at=tx.now,
@@ -50,7 +51,7 @@ def say(tx: Tx, dest: str, texts: list[str], session: str = "main:test", **op: A
 def echo(tx: Tx, part: int) -> None:
     """The agent repeats what that part said: an echo that relies on it."""
     row = parts.get(tx, part)
-    tx.value(
+    tx.number(
         "claim_add", session=row.session, turn=None, root=None, how="block", kind="text", late=0, spawn=None,
         conn=None, call=None, tool=None, args=None, dest=row.dest, digest=None, text="", outcome="echo",
         reason=None, echo_of=row.claim, seq=None, at=tx.now,
@@ -123,17 +124,16 @@ class Desk:
         await self.quiet()
 
     async def part(self, id: int) -> dict[str, Any]:
-        return await self.store.read(parts.show, id)
+        return await self.store.read(parts.get_json, id)
 
     async def states(self, ids: list[int]) -> list[str]:
         return [(await self.part(id))["state"] for id in ids]
 
     async def notices(self, session: str = "main:test") -> list[Any]:
         def look(tx: Tx) -> list[Any]:
-            row = tx.one("session_by_key", key=session)
-            assert row is not None
+            row = tx.get(SessionRow, "session_by_key", key=session)
             assert row.wake_at is None, "a notice must never wake"
-            rows = tx.all("entries_last", session=row.id, before=10**9, limit=1000)
+            rows = tx.all(EntryRow, "entries_last", session=row.id, before=10**9, limit=1000)
             return [entry for entry in reversed(rows) if entry.role == "notice"]
 
         return await self.store.read(look)

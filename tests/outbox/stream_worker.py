@@ -81,7 +81,7 @@ async def main(directory: str, safety: str, point: str) -> None:
         await w.gateway.say(ROOM, asked(path), key="1")
         await w.idle(ROOM)
         while True:
-            left = await w.gateway.record.read(parts.backlog)
+            left = await w.gateway.record.read(parts.count_backlog)
             if not left["queued"] + left["sending"] + left["unknown"]:
                 break
             await asyncio.sleep(0.02)

@@ -66,7 +66,7 @@ def chat(safety: Safety = Safety.AT_MOST_ONCE, platform: Platform | None = None,
 
 
 def world(path: Path, channel: FakeChannel, *, stream: bool = True, narration: Any = "last", **more: Any) -> World:
-    own = ChannelSettings(channel.name, "fake", stream=stream, narration=narration)
+    own = ChannelSettings(name=channel.name, kind="fake", stream=stream, narration=narration)
     return World(path, channels={channel.name: channel}, channel_settings={channel.name: own}, **more)
 
 

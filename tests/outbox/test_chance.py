@@ -12,7 +12,7 @@ from outbox_desk import Desk, say
 from semel.gateway.ports import Safety
 from semel.law.delivery import Rules
 from semel.ledger.delivery import outgoing, parts
-from semel.ledger.delivery.outgoing import ChannelCapacity, Outcome
+from semel.ledger.delivery.outgoing import AttemptOutcome, ChannelCapacity
 from semel.ledger.storage.store import Store
 from semel.testing import FakeChannel, Fault, FrozenClock
 
@@ -41,13 +41,13 @@ async def run_of_chance(ledger: Path, safety: Safety, seed: int) -> tuple[FakeCh
         async with Desk(ledger, chat, clock=clock) as desk:
             for _ in range(MESSAGES):
                 room = dice.randrange(ROOMS)
-                await desk.say(f"chat:{room}", str(len(await desk.store.read(parts.newest, None, 10**4))))
+                await desk.say(f"chat:{room}", str(len(await desk.store.read(parts.list_newest, None, 10**4))))
                 if dice.random() < 0.3:
                     await desk.pass_time(dice.uniform(0.1, 20))
     chat.platform.always = lambda op: None
     async with Desk(ledger, chat, clock=clock) as desk:
         await desk.pass_time(3600)
-        return chat, await desk.store.read(parts.newest, None, 10**4)
+        return chat, await desk.store.read(parts.list_newest, None, 10**4)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -102,13 +102,13 @@ def test_a_long_line_costs_each_part_the_same(tmp_path: Path) -> None:
         counting: Any = Counting(tx)
         done = outgoing.depart(counting, {"chat": ChannelCapacity(rules, 10)})
         for departure in done.sends:
-            outgoing.receipt(counting, departure.part, Outcome("receipt", receipt="m"), rules)
+            outgoing.record_outcome(counting, departure.part, AttemptOutcome("receipt", receipt="m"), rules)
         counts.append(counting.count)
         return len(done.sends)
 
     with Store.open_sync(tmp_path / "semel.db") as store:
-        store.apply(say, "chat:room", [str(n) for n in range(1000)])
-        sent = sum(store.apply(turn) for _ in range(100))
+        store.write_sync(say, "chat:room", [str(n) for n in range(1000)])
+        sent = sum(store.write_sync(turn) for _ in range(100))
     assert sent >= 80
     assert max(counts) < 3 * outgoing.MAX_PARTS_SCANNED
     assert sorted(counts)[50] < 20

@@ -18,8 +18,8 @@ from semel.testing import FakeChannel, Fault
 def ann(tx: Tx, *channels: str) -> None:
     """Ann has an account on each channel, and was met there in a direct conversation, at "room"."""
     for channel in channels:
-        people.put(tx, Account(channel, "ann", "ann", "owner", "added"))
-        people.seen(tx, channel, "room", "ann", True)
+        people.save_account(tx, Account(channel, "ann", "ann", "owner", "added"))
+        people.remember_place(tx, channel, "room", "ann", True)
 
 
 def two() -> tuple[FakeChannel, FakeChannel]:
@@ -67,7 +67,7 @@ async def test_the_conversation_there_knows_what_its_person_was_told(ledger: Pat
     async with Desk(ledger, chat, mail) as desk:
         await desk.store.write(ann, "chat", "mail")
         await desk.store.write(
-            lambda tx: tx.value("session_add", key="main:mail:room", agent="main", home="mail:room", at=tx.now)
+            lambda tx: tx.number("session_add", key="main:mail:room", agent="main", home="mail:room", at=tx.now)
         )
         await desk.say("chat:room", "hello")
         await desk.quiet()

@@ -30,9 +30,11 @@ ALL = ("chat", "mail")
 
 def report(tx: Tx, of: str, key: str = "b1", text: str = "5.1.1 no such user", channel: str = "chat") -> list[str]:
     """What becomes of such a report, and of its repeats."""
-    digest = identity.digest({"of": of, "text": text})
+    digest = identity.digest_fields({"of": of, "text": text})
     event = hear.Event(f"channel:{channel}", key, "failed", text, digest, more={"data": {"of": of}}, wakes=False)
-    return [done.what for done in rows.put(tx, channel, event.source, [rows.Failed(event, of)], None, (), ALL)]
+    return [
+        done.status for done in rows.record_batch(tx, channel, event.source, [rows.Failed(event, of)], None, (), ALL)
+    ]
 
 
 async def sent(desk: Desk, text: str = "The build is red.") -> dict[str, Any]:
@@ -74,9 +76,9 @@ async def test_another_report_about_it_is_news_of_nothing(ledger: Path) -> None:
         part = await sent(desk)
         assert await desk.store.write(report, part["receipt"]) == ["failed"]
         assert await desk.store.write(report, part["receipt"], "b2", "no again") == ["quarantined"]
-        [odd] = await desk.store.read(rows.quarantined, 9)
+        [odd] = await desk.store.read(rows.list_quarantined, 9)
         event = (await desk.part(part["id"]))["failed"]
-        assert odd["why"] == f"it tells that a message failed, p{part['id']}: that was told before, by e{event}"
+        assert odd["why"] == f"it reports that a message failed, p{part['id']}: e{event} reported that before"
         assert len(await desk.notices()) == 1
         await balanced(desk)
 
@@ -117,8 +119,10 @@ async def test_the_answer_of_an_attempt_that_comes_after_it_changes_nothing(ledg
         await desk.until(lambda: len(chat.platform.log) == 1)
         assert await desk.store.write(report, (await desk.part(first))["key"]) == ["failed"]
         for what, given in (("receipt", Receipt("m1").id), ("silence", None), ("refused", None)):
-            done = outgoing.Outcome(what, receipt=given, why="late")  # type: ignore[arg-type]
-            assert await desk.store.write(outgoing.receipt, first, done, delivery.Rules("reconcilable")) == "sent"
+            done = outgoing.AttemptOutcome(what, receipt=given, reason="late")  # type: ignore[arg-type]
+            assert (
+                await desk.store.write(outgoing.record_outcome, first, done, delivery.Rules("reconcilable")) == "sent"
+            )
         desk.outbox.kick()
         await desk.clock.advance(chat.caps.timeout + 1)
         await desk.quiet()
@@ -140,7 +144,7 @@ async def test_what_did_not_leave_and_what_is_over_has_not_failed_later(ledger: 
             assert await desk.store.write(report, key, f"b{part}") == ["quarantined"]
             now = await desk.part(part)
             assert (now["state"], "failed" in now) == (state, False)
-        whys = [odd["why"] for odd in await desk.store.read(rows.quarantined, 9)]
+        whys = [odd["why"] for odd in await desk.store.read(rows.list_quarantined, 9)]
         assert [each.rpartition(" ")[2] for each in whys] == ["queued", "dropped", "rejected"]
         assert len(await desk.notices()) == before
         await balanced(desk)
@@ -155,7 +159,7 @@ async def test_an_echo_that_relied_on_it_is_spoken_for_once(ledger: Path) -> Non
         for n, part in enumerate((first, second)):
             assert await desk.store.write(report, (await desk.part(part))["key"], f"b{n}") == ["failed"]
         texts = [notice.text for notice in await desk.notices()]
-        relied = "A text that repeated it was not sent again because of it."
+        relied = "A text that repeated it was therefore not sent."
         assert [text.endswith(relied) for text in texts] == [True, False]
         await balanced(desk)
 
@@ -185,18 +189,18 @@ async def test_its_story_and_its_delivery_tell_it(ledger: Path) -> None:
         await desk.store.write(report, (await desk.part(bad))["receipt"])
         event = (await desk.part(bad))["failed"]
         for ref in (f"e{event}", f"p{bad}", "b1"):
-            story = await desk.store.read(explain.story, ref)
+            story = await desk.store.read(explain.tell_story, ref)
             assert story is not None
             lines = [line["text"] for line in story["lines"]]
-            assert f"p{bad}: failed later, as e{event} tells: 5.1.1 no such user" in lines, lines
+            assert f"p{bad}: failed later, as e{event} reports: 5.1.1 no such user" in lines, lines
             assert lines.count(f"p{bad}: sent, receipt m2") == 1
-        story = await desk.store.read(explain.story, f"e{event}")
+        story = await desk.store.read(explain.tell_story, f"e{event}")
         assert story is not None
-        assert f"it tells that p{bad}, which was sent, failed" in [line["text"] for line in story["lines"]]
+        assert f"it reports that p{bad} failed after it was sent" in [line["text"] for line in story["lines"]]
 
         def delivery_of(tx: Tx) -> list[Any]:
             out: dict[str, Any] = {}
-            views._add_fate(tx, parts.get(tx, bad).claim, out)
+            views._add_delivery(tx, parts.get(tx, bad).claim, out)
             return list(out["delivery"])
 
         assert await desk.store.read(delivery_of) == [
@@ -228,6 +232,6 @@ async def test_a_kill_around_the_commit_tells_it_once(ledger: Path, where: str) 
 def _audited(ledger: Path) -> None:
     store = Store.open(ledger)
     try:
-        assert [book for book in store.look(books.audit) if not book.ok] == []
+        assert [book for book in store.read_sync(books.audit) if not book.ok] == []
     finally:
         store.close()

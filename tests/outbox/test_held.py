@@ -27,7 +27,7 @@ async def test_at_most_once_is_held_after_a_lost_answer_and_later_parts_go_on(le
         [notice] = await desk.notices()
         assert notice.text == (
             "A message to chat:room was held: the platform takes it, and its answer is lost. "
-            'It said "one". It may have arrived: say resend, arrived or drop.'
+            'It said "one". It may have arrived: decide with resend, arrived or drop.'
         )
         assert notice.tell == 1
         assert entries.load(notice.more) == {"kind": "delivery.held", "part": ids[0], "to": "chat:room"}
@@ -101,7 +101,7 @@ async def test_one_notice_says_that_an_echo_relied_on_what_was_rejected(ledger: 
         assert await desk.states(ids) == ["rejected", "rejected"]
         texts = [notice.text for notice in await desk.notices()]
         assert len(texts) == 2
-        assert ["A text that repeated it was not sent again because of it." in text for text in texts] == [
+        assert ["A text that repeated it was therefore not sent." in text for text in texts] == [
             True,
             False,
         ]

@@ -18,6 +18,7 @@ from outbox_desk import say
 
 from semel.gateway.ports import Safety
 from semel.ledger.delivery import parts
+from semel.ledger.storage.rows import EntryRow, SessionRow
 from semel.ledger.storage.store import Store
 
 pytestmark = pytest.mark.storm
@@ -89,7 +90,7 @@ def fill(ledger: Path) -> None:
     with Store.open_sync(ledger) as store:
         for n in range(EACH):
             for d in range(DESTINATIONS):
-                store.apply(say, f"hook:room{d}", [f"{n}"], f"main:s{d}")
+                store.write_sync(say, f"hook:room{d}", [f"{n}"], f"main:s{d}")
 
 
 async def work(ledger: Path, url: str, safety: Safety, start: int, *point: str, kill: float | None = None) -> str:
@@ -133,7 +134,7 @@ def states(ledger: Path) -> dict[str, dict[str, str]]:
     """address -> text -> state."""
     out: dict[str, dict[str, str]] = defaultdict(dict)
     with Store.open_sync(ledger) as store:
-        for part in store.look(parts.newest, None, 10_000):
+        for part in store.read_sync(parts.list_newest, None, 10_000):
             out[part["dest"].partition(":")[2]][part["text"]] = part["state"]
     return out
 
@@ -145,12 +146,12 @@ def notices(ledger: Path) -> Counter[str]:
         def count(tx: Any) -> Counter[str]:
             found: Counter[str] = Counter()
             for d in range(DESTINATIONS):
-                row = tx.one("session_by_key", key=f"main:s{d}")
-                rows = tx.all("entries_last", session=row.id, before=10**9, limit=10**6)
+                row = tx.one(SessionRow, "session_by_key", key=f"main:s{d}")
+                rows = tx.all(EntryRow, "entries_last", session=row.id, before=10**9, limit=10**6)
                 found[f"room{d}"] = sum(entry.role == "notice" for entry in rows)
             return found
 
-        return store.look(count)
+        return store.read_sync(count)
 
 
 WANTED = {f"room{d}": [str(n) for n in range(EACH)] for d in range(DESTINATIONS)}

@@ -56,7 +56,7 @@ async def test_a_message_whose_id_cannot_be_kept_is_sent_and_what_follows_leaves
         assert await desk.states([first, edit, last]) == ["sent", "rejected", "sent"]
         assert chat.platform.shown("room") == ["one", "two"], "nothing goes to an id that is another one"
         assert "receipt" not in await desk.part(first)
-        assert "its platform told none" in (await desk.part(edit))["error"]
+        assert "its platform gave none" in (await desk.part(edit))["error"]
         assert f"'chat' took part {first}, and its id of it cannot be kept" in caplog.text
 
 
@@ -119,7 +119,7 @@ class Unsayable(Rejected):
         (Unsayable(), "rejected", "Unsayable"),
         (Unknown("\udfff"), "held", "\ufffd"),
         (RuntimeError("\ud800"), "held", "the channel failed: \ufffd"),
-        (asyncio.CancelledError(), "held", "the channel gave up without saying why"),
+        (asyncio.CancelledError(), "held", "the channel gave no reason"),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -163,7 +163,7 @@ async def test_an_outcome_that_cannot_be_recorded_is_as_if_no_answer_had_come(
         failed: list[str] = []
 
         def fail_once(body: Any) -> None:
-            if body is outgoing.receipt and not failed:
+            if body is outgoing.record_outcome and not failed:
                 failed.append("once")
                 raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed")
 
@@ -186,7 +186,7 @@ async def test_a_look_that_cannot_be_recorded_is_made_again(ledger: Path) -> Non
         failed: list[str] = []
 
         def fail_at_the_look(body: Any) -> None:
-            if body is outgoing.receipt and chat.platform.finds and not failed:
+            if body is outgoing.record_outcome and chat.platform.finds and not failed:
                 failed.append("once")
                 raise ValueError("a row that makes no sense")
 

@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(previews, "EVERY", 0.02)
+    monkeypatch.setattr(previews, "MIN_EDIT_INTERVAL_S", 0.02)
 
 
 async def until_recorded(w: World, text: str, live: bool = True) -> None:

@@ -80,7 +80,7 @@ async def test_a_channel_that_hangs_for_ever_delays_no_other_by_more_than_50_ms(
     hung = FakeChannel("hung", Safety.AT_MOST_ONCE, timeout=3600.0)
     hung.platform.fail_always(Fault.HANG)
     chat = FakeChannel("chat", Safety.AT_MOST_ONCE)
-    async with Desk(ledger, hung, chat, room=8, outbox_clock=SystemClock()) as desk:
+    async with Desk(ledger, hung, chat, max_attempts=8, outbox_clock=SystemClock()) as desk:
 
         async def usual(first: int) -> float:
             """Of the quicker half of twenty messages: what else runs on this machine is no delay of ours."""
@@ -194,7 +194,7 @@ async def test_an_outcome_is_not_lost_while_the_disk_is_full(ledger: Path) -> No
         refused: list[int] = []
 
         def refuse(body: Any) -> None:
-            if body is outgoing.receipt and len(refused) < 3:
+            if body is outgoing.record_outcome and len(refused) < 3:
                 refused.append(desk.clock.now())
                 raise LedgerFull(path=ledger, why="disk full")
 

@@ -11,6 +11,7 @@ from outbox_desk import Desk
 from semel.gateway.outbound.outbox import Outbox
 from semel.gateway.ports import Op, Receipt, Safety
 from semel.ledger.delivery import parts
+from semel.ledger.storage.rows import EntryRow
 from semel.ledger.transcript import views
 from semel.testing import FakeChannel, Fault, Platform
 
@@ -35,7 +36,7 @@ async def test_sending_is_durable_before_the_first_byte(ledger: Path) -> None:
 
     class Watching(FakeChannel):
         async def send(self, op: Op) -> Receipt:
-            seen.append((await desk.store.read(parts.newest))[0]["state"])
+            seen.append((await desk.store.read(parts.list_newest))[0]["state"])
             return await super().send(op)
 
     async with Desk(ledger, Watching("chat", Safety.AT_MOST_ONCE)) as desk:
@@ -222,7 +223,7 @@ async def test_an_edit_refers_to_what_its_part_became_on_the_platform(ledger: Pa
         ]
         found = await desk.part(orphan)
         assert found["state"] == "rejected"
-        assert found["error"].startswith("the message it refers to has no id that is known: it was never delivered")
+        assert found["error"].startswith("the id of the message it refers to is not known: it was never delivered")
 
 
 @pytest.mark.parametrize("safety", EVERY_CLASS)
@@ -276,7 +277,7 @@ async def test_watchers_see_each_change_of_a_delivery(ledger: Path) -> None:
         await desk.quiet()
 
         def rev(tx: Any) -> tuple[int, int]:
-            entry = tx.one("entry_get", session=1, seq=1)
+            entry = tx.one(EntryRow, "entry_get", session=1, seq=1)
             return entry.born, entry.rev
 
         born, rev_now = await desk.store.read(rev)
@@ -289,7 +290,7 @@ async def test_an_entry_names_each_of_several_held_parts(ledger: Path) -> None:
     async with Desk(ledger, chat) as desk:
         first, _, third = await desk.say("chat:room", "one", "two", "three")
         await desk.quiet()
-        entry = await desk.store.read(lambda tx: views.entry_json(tx, tx.one("entry_get", session=1, seq=1)))
+        entry = await desk.store.read(lambda tx: views.entry_json(tx, tx.one(EntryRow, "entry_get", session=1, seq=1)))
         held, sent = sorted(entry["delivery"], key=lambda way: str(way["state"]))
         assert (held["state"], held["part"], held["parts"], held["held"]) == ("held", first, 2, [first, third])
         assert (sent["state"], sent["parts"], "held" in sent) == ("sent", 1, False)

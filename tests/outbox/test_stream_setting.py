@@ -13,7 +13,7 @@ from semel.testing import FakeChannel
 
 def test_a_channel_that_cannot_stream_says_so_and_what_to_do() -> None:
     with pytest.raises(ChannelError) as told:
-        make(ChannelSettings("hook", "webhook", {"url": "https://example.com/in"}, stream=True))
+        make(ChannelSettings(name="hook", kind="webhook", options={"url": "https://example.com/in"}, stream=True))
     assert str(told.value) == (
         "[channels.hook]: stream = true needs a platform where messages can be edited and deleted, "
         "and webhook has none; leave the setting out"
@@ -31,7 +31,7 @@ def test_a_channel_that_cannot_stream_says_so_and_what_to_do() -> None:
 )
 def test_a_home_streams_where_it_is_wanted_and_possible(stream: bool, facts: dict[str, bool], streams: bool) -> None:
     chat = FakeChannel("chat", Safety.AT_MOST_ONCE, **facts)
-    places = Places({}, {"chat": ChannelSettings("chat", "fake", stream=stream)}, {"chat": chat})
+    places = Places({}, {"chat": ChannelSettings(name="chat", kind="fake", stream=stream)}, {"chat": chat})
     assert places.streams("chat:room") is streams
     assert not places.streams("web:me")
-    assert places.spoken("chat:room", "s", "hello")[0].op.get("fill", False) is streams
+    assert places.answer_legs("chat:room", "s", "hello")[0].op.get("fill", False) is streams

@@ -13,8 +13,9 @@ from stream_world import ROOM, Board, Slow, asked, chat, world
 
 from semel.gateway.outbound import previews
 from semel.gateway.ports import Caps, Op, Receipt, Rejected, Safety
+from semel.gateway.record import Record
 from semel.gateway.settings import DestinationSettings
-from semel.gateway.transactions import Record
+from semel.ledger.storage.rows import ClaimRow, EntryRow
 from semel.ledger.storage.sql import Tx
 from semel.testing import FakeChannel, Fault, Platform
 
@@ -23,7 +24,7 @@ LONG = "Let me think about this for a while."
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(previews, "EVERY", 0.02)
+    monkeypatch.setattr(previews, "MIN_EDIT_INTERVAL_S", 0.02)
 
 
 async def seen(true: Callable[[], bool]) -> None:
@@ -43,7 +44,7 @@ async def reasons(w: World) -> list[str]:
     """What became of each reservation."""
 
     def look(tx: Tx) -> list[str]:
-        rows = [tx.one("claim_get", id=n) for n in range(1, 50)]
+        rows = [tx.one(ClaimRow, "claim_get", id=n) for n in range(1, 50)]
         return [r.reason for r in rows if r is not None and r.outcome == "quiet"]
 
     return await w.gateway.record.read(look)
@@ -78,7 +79,7 @@ async def test_a_preview_shows_only_what_is_recorded(tmp_path: Path) -> None:
 
         def noted(op: Op) -> Any:
             if op.kind == "edit" and op.text.endswith(previews.MORE_MARKER):
-                entry = w.gateway.store.apply(_live)
+                entry = w.gateway.store.write_sync(_live)
                 recorded.append(entry)
                 assert entry.startswith(op.text.removesuffix(previews.MORE_MARKER))
             return take(op)
@@ -93,7 +94,9 @@ async def test_a_preview_shows_only_what_is_recorded(tmp_path: Path) -> None:
 def _live(tx: Tx) -> str:
     from semel.ledger.transcript import entries
 
-    return next((entries.shown_text(tx, 1, seq) for seq in (2, 3) if tx.one("entry_get", session=1, seq=seq)), "")
+    return next(
+        (entries.shown_text(tx, 1, seq) for seq in (2, 3) if tx.one(EntryRow, "entry_get", session=1, seq=seq)), ""
+    )
 
 
 async def test_without_the_setting_nothing_is_reserved(tmp_path: Path) -> None:
@@ -110,7 +113,7 @@ async def test_a_turn_that_is_stopped_ends_as_what_was_shown(tmp_path: Path) -> 
     async with world(tmp_path, channel) as w:
         await asked(w, channel, script("On ", {"wait": str(tmp_path / "never")}))
         await seen(lambda: board.messages() == ["On …"])
-        await w.gateway.stop_turn(ROOM, "ann")
+        await w.gateway.controls.stop_turn(ROOM, "ann")
         await still(w)
         assert board.messages() == ["On ", "Stopped by ann."]
         assert await reasons(w) == ["filled"]
@@ -128,7 +131,7 @@ async def test_a_stop_of_a_turn_that_waits_to_be_tried_again_removes_what_is_res
             return any("tried again" in text for text in await w.texts(ROOM, "notice"))
 
         await until(waits)
-        assert await w.gateway.stop_turn(ROOM, "ann")
+        assert await w.gateway.controls.stop_turn(ROOM, "ann")
         await seen(lambda: "…" not in "".join(board.messages()))
         await until(lambda: _all(w, "sent", "rejected", "dropped"))
 
@@ -177,8 +180,8 @@ async def test_previews_cost_no_commit(tmp_path: Path, monkeypatch: pytest.Monke
         await asked(w, channel, script({"text": "word " * 100, "chunks": 40, "delay": 0.02}), key="2")
         await still(w)
         assert len(channel.platform.log) - before > 4, "a reservation, previews, and the text"
-        assert written.count("receipt") == 2
-        assert set(written) <= {"hear", "put", "begin", "show", "finish", "depart", "receipt"}
+        assert written.count("record_outcome") == 2
+        assert set(written) <= {"hear", "record_batch", "begin", "show", "finish", "depart", "record_outcome"}
         assert [name for name in written if name in ("hear", "begin", "finish")] == ["hear", "begin", "finish"]
 
 
@@ -320,7 +323,7 @@ async def test_a_removal_that_fails_is_told_to_nobody(tmp_path: Path) -> None:
 
 async def test_a_preview_that_hangs_does_not_overtake_the_answer(tmp_path: Path, monkeypatch: Any) -> None:
     """What is said waits until the edit before it has ended: else an older text could come last."""
-    monkeypatch.setattr(previews, "PATIENCE", 0.3)
+    monkeypatch.setattr(previews, "EDIT_TIMEOUT_S", 0.3)
 
     class Hanging(Slow):
         done: list[str]
@@ -371,7 +374,7 @@ async def test_a_gateway_that_dies_while_it_streams_leaves_one_answer_and_no_mar
         channel.platform.fail_always(Fault.REFUSE)
     if when == "on its way":
         channel.platform.fail_next(Fault.HANG)
-    w = world(tmp_path, channel, grace_s=0.0)
+    w = world(tmp_path, channel, grace_s=0.001)
     await w.start()
     await asked(
         w, channel, script(attempts=[["Let me see.", {"wait": str(gate)}], ["It is 42."]], resume=["It is 42."])
@@ -443,7 +446,7 @@ async def test_text_that_is_cut_for_a_preview_fits() -> None:
         for size in (8, 20, 100):
             caps = Caps(Safety.AT_MOST_ONCE, max_len=size, unit=unit)  # type: ignore[arg-type]
             for text in ("", "x", "x" * 500, "😀" * 100, "```py\n" + "x = 1\n" * 90 + "```", " \n" * 90 + "x"):
-                cut = previews.fitted(text, caps)
+                cut = previews.fit_preview(text, caps)
                 assert previews.measure(cut, caps.unit) <= size, (unit, size, text[:9])
                 assert cut.endswith("…")
 
@@ -483,7 +486,7 @@ async def test_two_sessions_that_stream_to_one_person_do_not_disturb_each_other(
 async def test_the_parts_of_an_answer_that_streams_are_messages_in_their_order(tmp_path: Path, narration: Any) -> None:
     channel = chat()
     board = Board(channel.platform)
-    family = {"family": DestinationSettings("family", "web", "fam", ("*",))}
+    family = {"family": DestinationSettings(name="family", channel="web", address="fam", allow=("*",))}
     text = 'First of all.<message to="family">Not here.</message>Then this.<message to="home">And that.</message>'
     async with world(tmp_path, channel, narration=narration, destinations=family) as w:
         await asked(w, channel, script({"text": text, "chunks": 40, "delay": 0.01}))

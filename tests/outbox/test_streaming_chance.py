@@ -17,8 +17,9 @@ from semel.gateway.outbound.destinations import Places
 from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
 from semel.ledger.admin import books
-from semel.ledger.delivery.claims import Caller, Say
+from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.inbound import hear
+from semel.ledger.storage.rows import OutgoingPart, SessionRow, TurnRow
 from semel.ledger.turns import show, turns
 from semel.testing import FakeChannel, Fault, FrozenClock
 
@@ -37,7 +38,7 @@ class Life:
     def __init__(self, ledger: Path, safety: Safety, seed: int) -> None:
         self.ledger, self.dice, self.clock = ledger, random.Random(seed), FrozenClock()
         self.chat = FakeChannel("chat", safety, key_life=10**6, deletes=True)
-        self.places = Places({}, {"chat": ChannelSettings("chat", "fake", stream=True)}, {"chat": self.chat})
+        self.places = Places({}, {"chat": ChannelSettings(name="chat", kind="fake", stream=True)}, {"chat": self.chat})
         self.said: list[str] = []
         self.lives = 0
 
@@ -68,21 +69,21 @@ class Life:
             text = f"answer {len(self.said)}"
             if not await self.desk.store.read(_busy):
                 event = hear.Event("channel:chat", text, "message", "go", text.encode())
-                await self.write(hear.hear, event, [hear.To(KEY, "main", HOME)])
+                await self.write(hear.hear, event, [hear.Addressee(KEY, "main", HOME)])
             begun = await self.write(turns.begin, 1, f"g{self.lives}")
-            if isinstance(begun, turns.Begun):
+            if isinstance(begun, turns.BegunTurn):
                 self.said.append(text)
                 await self._turn(begun, text)
 
-    async def _turn(self, begun: turns.Begun, text: str) -> None:
+    async def _turn(self, begun: turns.BegunTurn, text: str) -> None:
         fence = turns.Fence(begun.session, begun.turn, begun.epoch)
-        await self.write(turns.asked, fence, "start" if begun.attempt == 1 else "resume", 1, "m", {})
+        await self.write(turns.record_prompting, fence, "start" if begun.attempt == 1 else "resume", 1, "m", {})
         caller = Caller(begun.session, KEY, begun.turn, begun.root, "start" if begun.attempt == 1 else "resume")
         slots, shown = show.Slots(), ""
         for word in (text + " of it.").split(" ")[: self.dice.randrange(BATCHES + 1)]:
             await self.chance()
             shown += word + " "
-            ops = [show.Preview(1, word + " "), show.Reserve(self.places.reserving(HOME, KEY))]
+            ops = [show.Preview(1, word + " "), show.Reserve(self.places.placeholder_leg(HOME, KEY))]
             slots = await self.write(show.show, fence, caller, ops, slots)
             if slots.reserved is not None:
                 self.desk.outbox.previews.show(HOME, slots.reserved, lambda shown=shown: shown)
@@ -97,30 +98,34 @@ class Life:
         from semel.ledger.delivery import claims
 
         text = f"aside {self.dice.random()}"
-        await self.write(claims.say, caller, Say("tool", text, HOME, legs=self.places.legs(HOME, KEY, text)))
+        await self.write(claims.say, caller, ClaimRequest("tool", text, HOME, legs=self.places.legs(HOME, KEY, text)))
 
     async def _end(self, fence: turns.Fence, caller: Caller, slots: show.Slots, text: str) -> None:
         how = self.dice.choice(["answered", "answered", "answered", "cancelled by the ledger", "says nothing"])
         if how == "cancelled by the ledger":
-            row = await self.desk.store.read(lambda tx: tx.one("turn_get", id=fence.turn))
+            row = await self.desk.store.read(lambda tx: tx.one(TurnRow, "turn_get", id=fence.turn))
             await self.write(turns.cancel, fence.session, row, "Stopped.", 1)
             self.said[-1] = ""
         elif how == "says nothing":
             await self.write(show.finish, fence, caller, [], slots, show.End("answered", "end_turn"))
             self.said[-1] = ""
         else:
-            block = show.Block(1, (Say("block", text, HOME),))
-            end = show.End("answered", "end_turn", None, 0, 1, self.places.spoken(HOME, KEY, text))
+            block = show.Block(1, (ClaimRequest("block", text, HOME),))
+            end = show.End("answered", "end_turn", None, 0, 1, self.places.answer_legs(HOME, KEY, text))
             await self.write(show.finish, fence, caller, [block], slots, end)
 
 
 def _busy(tx: Any) -> bool:
-    row = tx.one("session_by_id", id=1)
+    row = tx.one(SessionRow, "session_by_id", id=1)
     return row is not None and row.turn is not None
 
 
 def _parts(tx: Any) -> list[Any]:
-    return [tx.one("part_get", id=n) for n in range(1, 2000) if tx.one("part_get", id=n) is not None]
+    return [
+        tx.one(OutgoingPart, "part_get", id=n)
+        for n in range(1, 2000)
+        if tx.one(OutgoingPart, "part_get", id=n) is not None
+    ]
 
 
 async def live(ledger: Path, safety: Safety, seed: int) -> Life:
@@ -175,19 +180,19 @@ async def test_what_two_lost_attempts_showed_leaves_once_each_and_in_order(tmp_p
         async with life:
             if life.lives == 1:
                 event = hear.Event("channel:chat", "Go.", "message", "go", b"go")
-                await life.write(hear.hear, event, [hear.To(KEY, "main", HOME)])
+                await life.write(hear.hear, event, [hear.Addressee(KEY, "main", HOME)])
             begun = await life.write(turns.begin, 1, f"g{life.lives}")
             fence = turns.Fence(begun.session, begun.turn, begun.epoch)
             how = "start" if begun.attempt == 1 else "resume"
-            await life.write(turns.asked, fence, how, 1, "m", {})
+            await life.write(turns.record_prompting, fence, how, 1, "m", {})
             caller, slots = Caller(begun.session, KEY, begun.turn, begun.root, how), show.Slots()
             for text in seen:
-                ops = [show.Preview(1, text), show.Reserve(life.places.reserving(HOME, KEY))]
+                ops = [show.Preview(1, text), show.Reserve(life.places.placeholder_leg(HOME, KEY))]
                 slots = await life.write(show.show, fence, caller, ops, slots)
                 await life.desk.pass_time(2)
     async with life:
         begun = await life.write(turns.begin, 1, "g3")
-        row = await life.desk.store.read(lambda tx: tx.one("turn_get", id=begun.turn))
+        row = await life.desk.store.read(lambda tx: tx.one(TurnRow, "turn_get", id=begun.turn))
         await life.write(turns.cancel, 1, row, "Stopped.", None)
         await life.desk.pass_time(60)
         assert Board(life.chat.platform).messages() == ["Let me see.", "Let me ", "Stopped."]

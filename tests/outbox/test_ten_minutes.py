@@ -85,7 +85,7 @@ async def test_an_outage_of_ten_minutes_with_restarts_loses_nothing(ledger: Path
     platform.findable = True
     async with Desk(ledger, chat, clock=clock) as desk:
         await pass_time(desk, chat, 1200)
-        found = {p["text"]: p["state"] for p in await desk.store.read(parts.newest, None, 1000)}
+        found = {p["text"]: p["state"] for p in await desk.store.read(parts.list_newest, None, 1000)}
         broken = [book for book in await desk.store.read(books.audit) if not book.ok]
         assert not broken, broken
     shown = platform.shown("room")

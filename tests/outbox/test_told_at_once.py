@@ -6,7 +6,7 @@ from pathlib import Path
 
 from outbox_desk import Desk, say
 
-from semel.gateway.outbound.outbox import rules_of
+from semel.gateway.outbound.outbox import make_rules
 from semel.gateway.ports import Safety
 from semel.ledger import people
 from semel.ledger.delivery import outgoing
@@ -19,17 +19,17 @@ from semel.testing import FakeChannel, FrozenClock
 def ann(tx: Tx) -> None:
     """Ann was met at "room" of both channels, in direct conversations."""
     for channel in ("mail", "chat"):
-        people.put(tx, Account(channel, "ann", "ann", "owner", "added"))
-        people.seen(tx, channel, "room", "ann", True)
+        people.save_account(tx, Account(channel, "ann", "ann", "owner", "added"))
+        people.remember_place(tx, channel, "room", "ann", True)
 
 
 async def test_what_a_start_finds_unknown_and_holds_is_told_on_another_channel_at_once(ledger: Path) -> None:
     mail, chat = FakeChannel("mail", Safety.IDEMPOTENT), FakeChannel("chat", Safety.AT_MOST_ONCE)
     clock = FrozenClock()
     with Store.open_sync(ledger, clock=clock.now) as store:
-        store.apply(ann)
-        store.apply(say, "chat:room", ["hello"])
-        left = store.apply(outgoing.depart, {"chat": outgoing.ChannelCapacity(rules_of(chat.caps), 1)})
+        store.write_sync(ann)
+        store.write_sync(say, "chat:room", ["hello"])
+        left = store.write_sync(outgoing.depart, {"chat": outgoing.ChannelCapacity(make_rules(chat.caps), 1)})
         assert len(left.sends) == 1, "it was on its way when the gateway died"
     async with Desk(ledger, mail, chat, clock=clock) as desk:
         await desk.quiet()

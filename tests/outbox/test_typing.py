@@ -19,7 +19,7 @@ def typist() -> TypingChannel:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(typing, "EVERY", 0.03)
+    monkeypatch.setattr(typing, "TYPING_INTERVAL_S", 0.03)
 
 
 async def typed(channel: TypingChannel, times: int) -> None:
@@ -57,7 +57,7 @@ async def test_nobody_types_while_a_person_is_asked(tmp_path: Path) -> None:
         count = len(channel.typed)
         await asyncio.sleep(0.2)
         assert len(channel.typed) == count
-        await w.gateway.stop_turn(ROOM, "ann")
+        await w.gateway.controls.stop_turn(ROOM, "ann")
         await w.idle(ROOM)
 
 

@@ -16,7 +16,10 @@ from semel.testing.channels import FakeChannel
 
 Json = dict[str, Any]
 ADA, BOB, EVE = Person("@ada", "Ada"), Person("@bob", "Bob"), Person("@eve", "Eve")
-LISTED = (PersonSettings("ada", "owner", ("chat:@ada",)), PersonSettings("bob", "member", ("chat:@bob",)))
+LISTED = (
+    PersonSettings(name="ada", role="owner", accounts=("chat:@ada",)),
+    PersonSettings(name="bob", role="member", accounts=("chat:@bob",)),
+)
 _numbers = itertools.count(1)
 
 
@@ -35,7 +38,7 @@ class Chat(World):
         self.chat = FakeChannel("chat", Safety.AT_MOST_ONCE, **(facts or {}))
         super().__init__(
             path, channels={"chat": self.chat}, people={one.name: one for one in listed},
-            channel_settings={"chat": ChannelSettings("chat", "fake", **(own or {}))}, **settings,
+            channel_settings={"chat": ChannelSettings(name="chat", kind="fake", **(own or {}))}, **settings,
         )  # fmt: skip
 
     @property

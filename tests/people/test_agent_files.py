@@ -13,9 +13,9 @@ from gateway_world import script, until
 from people_world import Chat
 
 from semel.ledger.admin import books
-from semel.ledger.admin.export import Writer
+from semel.ledger.admin.export import ExportWriter
 from semel.ledger.backup.backups import make_backup
-from semel.ledger.backup.restore import put_back
+from semel.ledger.backup.restore import restore_backup
 from semel.ledger.inbound import channel_batch as received_rows
 from semel.ledger.storage.store import Store, now_ms
 
@@ -181,7 +181,7 @@ async def test_a_file_that_nobody_recorded_is_removed_and_a_dead_gateways_too(tm
     stranger = "0" * 64
     async with Chat(tmp_path) as w:
         await ask(w, chunk(IMAGE))
-        await w.gateway.record.write(received_rows.keep, stranger, 1, "x", "image/png")
+        await w.gateway.record.write(received_rows.record_file, stranger, 1, "x", "image/png")
         (tmp_path / "blobs" / stranger).write_bytes(b"x")
     async with Chat(tmp_path) as w:
 
@@ -210,17 +210,17 @@ async def test_a_backup_holds_it_and_what_is_put_back_has_it(tmp_path: Path) -> 
         await ask(w, "Look:", chunk(IMAGE), call("pending"), call("completed", content=result(SOUND)), "Done.")
     make_backup(w.settings.ledger, tmp_path, tmp_path / "copies", semel="test", clock=now_ms)
     new = tmp_path / "new"
-    put_back(tmp_path / "copies", new / "ledger.db", new, clock=now_ms)
+    restore_backup(tmp_path / "copies", new / "ledger.db", new, clock=now_ms)
     kept = sorted(one.read_bytes() for one in (new / "blobs").iterdir() if one.is_file())
     assert kept == sorted([PNG, b"RIFF....WAVE"])
     with Store.open_sync(new / "ledger.db") as store:
-        assert [book.name for book in store.look(books.audit) if not book.ok] == []
+        assert [book.name for book in store.read_sync(books.audit) if not book.ok] == []
 
 
 async def test_an_export_names_it_and_an_imported_copy_keeps_it(tmp_path: Path) -> None:
     async with Chat(tmp_path) as w:
         await ask(w, "Look:", chunk(IMAGE))
-        writer, lines = Writer(), list[bytes]()
+        writer, lines = ExportWriter(), list[bytes]()
         async for records in w.gateway.export(KEY):
             lines += map(writer.line, records)
         document = b"".join([*lines, writer.end()])

@@ -14,8 +14,8 @@ from semel.gateway.settings import DestinationSettings
 Json = dict[str, Any]
 KEY = "demo:chat:dm"
 BOSS = {
-    "boss": DestinationSettings("boss", "chat", "boss", ("*",)),
-    "me": DestinationSettings("me", "chat", "dm", ("*",)),
+    "boss": DestinationSettings(name="boss", channel="chat", address="boss", allow=("*",)),
+    "me": DestinationSettings(name="me", channel="chat", address="dm", allow=("*",)),
 }
 PLAN = {"type": "resource", "resource": {"uri": "file:///x/plan.txt", "mimeType": "text/plain", "text": "fire bob"}}
 EMPTY = {"type": "resource", "resource": {"uri": "file:///x/secret.txt", "mimeType": "text/plain", "text": ""}}

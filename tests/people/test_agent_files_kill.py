@@ -19,7 +19,7 @@ import asyncio, os, signal, sys
 from pathlib import Path
 sys.path[:0] = {paths!r}
 from people_world import Chat
-from semel.gateway.transactions import Record
+from semel.gateway.record import Record
 from semel.gateway.turns import agent_files
 from semel.ledger.inbound import channel_batch
 from semel.ledger.turns import show
@@ -29,15 +29,15 @@ def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 def has_file(args):
-    return any(say.kind == "file" for ops in args if isinstance(ops, list) for op in ops
-               if isinstance(op, show.Block) for say in op.says)
+    return any(request.kind == "file" for ops in args if isinstance(ops, list) for op in ops
+               if isinstance(op, show.Block) for request in op.requests)
 
-write, keep_bytes = Record.write, agent_files.files.keep_bytes
+write, keep_bytes = Record.write, agent_files.files.store_bytes
 async def dying_write(self, what, *args, **more):
     if POINT == "before the entry" and what is show.show and has_file(args):
         die()
     done = await write(self, what, *args, **more)
-    if POINT == "row" and what is channel_batch.keep:
+    if POINT == "row" and what is channel_batch.record_file:
         die()
     if POINT == "entry" and what is show.show and has_file(args):
         die()
@@ -48,7 +48,7 @@ def dying_keep(*args):
     if POINT == "blob":
         die()
 
-Record.write, agent_files.files.keep_bytes = dying_write, dying_keep
+Record.write, agent_files.files.store_bytes = dying_write, dying_keep
 
 async def main():
     async with Chat(Path({place!r}), own={{"narration": "all"}}) as w:

@@ -10,6 +10,7 @@ from gateway_world import destination, script, until
 from people_world import Chat
 
 from semel.gateway.ports import Caps
+from semel.ledger.storage.rows import TurnRow
 from semel.testing.channels import Fault
 
 Json = dict[str, Any]
@@ -37,7 +38,7 @@ async def endings(w: Chat) -> list[tuple[str, str | None]]:
     """State and evidence of each turn, in order."""
 
     def look(tx: Any) -> list[tuple[str, str | None]]:
-        rows = [tx.one("turn_get", id=n) for n in range(1, 30)]
+        rows = [tx.one(TurnRow, "turn_get", id=n) for n in range(1, 30)]
         return [(row.state, row.evidence) for row in rows if row is not None]
 
     return await w.gateway.record.read(look)
@@ -160,7 +161,7 @@ async def running(w: Chat, path: Path, *steps: Any) -> None:
 async def test_a_stop_from_a_face_is_told_in_the_chat_that_asked(tmp_path: Path) -> None:
     async with Chat(tmp_path) as w:
         await running(w, tmp_path / "never")
-        assert await w.gateway.stop_turn(KEY, "owner")
+        assert await w.gateway.controls.stop_turn(KEY, "owner")
         await over(w)
         assert w.shown() == ["Stopped by owner."]
         assert await endings(w) == [("cancelled", "notice")]
@@ -171,7 +172,7 @@ async def test_a_stop_that_the_chat_asked_for_is_told_there_once(tmp_path: Path)
         await running(w, tmp_path / "never", "Working on it.")
         await w.tell("/stop")
         await over(w)
-        assert w.shown() == ["Working on it.", "The turn that runs is being stopped."]
+        assert w.shown() == ["Working on it.", "The running turn is being stopped."]
         assert await endings(w) == [("cancelled", "stopped")]
 
 
@@ -181,7 +182,7 @@ async def test_a_chapter_that_a_face_begins_tells_the_chat_that_the_turn_is_stop
         await w.gateway.new_chapter(KEY, "owner")
         await over(w)
         first, told = w.shown()
-        assert first == "Working on it." and "The turn that ran is stopped." in told
+        assert first == "Working on it." and "The running turn was stopped." in told
         assert await endings(w) == [("cancelled", "stopped")]
 
 
@@ -192,7 +193,7 @@ async def test_an_interrupt_is_told_where_nobody_wrote_it(tmp_path: Path, face: 
         if face:
             await w.gateway.say(KEY, script("Yes."), busy="interrupt")
         else:
-            await w.gateway.set_busy(KEY, "interrupt")
+            await w.gateway.controls.set_busy(KEY, "interrupt")
             await w.tell(script("Yes."))
         await w.until_shown("Yes.")
         await over(w)
@@ -210,13 +211,13 @@ async def test_a_stop_of_a_turn_that_waits_to_be_tried_again_is_told(
         await w.tell(script("Half.", {"error": "429 overloaded"}))
         await w.until_shown("It is tried again")
         if face:
-            assert await w.gateway.stop_turn(KEY, "owner")
+            assert await w.gateway.controls.stop_turn(KEY, "owner")
         else:
             await w.tell("/stop")
         await over(w)
         assert [text for text in w.shown() if "Half" in text] == ["Half."]
         assert w.shown()[0] == "Half.", "what was said stands before the notice"
-        assert w.shown()[2:] == ["Stopped by owner."] if face else ["The turn that runs is being stopped."]
+        assert w.shown()[2:] == ["Stopped by owner."] if face else ["The running turn is being stopped."]
 
 
 # -------------------------------------------------------------------- the order of a chat

@@ -15,7 +15,7 @@ from people_world import ADA, BOB, EVE, Chat
 from semel.gateway.ports import Person
 from semel.gateway.turns.permissions import DENIED_UNSEEN
 from semel.law import permission_questions, permissions
-from semel.ledger.turns.spawns import left_behind
+from semel.ledger.turns.spawns import list_orphaned
 from semel.testing.channels import Fault
 
 Json = dict[str, Any]
@@ -164,7 +164,7 @@ async def test_a_member_may_where_they_are_alone_with_it(tmp_path: Path) -> None
         await w.until_shown("tidy")
         await asked(w, BOB, room="room")
         await w.tell("/approve", BOB, "room", group=True, mentioned=True)
-        assert "alone with it, not in a group" in await w.until_shown("/approve:", "room")
+        assert "alone with the agent, not in a group" in await w.until_shown("/approve:", "room")
         await w.tell("/approve", ADA, "room", group=True, mentioned=True)
         await w.until_shown("tidy", "room")
 
@@ -181,7 +181,7 @@ async def test_what_came_of_it_elsewhere_is_told_in_the_chat(tmp_path: Path) -> 
         await asked(w)
         item = await request(w)
         option = next(o for o in item["options"] if o["kind"] == "allow_once")
-        assert await w.gateway.answer(KEY, item["id"], option["optionId"], "the page") == "answered"
+        assert await w.gateway.controls.answer(KEY, item["id"], option["optionId"], "the page") == "answered"
         assert await w.until_shown("by the page") == f"{option['name']}, by the page: rm -r build"
         await w.until_shown("tidy")
         await w.tell("/approve")
@@ -193,7 +193,7 @@ async def test_it_is_told_while_the_turn_goes_on(tmp_path: Path) -> None:
         await asked(w, step={**ASK, "allowed": [{"hang": True}]})
         item = await request(w)
         allow = next(o for o in item["options"] if o["kind"] == "allow_once")
-        await w.gateway.answer(KEY, item["id"], allow["optionId"], "the page")
+        await w.gateway.controls.answer(KEY, item["id"], allow["optionId"], "the page")
         await w.until_shown("by the page")
         assert (await w.gateway.session(KEY))["state"] == "running"
 
@@ -215,7 +215,7 @@ async def test_a_request_that_is_withdrawn_is_told_to_be_over(tmp_path: Path, ho
         if how == "stop":
             await w.tell("/stop")
         else:
-            [spawn] = await w.gateway.record.read(left_behind)
+            [spawn] = await w.gateway.record.read(list_orphaned)
             os.kill(spawn.pid, signal.SIGKILL)
         await w.until_shown("Withdrawn: rm -r build")
 
@@ -239,12 +239,7 @@ async def test_nobody_is_asked_where_nobody_can_see_it(tmp_path: Path) -> None:
 
 
 def _home(tx: Any, key: str, home: str) -> None:
-    tx._execute(_Raw("UPDATE session SET home = :home WHERE key = :key", {"home", "key"}), {"key": key, "home": home})
-
-
-class _Raw:
-    def __init__(self, sql: str, parameters: set[str]) -> None:
-        self.sql, self.parameters = sql, parameters
+    tx._cursor.execute("UPDATE session SET home = :home WHERE key = :key", {"key": key, "home": home})
 
 
 async def test_the_question_leaves_before_anything_else_and_once(tmp_path: Path) -> None:
@@ -259,11 +254,11 @@ async def test_the_question_leaves_before_anything_else_and_once(tmp_path: Path)
 
 def test_a_title_cannot_look_like_another_request() -> None:
     title = "ls\n\n1. Allow everything\n\nThe agent asks for permission: rm\n/approve"
-    told = permission_questions.words(
+    told = permission_questions.format_request(
         title, {"x": "```\n1. Yes\n```"}, [{"name": "Yes\n2. Always", "optionId": "y"}], 4, 10
     )
     lines = told.splitlines()
     assert lines[0].startswith("The agent asks for permission: ls 1. Allow everything")
     assert [line for line in lines if line[:1].isdigit()] == ["4. Yes 2. Always"]
     assert told.count("```") == 2
-    assert len(permission_questions.words("x" * 9999, "y" * 9999, [], 1, 10)) < 1200
+    assert len(permission_questions.format_request("x" * 9999, "y" * 9999, [], 1, 10)) < 1200

@@ -14,7 +14,7 @@ from people_world import ADA, Chat, said
 
 from semel.gateway.errors import BadRequest
 from semel.gateway.ports import Op
-from semel.ledger.admin.export import Writer
+from semel.ledger.admin.export import ExportWriter
 from semel.ledger.inbound import answers
 from semel.testing.channels import Fault, Platform, Post
 
@@ -71,7 +71,7 @@ def heard_last(commands: list[Json]) -> int:
 
 
 async def exported(w: Chat, session: str) -> bytes:
-    writer, lines = Writer(), list[bytes]()
+    writer, lines = ExportWriter(), list[bytes]()
     async for records in w.gateway.export(session):
         lines += map(writer.line, records)
     return b"".join([*lines, writer.end()])
@@ -128,7 +128,7 @@ async def test_the_numbers_of_a_session_go_on_where_it_is_imported(tmp_path: Pat
         await w.gateway.import_session(io.BytesIO(file), "demo:web:copy")
         await w.gateway.say("demo:web:copy", script(NEXT))
         assert (await until_open(w, "rm -r /", "demo:web:copy"))["first"] == 4
-        await w.gateway.stop_turn("demo:web:copy", "Ada")
+        await w.gateway.controls.stop_turn("demo:web:copy", "Ada")
         await w.gateway.delete(KEY)
         await w.gateway.import_session(io.BytesIO(file), KEY)
         await w.tell(script(NEXT))
@@ -140,7 +140,7 @@ async def test_what_was_answered_on_the_page_is_gone_in_the_chat(tmp_path: Path)
         await asked(w)
         first = (await items(w))["ls"]
         w.chat.platform.fail_always(Fault.REFUSE)
-        assert await w.gateway.answer(KEY, first["id"], "allow", "the page") == "answered"
+        assert await w.gateway.controls.answer(KEY, first["id"], "allow", "the page") == "answered"
         await until_open(w, "rm -r /")
         for words in ("/approve", "/approve 1"):
             await w.tell(words)
@@ -152,7 +152,7 @@ async def test_page_and_chat_at_once_answer_it_once(tmp_path: Path) -> None:
     async with Chat(tmp_path) as w:
         await asked(w, NEXT)
         item = (await items(w))["rm -r /"]
-        page = asyncio.ensure_future(w.gateway.answer(KEY, item["id"], "reject", "the page"))
+        page = asyncio.ensure_future(w.gateway.controls.answer(KEY, item["id"], "reject", "the page"))
         await w.tell("/approve")
         told, outcome = await answer_to_last(w), await page
         await w.idle(KEY)
@@ -175,7 +175,7 @@ async def test_what_may_not_have_arrived_is_not_allowed_from_there(tmp_path: Pat
         await w.tell("/approve")
         assert (await answer_to_last(w)).startswith(UNSURE)
         [part] = await w.gateway.parts("held")
-        await w.gateway.arrived(part["id"])
+        await w.gateway.decide_part(part["id"], "arrived")
         await w.tell("/approve")
         await w.until_shown("gone")
 
@@ -192,7 +192,7 @@ async def test_what_is_sent_again_counts_once_it_is_sent(tmp_path: Path) -> None
         await w.tell("/approve 1")
         assert (await answer_to_last(w)).startswith(UNSURE)
         [part] = await w.gateway.parts("held")
-        await w.gateway.resend(part["id"])
+        await w.gateway.decide_part(part["id"], "resend")
         await until_read(w, "rm -r /")
         await w.tell("/approve 1")
         await w.until_shown("gone")
@@ -267,7 +267,7 @@ async def test_over_the_api_a_text_allows_only_what_its_view_had_shown(tmp_path:
         assert (await told("/approve 4", rev)).startswith(UNREAD)
         with pytest.raises(BadRequest, match="is newer than the rev that was seen"):
             second = (await items(w, "s"))["rm -r /"]["id"]
-            await w.gateway.answer("s", second, "allow", "Ada", given=answers.AnswerContext(seen=rev))
+            await w.gateway.controls.answer("s", second, "allow", "Ada", context=answers.AnswerContext(seen=rev))
         assert (await items(w, "s"))["rm -r /"]["state"] == "open"
         assert (await told("/deny 4", None)).startswith("Reject: rm -r /")
 
@@ -301,12 +301,7 @@ class Numbered(Platform):
 
 
 def at_home(tx: Any, key: str, home: str) -> None:
-    tx._execute(_Raw("UPDATE session SET home = :home WHERE key = :key", {"home", "key"}), {"key": key, "home": home})
-
-
-class _Raw:
-    def __init__(self, sql: str, parameters: set[str]) -> None:
-        self.sql, self.parameters = sql, parameters
+    tx._cursor.execute("UPDATE session SET home = :home WHERE key = :key", {"key": key, "home": home})
 
 
 # ---------------------------------------------------------------- and what becomes of an answer
@@ -315,7 +310,7 @@ class _Raw:
 async def test_an_answer_that_was_heard_and_not_served_allows_nothing_after_a_restart(tmp_path: Path) -> None:
     async with Chat(tmp_path) as w:
         await asked(w, NEXT)
-        w.gateway.inbox.commands.heed = lambda session: None  # type: ignore[method-assign]
+        w.gateway.inbox.commands.wake = lambda session: None  # type: ignore[method-assign]
         await w.tell("/approve")
     async with Chat(tmp_path) as w:
         assert (await answer_to_last(w)).startswith(GONE)
@@ -332,13 +327,13 @@ async def test_who_answers_while_a_stop_is_faster_is_told_that_it_did_not_count(
 
         async def overtaken(body: Any, *args: Any) -> Any:
             done = await write(body, *args)
-            if body is answers.answer:
-                await w.gateway.stop_turn(KEY, "Bob")
+            if body is answers.record_answer:
+                await w.gateway.controls.stop_turn(KEY, "Bob")
             return done
 
         w.gateway.record.write = overtaken  # type: ignore[method-assign]
         if how == "page":
-            assert await w.gateway.answer(KEY, item["id"], "allow", "the page") == "closed"
+            assert await w.gateway.controls.answer(KEY, item["id"], "allow", "the page") == "closed"
         else:
             await w.tell("/approve")
             assert (await answer_to_last(w)).startswith(GONE)
@@ -357,6 +352,6 @@ async def test_a_question_is_answered_with_words(tmp_path: Path, answer: str | N
         [question] = [one for one in (await anext(w.gateway.watch("s")))["items"] if one["kind"] == "ask"]
         before = len(await w.entries("s"))
         with pytest.raises(BadRequest, match="a question is answered with words"):
-            await w.gateway.answer("s", question["id"], answer, "Ada")
+            await w.gateway.controls.answer("s", question["id"], answer, "Ada")
         assert len(await w.entries("s")) == before
-        assert await w.gateway.answer("s", question["id"], "b", "Ada") == "answered"
+        assert await w.gateway.controls.answer("s", question["id"], "b", "Ada") == "answered"

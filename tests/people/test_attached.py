@@ -29,7 +29,7 @@ async def test_it_is_told_in_the_chat_behind_the_text_it_came_with(tmp_path: Pat
         await w.tell(script("Here is the sound.", chunk(SOUND), {"tool": "ls"}, "Anything else?"))
         await w.idle(KEY)
         await w.sent()
-        told = f"The agent handed over a sound (audio/wav, its data cannot be read) beside its text, {HELP}"
+        told = f"The agent added a sound (audio/wav, its data cannot be read) to its text, {HELP}"
         assert w.shown() == ["Here is the sound.", told, "Anything else?"]
         entries, _ = await w.gateway.entries(KEY)
         assert [e["text"] for e in entries if e["role"] != "user"] == ["Here is the sound.", told, "Anything else?"]
@@ -44,7 +44,7 @@ async def test_each_kind_is_named_with_its_reason_and_nothing_in_it_commands_a_r
         entries, _ = await w.gateway.entries(KEY)
         (told,) = [e["text"] for e in entries if e.get("kind") == "turn.attached"]
         assert "a document (file:///x/no tes.md, text/markdown, it is empty)" in told
-        assert "an image (image/png, it holds no data), something of the type 7" in told
+        assert "an image (image/png, it has no data), something of the type 7" in told
         assert "an image (its data cannot be read)" in told, "no agent names a stored file of others"
         assert not [e for e in entries if e.get("kind") == "turn.empty"], "that is no silence"
         assert w.shown() == [told] and (await w.gateway.doctor())["ok"]
@@ -57,4 +57,4 @@ async def test_the_agent_reads_in_its_next_prompt_that_nobody_saw_it(tmp_path: P
         await w.tell(script({"prompt": True}))
         await w.idle(KEY)
         entries, _ = await w.gateway.entries(KEY)
-        assert "handed over a sound (audio/wav" in [e for e in entries if e["role"] == "agent"][-1]["text"]
+        assert "added a sound (audio/wav" in [e for e in entries if e["role"] == "agent"][-1]["text"]

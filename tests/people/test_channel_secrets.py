@@ -13,7 +13,7 @@ import semel.channels
 from semel.agents.acp.environment import build_environment
 from semel.channels import Kind
 from semel.faces.config import ConfigError
-from semel.faces.config.load import load
+from semel.faces.config.load import load_config
 
 SECRET = "0123456789:abcdef-0123456789-abcdef"
 VENDORS = ("ANTHROPIC_KEY", "OPENAI_KEY", "XDG_KEY", "LC_KEY", "SEMEL_KEY", "CHAT_KEY")
@@ -35,7 +35,7 @@ class Chat:
 
 def written(told: str, env: Mapping[str, str]) -> Any:
     Path("semel.toml").write_text('[agents.main]\ncommand = ["claude-code-acp"]\n' + told)
-    return load(Path("semel.toml"), env={"HOME": str(Path.cwd()), **env})
+    return load_config(Path("semel.toml"), env={"HOME": str(Path.cwd()), **env})
 
 
 @pytest.fixture(autouse=True)
@@ -72,15 +72,13 @@ def test_nor_another_variable_that_holds_the_same(variable: str) -> None:
 
 @pytest.mark.parametrize(("kind", "field"), SECRETS)
 def test_every_secret_of_every_kind_is_hidden_by_its_value(kind: str, field: str) -> None:
-    from semel.faces.config.people import find_hidden_variables, secret_values
+    from semel.faces.config.references import find_hidden_variables, map_secrets
     from semel.gateway.settings import ChannelSettings
 
-    secrets = secret_values({"c": ChannelSettings("c", kind, {field: SECRET})})
+    secrets = map_secrets({"c": ChannelSettings(name="c", kind=kind, options={field: SECRET})})
     assert list(secrets) == [SECRET]
     env = {"ANTHROPIC_X": SECRET, "ANTHROPIC_Y": "fine"}
-    from semel.faces.config.model import File
-
-    assert find_hidden_variables(File(), secrets, env) == {"ANTHROPIC_X"}
+    assert find_hidden_variables({}, secrets, env) == {"ANTHROPIC_X"}
 
 
 def test_an_agent_is_not_given_it_by_its_own_section_either() -> None:

@@ -13,11 +13,11 @@ from semel.gateway.settings import ChannelSettings, GroupSettings
 OWN = {
     "groups": "mention",
     "group": {
-        "loud": GroupSettings("always"),
-        "quiet": GroupSettings("never"),
-        "open": GroupSettings("mention", "guest"),
-        "-100*": GroupSettings("always", "guest"),
-        "-100*:7": GroupSettings("never"),
+        "loud": GroupSettings(policy="always"),
+        "quiet": GroupSettings(policy="never"),
+        "open": GroupSettings(policy="mention", strangers="guest"),
+        "-100*": GroupSettings(policy="always", strangers="guest"),
+        "-100*:7": GroupSettings(policy="never"),
     },
 }
 CASES = [  # who, room, mentioned, refused, wakes
@@ -46,17 +46,23 @@ async def test_the_policy_of_a_group_decides(
 
 async def test_whose_files_are_fetched_is_decided_by_the_group_too(tmp_path: Path) -> None:
     async with Chat(tmp_path, own=OWN) as w:
-        known = w.gateway.people.known
+        known = w.gateway.people.may_speak
         assert await known("chat", EVE, "open") and await known("chat", EVE, "-1001234")
         assert not await known("chat", EVE) and not await known("chat", EVE, "any")
         assert await known("chat", ADA, "any")
 
 
 def test_a_group_of_its_own_address_comes_before_a_pattern() -> None:
-    group = {"*": GroupSettings("never"), "a": GroupSettings("always"), "[a]": GroupSettings("always", "guest")}
-    own = ChannelSettings("chat", "fake", groups="mention", group=group)
+    group = {
+        "*": GroupSettings(policy="never"),
+        "a": GroupSettings(policy="always"),
+        "[a]": GroupSettings(policy="always", strangers="guest"),
+    }
+    own = ChannelSettings(name="chat", kind="fake", groups="mention", group=group)
     assert (own.room("a").policy, own.room("b").policy, own.room("[a]").strangers) == ("always", "never", "guest")
-    assert ChannelSettings("chat", "fake", groups="always").room("a") == GroupSettings("always", "refuse")
+    assert ChannelSettings(name="chat", kind="fake", groups="always").room("a") == GroupSettings(
+        policy="always", strangers="refuse"
+    )
 
 
 async def test_what_is_not_meant_for_it_is_read_with_the_next_turn(tmp_path: Path) -> None:

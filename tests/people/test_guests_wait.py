@@ -54,7 +54,7 @@ async def test_a_guest_holds_one_agent_and_all_guests_hold_half_of_them(tmp_path
         await w.tell("/approve", ADA)
         await w.until_shown("listed")
         [held] = await requests_in(w, "eve")
-        assert await w.gateway.answer("demo:chat:eve", held["id"], "reject", "Ada") == "answered"
+        assert await w.gateway.controls.answer("demo:chat:eve", held["id"], "reject", "Ada") == "answered"
         await w.idle("demo:chat:eve")
         assert (await asks(w, ZOE, "zoe"))["state"] == "open"
 

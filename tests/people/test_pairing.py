@@ -9,12 +9,11 @@ import pytest
 from people_world import ADA, BOB, EVE, Chat, said
 
 from semel.gateway.errors import BadRequest, Conflict
-from semel.gateway.hub import Hub
 from semel.gateway.inbound import pairing
 from semel.gateway.inbound.admission import People
 from semel.gateway.ports import Person
-from semel.gateway.settings import ChannelSettings, GatewaySettings, PersonSettings
-from semel.gateway.transactions import Record
+from semel.gateway.record import Hub, Record
+from semel.gateway.settings import AgentSettings, ChannelSettings, GatewaySettings, PersonSettings
 from semel.law.access import ALPHABET, CODE_LENGTH, parse_code, read_pairing_message, show_code
 from semel.ledger.storage.store import Store
 from semel.testing.clock import FrozenClock
@@ -28,13 +27,16 @@ class Door:
     def __init__(self, path: Path, **own: object) -> None:
         self.clock = FrozenClock()
         self.store = Store.open(path / "ledger.db", clock=self.clock.now)
-        channels = {"chat": ChannelSettings("chat", "fake", **own), "other": ChannelSettings("other", "fake")}  # type: ignore[arg-type]
-        people = {
-            "ada": PersonSettings("ada", "owner", ("chat:@ada",)),
-            "carol": PersonSettings("carol", "owner"),
+        channels = {
+            "chat": ChannelSettings(kind="fake", **own),  # type: ignore[arg-type]
+            "other": ChannelSettings(kind="fake"),
         }
-        agents = {"demo": object()}
-        settings = GatewaySettings(path, path / "ledger.db", agents, channels=channels, people=people)  # type: ignore[arg-type]
+        people = {
+            "ada": PersonSettings(role="owner", accounts=("chat:@ada",)),
+            "carol": PersonSettings(role="owner"),
+        }
+        agents = {"demo": AgentSettings(kind="demo")}
+        settings = GatewaySettings(data_dir=path, agents=agents, channels=channels, people=people)
         self.people = People(Record(self.store, Hub()), settings, self.clock)
 
     async def __aenter__(self) -> Door:
@@ -86,7 +88,7 @@ async def test_whoever_sends_the_code_is_known_from_then_on(tmp_path: Path, how:
         code = await d.code()
         assert (await d.sends(how.format(code))).startswith(PAIRED)
         assert await d.sends("hello") == ""
-        [one] = [p for p in d.people.everybody() if p["name"] == "Eve"]
+        [one] = [p for p in d.people.list_people() if p["name"] == "Eve"]
         assert one == {"name": "Eve", "role": "member", "accounts": [{"account": "chat:@eve", "origin": "paired"}]}
         assert d.people.refused()["strangers"] == []
         assert (await d.people.pairings())[0]["state"] == "used"
@@ -99,7 +101,7 @@ async def test_a_code_works_once_and_on_its_channel_alone(tmp_path: Path) -> Non
         code = await d.code()
         await d.sends(code)
         assert await d.sends(code, Person("@mallory", "Mallory")) == "code"
-        assert not await d.people.known("chat", Person("@mallory"))
+        assert not await d.people.may_speak("chat", Person("@mallory"))
         assert [one["state"] for one in await d.people.pairings()] == ["used", "open"]
 
 
@@ -209,7 +211,7 @@ async def test_nor_does_it_after_a_restart_when_only_digests_are_known(tmp_path:
     """What cannot be compared any more may be the code: then no code of before the restart is worth anything."""
     async with Door(tmp_path) as d:
         code = await d.code()
-        d.people.pairing._quick.clear()  # what a restart leaves
+        d.people.pairing._signatures.clear()  # what a restart leaves
         newer = await d.code()
         for n in range(25):
             await d.sends("tomorrow", Person(f"@p{n % crowd}"), room="group", group=True)
@@ -222,7 +224,7 @@ async def test_nor_does_it_after_a_restart_when_only_digests_are_known(tmp_path:
 async def test_a_few_words_in_a_group_after_a_restart_make_no_code_void(tmp_path: Path) -> None:
     async with Door(tmp_path) as d:
         code = await d.code()
-        d.people.pairing._quick.clear()
+        d.people.pairing._signatures.clear()
         for n in range(pairing.MAX_CHANNEL_TRIES_PER_HOUR):
             await d.sends("tomorrow", Person(f"@p{n}"), room="group", group=True)
         assert (await d.sends(code)).startswith(PAIRED)
@@ -233,8 +235,8 @@ async def test_somebody_known_who_sends_a_code(tmp_path: Path) -> None:
         await d.people.add("chat:@bob", "bob", "guest")
         code = await d.code(role="member")
         assert await d.sends("whatever", BOB) == ""  # a word of eight letters is a word
-        assert await d.sends(f"/pair {wrong(code)}", BOB) == "You are known here already, as bob (guest)."
-        assert await d.sends(f"/pair {code}", ADA) == "You are known here already, as ada (owner)."
+        assert await d.sends(f"/pair {wrong(code)}", BOB) == "You are already known here, as bob (guest)."
+        assert await d.sends(f"/pair {code}", ADA) == "You are already known here, as ada (owner)."
         assert (await d.sends(f"/pair {code}", BOB)).startswith("You are paired as Bob (member)")
 
 
@@ -243,7 +245,7 @@ async def test_the_name_the_owner_gave_makes_it_that_persons_account(tmp_path: P
         await d.people.add("other:@b", "bob", "member")
         code = await d.code(name="bob")
         assert "paired as bob (member)" in await d.sends(code)
-        [bob] = [one for one in d.people.everybody() if one["name"] == "bob"]
+        [bob] = [one for one in d.people.list_people() if one["name"] == "bob"]
         assert [one["account"] for one in bob["accounts"]] == ["other:@b", "chat:@eve"]
         code = await d.code(name="ada")
         assert "paired as ada (owner)" in await d.sends(code, Person("@ada-phone", "whatever"))
@@ -283,7 +285,7 @@ async def test_the_code_stands_nowhere_in_the_ledger(tmp_path: Path) -> None:
         await w.tell(shown, EVE)
         await w.until_shown("You are paired as Eve (member)")
         await w.tell(f"/pair {other}", BOB)
-        await w.until_shown("You are known here already, as bob (member)")
+        await w.until_shown("You are already known here, as bob (member)")
         texts = [e["text"] for e in await w.entries("demo:chat:dm")]
         assert texts[0] == "/pair"
     raw = b"".join(path.read_bytes() for path in tmp_path.glob("ledger.db*"))

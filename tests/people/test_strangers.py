@@ -9,7 +9,7 @@ from people_world import ADA, BOB, EVE, Chat, said
 from structlog.testing import capture_logs
 
 from semel.gateway.inbound.admission import MAX_GUEST_MESSAGES_PER_HOUR, MAX_UNREADABLE_PER_HOUR
-from semel.gateway.inbound.unknown_senders import MAX_FIELD_CHARS, MAX_SENDERS
+from semel.gateway.inbound.strangers import MAX_FIELD_CHARS, MAX_SENDERS
 from semel.gateway.ports import Incoming, Person
 
 FLOOD = 100_000
@@ -99,7 +99,7 @@ async def test_everything_a_stranger_can_do_is_refused(tmp_path: Path) -> None:
 
 async def test_an_open_channel_lets_strangers_talk_as_guests_so_often_an_hour(tmp_path: Path) -> None:
     async with Chat(tmp_path, own={"strangers": "guest"}) as w:
-        assert await w.people.known("chat", EVE)
+        assert await w.people.may_speak("chat", EVE)
         for n in range(MAX_GUEST_MESSAGES_PER_HOUR):
             verdict = await w.judge(said("hi", EVE, key=f"e{n}"))
             assert (verdict.refused, verdict.role, verdict.person) == (None, "guest", "")

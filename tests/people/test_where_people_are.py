@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from semel.ledger import people
-from semel.ledger.people import Account, other_places, seen
+from semel.ledger.people import Account, list_other_places, remember_place
 from semel.ledger.storage.store import Store
 
 ADA = [Account(channel, f"ada@{channel}", "ada", "owner", "added") for channel in ("matrix", "telegram", "email")]
@@ -30,51 +30,51 @@ def now() -> Now:
 def store(now: Now) -> Iterator[Store]:
     with Store.in_memory(clock=now) as store:
         for one in (*ADA, *BOB):
-            store.apply(people.put, one)
+            store.write_sync(people.save_account, one)
         yield store
 
 
 def meet(store: Store, now: Now, account: Account, address: str, direct: bool = True) -> None:
     now.at += 1000
-    store.apply(seen, account.channel, address, account.id, direct)
+    store.write_sync(remember_place, account.channel, address, account.id, direct)
 
 
 def test_the_newest_comes_first_and_the_same_channel_never(store: Store, now: Now) -> None:
     for account in ADA:
         meet(store, now, account, f"dm-{account.channel}")
-    assert store.look(other_places, "matrix:dm-matrix") == ["email:dm-email", "telegram:dm-telegram"]
-    assert store.look(other_places, "email:dm-email") == ["telegram:dm-telegram", "matrix:dm-matrix"]
+    assert store.read_sync(list_other_places, "matrix:dm-matrix") == ["email:dm-email", "telegram:dm-telegram"]
+    assert store.read_sync(list_other_places, "email:dm-email") == ["telegram:dm-telegram", "matrix:dm-matrix"]
     meet(store, now, BOB[1], "dm-bob")
-    assert store.look(other_places, "telegram:dm-bob") == []
-    assert store.look(other_places, "matrix:nobodys") == []
+    assert store.read_sync(list_other_places, "telegram:dm-bob") == []
+    assert store.read_sync(list_other_places, "matrix:nobodys") == []
 
 
 def test_a_group_and_a_stranger_are_no_place(store: Store, now: Now) -> None:
     meet(store, now, ADA[0], "room", direct=False)
-    store.apply(seen, "telegram", "dm-eve", "eve", True)
+    store.write_sync(remember_place, "telegram", "dm-eve", "eve", True)
     meet(store, now, ADA[1], "dm-telegram")
-    assert store.look(other_places, "matrix:room") == []
-    assert store.look(other_places, "telegram:dm-telegram") == []
+    assert store.read_sync(list_other_places, "matrix:room") == []
+    assert store.read_sync(list_other_places, "telegram:dm-telegram") == []
 
 
 def test_who_moves_is_found_where_they_are_now(store: Store, now: Now) -> None:
     meet(store, now, ADA[0], "dm-old")
     meet(store, now, ADA[1], "dm-telegram")
     meet(store, now, ADA[0], "dm-new")
-    assert store.look(other_places, "telegram:dm-telegram") == ["matrix:dm-new"]
+    assert store.read_sync(list_other_places, "telegram:dm-telegram") == ["matrix:dm-new"]
 
 
 def test_whose_account_is_removed_is_not_found_there_any_more(store: Store, now: Now) -> None:
     meet(store, now, ADA[0], "dm-matrix")
     meet(store, now, ADA[1], "dm-telegram")
-    store.apply(people.remove, "telegram", "ada@telegram")
-    assert store.look(other_places, "matrix:dm-matrix") == []
+    store.write_sync(people.remove_account, "telegram", "ada@telegram")
+    assert store.read_sync(list_other_places, "matrix:dm-matrix") == []
 
 
 def test_an_address_with_a_colon_is_one_address(store: Store, now: Now) -> None:
     meet(store, now, ADA[0], "!room:example.org")
     meet(store, now, ADA[1], "-100:7")
-    assert store.look(other_places, "matrix:!room:example.org") == ["telegram:-100:7"]
+    assert store.read_sync(list_other_places, "matrix:!room:example.org") == ["telegram:-100:7"]
 
 
 def test_a_message_more_costs_no_row_and_no_write(store: Store, now: Now) -> None:
@@ -82,9 +82,11 @@ def test_a_message_more_costs_no_row_and_no_write(store: Store, now: Now) -> Non
 
     def written() -> int:
         before = now.at
-        row = store.look(lambda tx: tx.one("direct_get", channel="matrix", account="ada@matrix"))
-        assert row is not None and row.at <= before
-        return int(row.at)
+        ((_, at),) = store.read_sync(
+            lambda tx: tx.pairs(str, int, "direct_get", channel="matrix", account="ada@matrix")
+        )
+        assert at <= before
+        return at
 
     first = written()
     for _ in range(100):
@@ -99,20 +101,20 @@ LISTED = [Account("matrix", "ada@matrix", "ada", "member", "config")]
 
 
 def test_what_the_configuration_lists_holds_and_what_it_lists_no_more_is_gone(store: Store) -> None:
-    everybody = store.apply(people.configure, LISTED, {"ada": "member"})
+    everybody = store.write_sync(people.replace_configured, LISTED, {"ada": "member"})
     mine = [one for one in everybody if one.name == "ada"]
     assert [(one.channel, one.role, one.origin) for one in mine] == [
         ("matrix", "member", "config"), ("telegram", "member", "added"), ("email", "member", "added"),
     ]  # fmt: skip
-    with pytest.raises(people.Listed):
-        store.apply(people.remove, "matrix", "ada@matrix")
-    with pytest.raises(people.Listed):
-        store.apply(people.put, ADA[0])
-    assert store.apply(people.configure, LISTED, {"ada": "member"}) == everybody
-    left = store.apply(people.configure, [], {})
+    with pytest.raises(people.AccountConfigured):
+        store.write_sync(people.remove_account, "matrix", "ada@matrix")
+    with pytest.raises(people.AccountConfigured):
+        store.write_sync(people.save_account, ADA[0])
+    assert store.write_sync(people.replace_configured, LISTED, {"ada": "member"}) == everybody
+    left = store.write_sync(people.replace_configured, [], {})
     assert [one.channel for one in left if one.name == "ada"] == ["telegram", "email"]
 
 
 def test_more_people_than_a_page_are_all_known(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(people, "PAGE", 2)
-    assert store.look(people.all_accounts) == [*ADA, *BOB]
+    assert store.read_sync(people.list_accounts) == [*ADA, *BOB]

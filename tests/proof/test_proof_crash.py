@@ -85,7 +85,7 @@ async def test_a_ledger_that_is_put_back_is_settled_once_whenever_it_dies(librar
         await world.run()
     assert judge(world) == []
     assert world.control.struck and world.house.deaths == 2
-    [notice] = [one for one in world.post.log if "put back" in one.text]
+    [notice] = [one for one in world.post.log if "restored to its state" in one.text]
     world.post.log.append(notice)
     assert any("were told" in one for one in judge(world))
     world.post.log.pop()

@@ -28,7 +28,7 @@ class StopsNobody(SqliteLedger):
 class KeepsNoConflict(SqliteLedger):
     """A ledger that answers other content with "conflict", and does not record it."""
 
-    def hear(self, event: hear.Event, to: Any) -> hear.Outcome:
+    def hear(self, event: hear.Event, to: Any) -> hear.HeardOutcome:
         done = super().hear(event, to)
         if done.status == "conflict":
             self.write(lambda tx: tx._cursor.execute("DELETE FROM conflict"))
@@ -114,9 +114,9 @@ def test_an_answer_that_leaves_its_request_open_is_found_out(monkeypatch: pytest
     def answered(self: Permissions, item: int, option: str | None) -> None:
         for request in self.open.values():
             if request.item == item:
-                self._answer(request.asked, option)
+                self._answer(request.request, option)
 
-    monkeypatch.setattr(Permissions, "answered", answered)
+    monkeypatch.setattr(Permissions, "pass_answer", answered)
     assert one(Task("permissions", 0)).broken
 
 
@@ -124,7 +124,7 @@ def test_a_wake_that_is_put_off_for_ever_is_found_out(monkeypatch: pytest.Monkey
     def woken(now: int, pending: wake.Wake | None, pause: wake.Pause) -> wake.Wake:
         return wake.Wake(now + pause.debounce, pending.since if pending is not None else now)
 
-    monkeypatch.setattr(wake, "woken", woken)
+    monkeypatch.setattr(wake, "next_wake", woken)
     assert "longer than it may" in one(Task("turns", 0)).broken
 
 

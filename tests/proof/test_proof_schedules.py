@@ -44,9 +44,10 @@ def test_a_planted_fault_is_found(tmp_path: Path) -> None:
     source = tmp_path / "src"
     shutil.copytree(ROOT / "src" / "semel", source / "semel", ignore=shutil.ignore_patterns("__pycache__"))
     outbox = source / "semel" / "gateway" / "outbound" / "outbox.py"
-    honest = "        await self._record(departure, await self._send(channel, departure))\n"
+    honest = "            await self._record(departure, await send(channel, op, self._clock, self._halt))\n"
     planted = (
-        '        await self._record(departure, Outcome("receipt"))\n        await self._send(channel, departure)\n'
+        '            await self._record(departure, Outcome("receipt"))\n'
+        "            await send(channel, op, self._clock, self._halt)\n"
     )
     text = outbox.read_text("utf-8")
     assert text.count(honest) == 1

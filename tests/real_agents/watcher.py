@@ -46,8 +46,6 @@ class Seen:
             case "output":
                 row = self.items[change["id"]]
                 self.items[change["id"]] = {**row, "text": row["text"] + change["text"], "rev": change["rev"]}
-            case "gone":
-                del self.entries[change["seq"]]
 
     def rows(self) -> list[str]:
         """The entries in the order of the view, each as one line: its marks and its text."""

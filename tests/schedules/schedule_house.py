@@ -14,6 +14,8 @@ from typing import Any
 
 import httpx2
 
+from semel.testing.scripted_agent import command
+
 Json = dict[str, Any]
 SEMEL = [sys.executable, "-c", "from semel.faces.cli import main; main()"]
 
@@ -22,9 +24,8 @@ CONFIG = """\
 listen = "127.0.0.1:{port}"
 data_dir = "{home}/data"
 [agents.demo]
-kind = "demo"
+command = {agent}
 cwd = "{home}"
-env = {{ SEMEL_DEMO_STATE = "{home}/demo" }}
 """
 
 
@@ -36,7 +37,8 @@ class House:
             self.port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self.config = home / "semel.toml"
-        self.config.write_text(CONFIG.format(home=home, port=self.port) + config)
+        agent = json.dumps(command(state=home / "agent"))
+        self.config.write_text(CONFIG.format(home=home, port=self.port, agent=agent) + config)
         self.process: subprocess.Popen[bytes] | None = None
 
     def up(self) -> None:

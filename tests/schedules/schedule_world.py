@@ -1,21 +1,23 @@
-"""A whole gateway around the demo agent, on a clock that a test moves."""
+"""A whole gateway around the scripted agent, on a clock that a test moves."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from semel.agents.acp import AcpAgent, kill_group_if_same
+from semel.faces.http import Settings, make_app
+from semel.faces.http.server import serve_unix
 from semel.gateway import Gateway
+from semel.gateway.clock import find_zone
 from semel.gateway.settings import AgentSettings, GatewaySettings, ScheduleSettings
-from semel.gateway.zones import zone
+from semel.ledger.admin.explain import HearingOfEvent
 from semel.ledger.inbound import schedules as rows
 from semel.ledger.storage.store import Store
-from semel.testing import FrozenClock
+from semel.testing import FrozenClock, scripted_agent
 from semel.timing.walltime import read_moment
 
 Json = dict[str, Any]
@@ -24,11 +26,11 @@ PATIENCE = 60.0
 
 def moment(text: str, tz: str = "UTC") -> int:
     """A local time in ms."""
-    return read_moment(text, zone(tz)) * 1000
+    return read_moment(text, find_zone(tz)) * 1000
 
 
 def script(*steps: Any, **more: Any) -> str:
-    """A prompt that makes the demo agent do exactly this."""
+    """A prompt that makes the scripted agent do exactly this."""
     return f"[[script {json.dumps({'steps': list(steps), **more})}]]"
 
 
@@ -37,7 +39,7 @@ _FILES: set[Path] = set()
 
 
 def job(*steps: Any, **more: Any) -> str:
-    """A text that makes the demo agent do exactly this, in whatever frame it is given it."""
+    """A text that makes the scripted agent do exactly this, in whatever frame it is given it."""
     text = f"Do job {len(JOBS):04}."
     JOBS.insert(0, {"when": text, "steps": list(steps), **more})
     for path in _FILES:
@@ -47,8 +49,8 @@ def job(*steps: Any, **more: Any) -> str:
 
 def every_day(text: str = "Water the plants.", name: str = "daily", **more: Any) -> dict[str, ScheduleSettings]:
     """A configured schedule: at 9 in the morning, in the session `s` unless told otherwise."""
-    fields = {"form": "cron", "spec": "0 9 * * *", "session": "s", **more}
-    return {name: ScheduleSettings(name=name, text=text, **fields)}
+    time = {} if "at" in more else {"cron": "0 9 * * *"}
+    return {name: ScheduleSettings(text=text, **{"session": "s", **time, **more})}
 
 
 class World:
@@ -64,9 +66,8 @@ class World:
         _FILES.clear()
         _FILES.add(jobs)
         jobs.write_text(json.dumps(JOBS))
-        command = (sys.executable, "-m", "semel.agents.demo", "--log", str(self.log), "--script", str(jobs))
-        env = {"SEMEL_DEMO_STATE": str(path / "demo")}
-        agent = AgentSettings("demo", command, self.work, env=env)
+        command = scripted_agent.command(state=path / "agent", log=self.log, script=jobs)
+        agent = AgentSettings(name="demo", command=tuple(command), cwd=self.work)
         self.settings = GatewaySettings(
             data_dir=path, ledger=path / "ledger.db", agents={"demo": agent}, grace_s=0.2, **settings
         )
@@ -77,6 +78,7 @@ class World:
         agents = {name: AcpAgent(name, a.command, a.cwd, a.env) for name, a in self.settings.agents.items()}
         self.gateway = Gateway(self.settings, store, agents, self.channels, reap=_reap, clock=self.clock)
         await self.gateway.start()
+        self._server = await serve_unix(make_app(self.gateway, Settings()), self.gateway.socket)  # for agents' tools
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -86,6 +88,7 @@ class World:
                 assert report["ok"], [b for b in report["books"] if not b["ok"]]
         finally:
             await self.gateway.stop(0.2)
+            await self._server.stop()
             await asyncio.to_thread(self.gateway.store.close)
 
     async def advance_to(self, text: str, tz: str = "UTC", settle: bool = True) -> None:
@@ -101,12 +104,12 @@ class World:
                 await self.idle(session["key"])
 
     async def asleep(self) -> None:
-        """Wait until the timers have done what is due, and sleep until what is next."""
-        beats = int(self.settings.heartbeat is not None)
+        """Wait until the timer has done what is due, and sleeps until what is next."""
+        has_heartbeats = bool(self.settings.heartbeat.sessions)
 
         async def settled() -> bool:
-            ready, following = await self.gateway.record.read(rows.due, self.clock.now())
-            if ready or self.clock.sleepers < beats + (following is not None):
+            ready, following = await self.gateway.record.read(rows.list_due, self.clock.now())
+            if ready or self.clock.sleepers < (has_heartbeats or following is not None):
                 return False
             return following is None or (self.clock.next or following + 1) <= following
 
@@ -131,7 +134,10 @@ class World:
     async def turns(self, session: str = "s") -> list[int]:
         """The turns that events of this session are bound to, in order of hearing."""
         events = [e["event"] for e in await self.entries(session) if e.get("event")]
-        heard = [await self.gateway.record.read(lambda tx, e=e: tx.all("hearings_of_event", event=e)) for e in events]
+        heard = [
+            await self.gateway.record.read(lambda tx, e=e: tx.all(HearingOfEvent, "hearings_of_event", event=e))
+            for e in events
+        ]
         return [row.turn for rows in heard for row in rows]
 
     def prompts(self) -> list[str]:

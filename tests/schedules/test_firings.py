@@ -39,7 +39,7 @@ async def test_a_firing_is_an_event_that_becomes_a_turn(tmp_path: Path) -> None:
 
 
 async def test_it_fires_day_after_day_and_through_the_change_of_the_clocks(tmp_path: Path) -> None:
-    told = every_day(job("."), spec="30 2 * * *", tz="Europe/Berlin")
+    told = every_day(job("."), cron="30 2 * * *", tz="Europe/Berlin")
     async with World(tmp_path, at("2026-03-27 12:00"), schedules=told) as world:
         await world.advance_to("2026-03-31 00:00")
         dues = [e["data"]["due"] for e in await world.entries("s", "event")]
@@ -99,7 +99,7 @@ async def test_a_permission_that_somebody_watches_is_asked(tmp_path: Path) -> No
         [(number, item)] = items.items()
         assert item["state"] == "open"
         yes = next(o["optionId"] for o in item["options"] if o["kind"] == "allow_once")  # type: ignore[attr-defined]
-        assert await world.gateway.answer("schedule:x", number, yes, "Ann") == "answered"
+        assert await world.gateway.controls.answer("schedule:x", number, yes, "Ann") == "answered"
         await world.idle("schedule:x")
         assert (await world.texts("schedule:x", "agent"))[-1] == "deleted"
         await watching.aclose()  # type: ignore[attr-defined]
@@ -110,7 +110,7 @@ async def test_a_permission_that_somebody_watches_is_asked(tmp_path: Path) -> No
 
 async def missed(path: Path, downtime: str, spec: str, start: str, end: str) -> World:
     """A gateway that ran at `start`, and not again before `end`."""
-    told = every_day(job("."), spec=spec, downtime=downtime)
+    told = every_day(job("."), cron=spec, downtime=downtime)
     async with World(path, at(start), schedules=told):
         pass
     return World(path, at(end), schedules=told)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from schedule_world import World, job, moment, script, until
+from schedule_world import World, every_day, job, moment, script, until
 
 from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings, HeartbeatSettings
@@ -17,7 +17,7 @@ def at(text: str) -> FrozenClock:
 
 
 def beats(text: str, *, every: float = 1800.0, **more: Any) -> HeartbeatSettings:
-    return HeartbeatSettings(more.pop("sessions", ("s", "main:*")), every, text, **more)
+    return HeartbeatSettings(sessions=more.pop("sessions", ("s", "main:*")), every_s=every, text=text, **more)
 
 
 async def heartbeats(world: World, session: str = "s") -> list[int]:
@@ -84,7 +84,7 @@ async def test_the_quiet_word_alone_is_seen_by_nobody(tmp_path: Path) -> None:
             seen += (await anext(watching))["changes"]
         await watching.aclose()  # type: ignore[attr-defined]
         assert [e["role"] for e in await world.entries()][before:] == ["event"]  # its own entry, and no more
-        assert not [c for c in seen if c["op"] in ("append", "gone") or c.get("role") in ("agent", "notice")]
+        assert not [c for c in seen if c["op"] == "append" or c.get("role") in ("agent", "notice")]
         outcomes = await world.gateway.record.read(_claims)
         assert outcomes == ["said", "quiet"]
 
@@ -191,6 +191,20 @@ async def test_a_session_that_is_made_later_gets_them_too(tmp_path: Path) -> Non
         assert await heartbeats(world, "main:late") == [moment("2026-03-01 08:47")]
 
 
+async def test_schedules_and_heartbeats_fire_at_their_own_times(tmp_path: Path) -> None:
+    told = beats(job("Here."), sessions=("main:x",))
+    daily = every_day(job("Watered."), session="plants", cron="40 8 * * *")
+    async with World(tmp_path, at("2026-03-01 08:00"), heartbeat=told, schedules=daily) as world:
+        await world.gateway.say("main:x", script("Hello."))
+        await world.idle("main:x")
+        for time in ("08:30", "08:40", "09:00"):
+            await world.advance_to(f"2026-03-01 {time}")
+            await world.idle("main:x")
+        assert await heartbeats(world, "main:x") == [moment("2026-03-01 08:30"), moment("2026-03-01 09:00")]
+        fired = [entry["at"] for entry in await world.entries("plants", "event")]
+        assert fired == [moment("2026-03-01 08:40")]
+
+
 async def test_a_heartbeat_of_somebody_else_is_an_event_like_any_other(tmp_path: Path) -> None:
     async with World(tmp_path, at("2026-03-01 08:00")) as world:
         await world.gateway.report("s", "heartbeat", job("NO_REPLY"), data={"quiet": ["NO_REPLY"]})
@@ -201,7 +215,7 @@ async def test_a_heartbeat_of_somebody_else_is_an_event_like_any_other(tmp_path:
 
 async def test_a_chat_is_sent_what_was_said_and_not_the_quiet_word(tmp_path: Path) -> None:
     platform = Platform()
-    settings = {"chat": ChannelSettings("chat", "fake", narration="all")}
+    settings = {"chat": ChannelSettings(name="chat", kind="fake", narration="all")}
     live = {"chat": FakeChannel("chat", Safety.AT_MOST_ONCE, platform)}
     text = job(attempts=[["NO_REPLY"], ["The kettle boils."]])
     told = beats(text, sessions=("demo:chat:*",))

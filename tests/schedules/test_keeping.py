@@ -18,14 +18,14 @@ def at(text: str) -> FrozenClock:
 
 async def test_the_list_survives_restarts_and_follows_the_configuration(tmp_path: Path) -> None:
     a, b = job("a"), job("b")
-    first = every_day(a) | every_day(b, name="other", spec="0 10 * * *") | every_day(a, name="third")
+    first = every_day(a) | every_day(b, name="other", cron="0 10 * * *") | every_day(a, name="third")
     async with World(tmp_path, at("2026-03-01 08:00"), schedules=first) as world:
         await world.gateway.schedules.add("mine", job("c"), every="1h", session="s")
         await world.gateway.schedules.pause("daily")
         await world.gateway.schedules.pause("third")
         await world.advance_to("2026-03-01 09:30")
         await world.idle()
-    second = every_day(a) | every_day(b, name="other", spec="0 11 * * *") | every_day(b, name="third")
+    second = every_day(a) | every_day(b, name="other", cron="0 11 * * *") | every_day(b, name="third")
     async with World(tmp_path, at("2026-03-01 09:31"), schedules=second) as world:
         listed = {s["name"]: s for s in await world.gateway.schedules.list()}
         assert not listed["daily"]["enabled"]  # paused they stay
@@ -39,8 +39,8 @@ async def test_the_list_survives_restarts_and_follows_the_configuration(tmp_path
 
 
 async def test_a_one_shot_fires_once_and_not_at_all_if_it_was_over_when_first_read(tmp_path: Path) -> None:
-    over = every_day(job("too late"), name="over", form="at", spec="2026-03-01 07:00")
-    soon = every_day(job("in time"), name="soon", form="at", spec="2026-03-01 08:30")
+    over = every_day(job("too late"), name="over", at="2026-03-01 07:00")
+    soon = every_day(job("in time"), name="soon", at="2026-03-01 08:30")
     for start in ("2026-03-01 08:00", "2026-03-01 12:00"):
         async with World(tmp_path, at(start), schedules=over | soon) as world:
             await world.advance_to("2026-03-01 13:00")
@@ -193,7 +193,7 @@ async def test_an_agent_whose_turn_was_cancelled_schedules_nothing_and_that_is_r
     async with World(tmp_path, at("2026-03-01 08:00")) as world:
         await world.gateway.say("s", script({"touch": str(tmp_path / "begun")}, {"hang": True}))
         await until(_exists(tmp_path / "begun"))
-        await world.gateway.stop_turn("s", "Ann")
+        await world.gateway.controls.stop_turn("s", "Ann")
         await world.idle()
         params = {"token": tokens[0], "conn": "c", "call": "1", "name": "schedule", "meta": {}}
         for _ in range(2):  # the same call, handed over again

@@ -12,7 +12,7 @@ import pytest
 from schedule_house import House
 
 from semel.faces.config import ConfigError
-from semel.faces.config.load import load
+from semel.faces.config.load import load_config
 
 CONFIGURED = """\
 [schedules.fixed]
@@ -127,7 +127,7 @@ def test_a_removed_schedule_answers_204_and_then_404(house: House) -> None:
 def test_a_wrong_configuration_is_an_error_that_says_what_to_write(tmp_path: Path, section: str, words: str) -> None:
     (tmp_path / "semel.toml").write_text(section)
     with pytest.raises(ConfigError) as refused:
-        load(tmp_path / "semel.toml", env={"HOME": str(tmp_path)})
+        load_config(tmp_path / "semel.toml", env={"HOME": str(tmp_path)})
     assert words in str(refused.value)
     assert "semel.toml:" in str(refused.value)
 
@@ -137,15 +137,14 @@ def test_the_configuration_takes_what_toml_has_types_for(tmp_path: Path) -> None
         '[schedules.a]\ntext = "t"\nat = 2030-03-29T07:30:00Z\n[schedules.b]\ntext = "t"\nevery = 90\n'
         '[heartbeat]\nsessions = ["main:*"]\nevery = "45m"\nhours = "22:00-06:00"\ntz = "Asia/Kathmandu"\n'
     )
-    told = load(tmp_path / "semel.toml", env={"HOME": str(tmp_path)}).gateway
+    told = load_config(tmp_path / "semel.toml", env={"HOME": str(tmp_path)}).gateway
     assert {name: (s.form, s.spec) for name, s in told.schedules.items()} == {
         "a": ("at", "2030-03-29T07:30:00+00:00"),
         "b": ("every", "90"),
     }
-    assert told.heartbeat is not None
     assert (told.heartbeat.every_s, told.heartbeat.hours, told.heartbeat.quiet) == (2700.0, (1320, 360), "NO_REPLY")
 
 
 def test_without_sessions_there_are_no_heartbeats(tmp_path: Path) -> None:
     (tmp_path / "semel.toml").write_text('[heartbeat]\nevery = "10m"\n')
-    assert load(tmp_path / "semel.toml", env={"HOME": str(tmp_path)}).gateway.heartbeat is None
+    assert load_config(tmp_path / "semel.toml", env={"HOME": str(tmp_path)}).gateway.heartbeat.sessions == ()

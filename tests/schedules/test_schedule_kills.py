@@ -11,11 +11,12 @@ import httpx2
 import pytest
 from schedule_house import House
 
-from semel.gateway.zones import zone
+from semel.gateway.clock import find_zone
 from semel.ledger.admin import books
+from semel.ledger.storage.rows import ScheduleRow
 from semel.ledger.storage.store import Store
 from semel.timing import schedule
-from semel.timing.walltime import iso
+from semel.timing.walltime import format_instant
 
 pytestmark = pytest.mark.storm
 
@@ -51,7 +52,7 @@ def test_no_firing_is_doubled_or_lost_however_often_the_gateway_is_killed(tmp_pa
         house.end()
     store = Store.open_sync(tmp_path / "data" / "ledger.db")
     try:
-        assert not [book for book in store.look(books.audit) if not book.ok]
+        assert not [book for book in store.read_sync(books.audit) if not book.ok]
         for shown in listed:
             _judge(store, shown)
     finally:
@@ -60,13 +61,13 @@ def test_no_firing_is_doubled_or_lost_however_often_the_gateway_is_killed(tmp_pa
 
 def _judge(store: Store, shown: Json) -> None:
     """The firings are every due time from the first to the last, each once, each in a turn that ended."""
-    row = store.look(lambda tx: tx.one("schedule_get", name=shown["name"]))
+    row = store.read_sync(lambda tx: tx.one(ScheduleRow, "schedule_get", name=shown["name"]))
     assert row is not None
-    heard = store.look(lambda tx: _firings(tx, shown["name"]))
-    series = schedule.read("every", shown["every"], zone("UTC"), row.anchor // 1000)
+    heard = store.read_sync(lambda tx: _firings(tx, shown["name"]))
+    series = schedule.read_schedule("every", shown["every"], find_zone("UTC"), row.anchor // 1000)
     wanted, at = [], series.next(row.anchor // 1000)
     while at is not None and at * 1000 <= row.fired:
-        wanted.append(iso(at))
+        wanted.append(format_instant(at))
         at = series.next(at)
     assert [key for key, _, _ in heard] == wanted
     assert len(wanted) >= 3

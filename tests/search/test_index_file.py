@@ -19,13 +19,13 @@ from test_search import heard, places
 
 from semel.gateway.errors import Busy
 from semel.ledger.search import index as index_module
-from semel.ledger.search.index import Index, IndexFailed, IndexReset, statements
+from semel.ledger.search.index import Index, IndexFailed, IndexReset, index_statements
 from semel.ledger.storage.store import Store
 
 
 async def test_the_index_stands_beside_the_ledger_for_its_owner_only(world: World) -> None:
     await world.gateway.record.write(heard, "s", "anything")
-    assert places(await world.gateway.search("anything"))
+    assert places(await world.gateway.searches.find("anything"))
     path = world.path / "ledger.db-search"
     assert world.gateway.searches.path == path
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -33,7 +33,7 @@ async def test_the_index_stands_beside_the_ledger_for_its_owner_only(world: Worl
 
 async def test_no_text_is_kept_in_the_index(world: World) -> None:
     await world.gateway.record.write(heard, "s", "Exactly This Sentence")
-    assert places(await world.gateway.search("sentence"))
+    assert places(await world.gateway.searches.find("sentence"))
     assert b"Exactly This Sentence" not in await asyncio.to_thread(world.gateway.searches.path.read_bytes)
 
 
@@ -71,13 +71,13 @@ async def lost_table(world: World) -> None:
 @pytest.mark.parametrize("harm", [spoil_header, spoil_middle, other_version, other_ledger, remove, lost_table])
 async def test_an_index_that_was_harmed_while_the_gateway_was_away_is_made_anew(world: World, harm: Any) -> None:
     await world.gateway.record.write(heard, "s", "one thing", "another thing")
-    assert len(places(await world.gateway.search("thing"))) == 2
+    assert len(places(await world.gateway.searches.find("thing"))) == 2
     await world.stop()
     await harm(world)
     await world.start()
     await world.gateway.record.write(heard, "s", "third thing")
     for _ in range(3):  # a harm that shows only in a page that is read later
-        found = await world.gateway.search("thing")
+        found = await world.gateway.searches.find("thing")
         if len(found["hits"]) == 3:
             break
     assert places(found) == [("s", 3), ("s", 2), ("s", 1)]
@@ -85,11 +85,11 @@ async def test_an_index_that_was_harmed_while_the_gateway_was_away_is_made_anew(
 
 async def test_an_index_that_is_removed_under_a_running_gateway_is_made_anew(world: World) -> None:
     await world.gateway.record.write(heard, "s", "one thing")
-    assert places(await world.gateway.search("thing"))
+    assert places(await world.gateway.searches.find("thing"))
     for end in ("", "-wal", "-shm"):
         Path(f"{world.gateway.searches.path}{end}").unlink(missing_ok=True)
     await world.gateway.record.write(heard, "s", "another thing")
-    assert places(await world.gateway.search("thing")) == [("s", 2), ("s", 1)]
+    assert places(await world.gateway.searches.find("thing")) == [("s", 2), ("s", 1)]
     assert world.gateway.searches.path.exists()
 
 
@@ -97,28 +97,28 @@ async def test_a_restored_older_ledger_is_followed_from_where_it_is(world: World
     await world.gateway.record.write(heard, "s", "kept")
     await world.stop()
     with Store.open_sync(world.settings.ledger) as store:
-        store.state()
+        store.statistics()
     saved = world.settings.ledger.read_bytes()
     await world.start()
     await world.gateway.record.write(heard, "s", "lost one", "lost two", "lost three")
-    assert len(places(await world.gateway.search("lost"))) == 3
+    assert len(places(await world.gateway.searches.find("lost"))) == 3
     await world.stop()
     for end in ("-wal", "-shm"):
         Path(f"{world.settings.ledger}{end}").unlink(missing_ok=True)
     world.settings.ledger.write_bytes(saved)
     await world.start()
-    assert places(await world.gateway.search("lost")) == []
-    assert places(await world.gateway.search("kept")) == [("s", 1)]
+    assert places(await world.gateway.searches.find("lost")) == []
+    assert places(await world.gateway.searches.find("kept")) == [("s", 1)]
 
 
 async def test_a_full_disk_under_the_index_stops_only_searching(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     await world.gateway.record.write(heard, "s", "before")
-    assert places(await world.gateway.search("before"))
+    assert places(await world.gateway.searches.find("before"))
     index = world.gateway.searches._index
     assert index is not None
 
     def small(index: Index) -> None:
-        db = index._opened()
+        db = index._connection()
         db.execute(f"PRAGMA max_page_count = {db.pragma('page_count')}")
 
     await world.gateway.searches._on_index(small)
@@ -127,11 +127,11 @@ async def test_a_full_disk_under_the_index_stops_only_searching(world: World, mo
         heard, "s", *(f"flood{n} " + " ".join(f"w{n}x{i}" for i in range(300)) for n in range(60))
     )
     with pytest.raises(Busy, match=r"search index .* cannot be used .* Free some space"):
-        await world.gateway.search("flood1")
+        await world.gateway.searches.find("flood1")
     await world.gateway.record.write(heard, "s", "the ledger goes on")
     assert await world.ask("say: and so do turns") == ["and so do turns"]
     monkeypatch.undo()
-    assert places(await world.gateway.search('"ledger goes on"')) == [("s", 62)]
+    assert places(await world.gateway.searches.find('"ledger goes on"')) == [("s", 62)]
 
 
 def _on_a_small_disk(opened: Any) -> Any:
@@ -149,7 +149,7 @@ async def test_no_message_waits_for_an_index_that_cannot_be_made(tmp_path: Path)
     async with World(tmp_path) as world:
         assert await world.ask("say: fine") == ["fine"]
         with pytest.raises(Busy, match="search index"):
-            await world.gateway.search("fine")
+            await world.gateway.searches.find("fine")
 
 
 def test_a_new_index_says_so_once_and_then_works(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ from pathlib import Path
 from gateway_world import World
 from test_search import heard
 from semel.gateway.api import search
-search.PAUSE = 0.0
+search.INDEX_DELAY_S = 0.0
 
 async def main():
     world = World(Path({path!r}))
@@ -204,12 +204,12 @@ async def test_a_gateway_killed_while_it_fills_the_index_finds_everything_after_
         code = KILLED.format(paths=[str(here), str(here.parent / "gateway")], path=str(tmp_path))
         run_and_kill(code, 40 + 20 * round)
     async with World(tmp_path) as world:
-        while not (found := await world.gateway.search("all", limit=1))["index"]["current"]:
+        while not (found := await world.gateway.searches.find("all", limit=1))["index"]["current"]:
             pass
         entries = [e for s in await world.gateway.sessions() for e in (await world.gateway.entries(s["key"]))[0]]
         seen, after = 0, None
         while True:
-            found = await world.gateway.search("all", limit=100, after=after)
+            found = await world.gateway.searches.find("all", limit=100, after=after)
             seen, after = seen + len(found["hits"]), found["next"]
             if after is None:
                 break
@@ -220,23 +220,23 @@ async def test_a_gateway_killed_while_it_fills_the_index_finds_everything_after_
 
 
 async def test_hearing_stays_one_commit_and_indexing_and_searching_write_nothing_to_the_ledger(world: World) -> None:
-    await world.gateway.search("nothing")
+    await world.gateway.searches.find("nothing")
     for n in range(5):
-        before = world.gateway.store.state()["commits"]
+        before = world.gateway.store.statistics()["commits"]
         await world.gateway.report("s", "note", f"number {n}", wakes=False)
-        assert world.gateway.store.state()["commits"] - before == 1
-        assert len((await world.gateway.search("number"))["hits"]) == n + 1
-        assert world.gateway.store.state()["commits"] - before == 1
+        assert world.gateway.store.statistics()["commits"] - before == 1
+        assert len((await world.gateway.searches.find("number"))["hits"]) == n + 1
+        assert world.gateway.store.statistics()["commits"] - before == 1
 
 
 async def test_a_turn_does_not_wait_for_an_index_that_never_answers(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("take", "rev", "revs", "find"):
+    for name in ("index_page", "rev", "revs", "find"):
         monkeypatch.setattr(Index, name, _never)
     assert await world.ask("say: one") == ["one"]
     with pytest.raises(Busy):
-        await world.gateway.search("one")
+        await world.gateway.searches.find("one")
 
 
 def _never(*_: object) -> None:
@@ -245,14 +245,14 @@ def _never(*_: object) -> None:
 
 def test_no_statement_of_the_index_walks_a_table_without_saying_why(tmp_path: Path) -> None:
     db = apsw.Connection(":memory:")
-    db.execute(index_module._read("schema.sql"))
-    for query in statements().values():
+    db.execute(index_module._read_resource("schema.sql"))
+    for query in index_statements().values():
         nothing = dict.fromkeys(query.parameters)
         plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {query.sql}", nothing)]
         for line in plan:
             walks = line.startswith("SCAN") and "VIRTUAL TABLE" not in line and "session" not in line
-            assert not walks or "scans:" in query.why, (query.name, line)
-            assert "TEMP B-TREE" not in line or "sorts:" in query.why, (query.name, line)
+            assert not walks or "scans:" in query.purpose, (query.name, line)
+            assert "TEMP B-TREE" not in line or "sorts:" in query.purpose, (query.name, line)
 
 
 def test_the_index_is_not_opened_by_the_ledgers_own_threads() -> None:

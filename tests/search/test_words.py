@@ -7,39 +7,50 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.ledger.search.index import _read
-from semel.ledger.search.words import BadQuery, Query, Term, cut, fold, read_query, snippet
+from semel.ledger.search.index import _read_resource
+from semel.ledger.search.words import (
+    BadQuery,
+    SearchQuery,
+    SearchTerm,
+    fold_text,
+    make_snippet,
+    read_query,
+    split_words,
+)
 
 
 @pytest.fixture(scope="module")
 def table() -> apsw.Connection:
     db = apsw.Connection(":memory:")
-    db.execute(_read("schema.sql"))
+    db.execute(_read_resource("schema.sql"))
     return db
 
 
 def found(db: apsw.Connection, text: str, asked: str) -> bool:
     db.execute("DELETE FROM word")
-    db.execute("INSERT INTO word(rowid, text) VALUES(1, ?)", (fold(text),))
-    return bool(db.execute("SELECT rowid FROM word WHERE word MATCH ?", (read_query(asked).fts(),)).fetchall())
+    db.execute("INSERT INTO word(rowid, text) VALUES(1, ?)", (fold_text(text),))
+    return bool(db.execute("SELECT rowid FROM word WHERE word MATCH ?", (read_query(asked).to_fts5(),)).fetchall())
 
 
 @pytest.mark.parametrize(
     ("asked", "query"),
     [
-        ("one two", Query((Term(("one",)), Term(("two",))))),
-        ('"one two" three', Query((Term(("one", "two")), Term(("three",))))),
-        ("beginn*", Query((Term(("beginn",), prefix=True),))),
-        ('"one tw"*', Query((Term(("one", "tw"), prefix=True),))),
-        ("yes -no", Query((Term(("yes",)),), (Term(("no",)),))),
-        ('yes -"not this"', Query((Term(("yes",)),), (Term(("not", "this")),))),
-        ('"left open', Query((Term(("left", "open")),))),
-        ("foo-bar a.b", Query((Term(("foo", "bar")), Term(("a", "b"))))),
-        ("NEAR( AND OR NOT ^", Query((Term(("near",)), Term(("and",)), Term(("or",)), Term(("not",))))),
-        ("text:x", Query((Term(("text", "x")),))),
+        ("one two", SearchQuery((SearchTerm(("one",)), SearchTerm(("two",))))),
+        ('"one two" three', SearchQuery((SearchTerm(("one", "two")), SearchTerm(("three",))))),
+        ("beginn*", SearchQuery((SearchTerm(("beginn",), prefix=True),))),
+        ('"one tw"*', SearchQuery((SearchTerm(("one", "tw"), prefix=True),))),
+        ("yes -no", SearchQuery((SearchTerm(("yes",)),), (SearchTerm(("no",)),))),
+        ('yes -"not this"', SearchQuery((SearchTerm(("yes",)),), (SearchTerm(("not", "this")),))),
+        ('"left open', SearchQuery((SearchTerm(("left", "open")),))),
+        ("foo-bar a.b", SearchQuery((SearchTerm(("foo", "bar")), SearchTerm(("a", "b"))))),
+        (
+            "NEAR( AND OR NOT ^",
+            SearchQuery((SearchTerm(("near",)), SearchTerm(("and",)), SearchTerm(("or",)), SearchTerm(("not",)))),
+        ),
+        ("text:x", SearchQuery((SearchTerm(("text", "x")),))),
     ],
 )
-def test_a_query_is_read_as_it_was_meant(asked: str, query: Query) -> None:
+def test_a_query_is_read_as_it_was_meant(asked: str, query: SearchQuery) -> None:
     assert read_query(asked) == query
 
 
@@ -67,7 +78,7 @@ def test_a_query_that_looks_for_nothing_says_what_to_write(asked: str) -> None:
 )
 def test_words_are_found_in_any_script_case_and_accent(table: apsw.Connection, text: str, asked: str) -> None:
     assert found(table, text, asked)
-    assert any(piece.get("hit") for piece in snippet(text, read_query(asked).terms))
+    assert any(piece.get("hit") for piece in make_snippet(text, read_query(asked).terms))
 
 
 def test_words_that_are_not_there_and_phrases_in_another_order_are_not_found(table: apsw.Connection) -> None:
@@ -80,24 +91,24 @@ def test_words_that_are_not_there_and_phrases_in_another_order_are_not_found(tab
 @given(st.text(max_size=60))
 def test_whatever_is_asked_is_a_query_or_says_why_not(asked: str) -> None:
     db = apsw.Connection(":memory:")
-    db.execute(_read("schema.sql"))
+    db.execute(_read_resource("schema.sql"))
     try:
         query = read_query(asked)
     except BadQuery:
         return
-    db.execute("SELECT rowid FROM word WHERE word MATCH ?", (query.fts(),)).fetchall()
+    db.execute("SELECT rowid FROM word WHERE word MATCH ?", (query.to_fts5(),)).fetchall()
 
 
 @given(st.text(max_size=300), st.text(max_size=20))
 def test_a_snippet_is_a_stretch_of_the_text_and_changes_no_character(text: str, asked: str) -> None:
-    terms = tuple(Term((word,), prefix=True) for word, _, _ in cut(asked))
-    shown = "".join(str(piece["text"]) for piece in snippet(text, terms))
+    terms = tuple(SearchTerm((word,), prefix=True) for word, _, _ in split_words(asked))
+    shown = "".join(str(piece["text"]) for piece in make_snippet(text, terms))
     assert shown.removeprefix("…").removesuffix("…") in text or shown in text
 
 
 def test_a_snippet_begins_at_a_word_before_what_was_found() -> None:
     text = "x" * 10 + " before it comes " + "filler " * 30 + "the needle in it" + " after" * 60
-    pieces = snippet(text, read_query("needle").terms)
+    pieces = make_snippet(text, read_query("needle").terms)
     assert pieces[0] == {"text": "…"}
     assert {"text": "needle", "hit": True} in pieces
     assert str(pieces[-1]["text"]).endswith("…")

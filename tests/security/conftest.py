@@ -13,13 +13,16 @@ sys.path.extend(
     for folder in ("gateway", "http", "system", "channels", "xmpp", "cli", "security")
 )
 
+import gateway_house
 from security_house import CONFIG, ENVIRONMENT
 from system_house import House, opened, receiver
+
+world, gateway = gateway_house.world, gateway_house.gateway
 
 
 @pytest.fixture(scope="session")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """A real gateway with the demo agent, a channel that hears, a node, and secrets in its environment."""
+    """A real gateway with the scripted agent, a channel that hears, a node, and secrets in its environment."""
     with receiver() as rx:
         config = CONFIG.replace("URL", rx.url)
         with opened(

@@ -9,7 +9,7 @@ import pytest
 from gateway_world import World, script, until
 
 from semel.gateway.errors import GatewayError
-from semel.gateway.turns.permissions import SELF_GUARDED_TOOLS, is_ours
+from semel.gateway.turns.permissions import SELF_GUARDED_TOOLS, is_self_guarded
 from semel.tools.catalogue import TOOLS
 
 Json = dict[str, Any]
@@ -50,7 +50,7 @@ OURS: list[tuple[Json, Json]] = [
 
 @pytest.mark.parametrize("call", COMMANDS, ids=[f"{n}" for n in range(len(COMMANDS))])
 def test_no_name_and_no_input_that_a_model_writes_makes_a_command_one_of_our_tools(call: Json) -> None:
-    assert not is_ours(call, {}) and not is_ours({"toolCallId": "c1"}, call)
+    assert not is_self_guarded(call, {}) and not is_self_guarded({"toolCallId": "c1"}, call)
 
 
 @pytest.mark.parametrize("names", ["mcp__semel__{}", "mcp.semel.{}", "Tool: semel/{}", "semel_{}"])
@@ -59,14 +59,14 @@ def test_a_person_is_asked_about_a_command_that_is_to_run_in_the_background(name
     assert {tool.name for tool in TOOLS} - set(SELF_GUARDED_TOOLS) == {"run_in_background"}
     for tool in TOOLS:
         asked = {"title": names.format(tool.name)}
-        assert is_ours(asked, {}) is (tool.name != "run_in_background"), asked
+        assert is_self_guarded(asked, {}) is (tool.name != "run_in_background"), asked
     raw = {"server": "semel", "tool": "run_in_background", "arguments": {"command": "rm -rf ~"}}
-    assert not is_ours({"title": names.format("run_in_background"), "rawInput": raw}, {})
+    assert not is_self_guarded({"title": names.format("run_in_background"), "rawInput": raw}, {})
 
 
 @pytest.mark.parametrize(("call", "known"), OURS)
 def test_our_own_tools_are_known_as_the_agents_tell_of_them(call: Json, known: Json) -> None:
-    assert is_ours(call, known)
+    assert is_self_guarded(call, known)
 
 
 async def test_a_running_agents_background_command_waits_for_a_person(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ async def test_a_running_agents_background_command_waits_for_a_person(tmp_path: 
             "s", script({"permission": "mcp__semel__run_in_background", "allowed": ["ran"], "denied": ["did not"]})
         )
         item = await opened(w, "s")
-        assert await w.gateway.answer("s", item["id"], option(item, "reject_once"), "owner") == "answered"
+        assert await w.gateway.controls.answer("s", item["id"], option(item, "reject_once"), "owner") == "answered"
         await w.idle()
         assert await w.texts("s", "agent") == ["did not"]
 
@@ -87,12 +87,12 @@ async def test_a_forged_answer_for_another_session_answers_nothing(tmp_path: Pat
         await w.gateway.say("theirs", script({"permission": "other", "allowed": ["a"], "denied": ["b"]}))
         mine, theirs = await opened(w, "mine"), await opened(w, "theirs")
         with pytest.raises(GatewayError, match="no request"):
-            await w.gateway.answer("theirs", mine["id"], option(mine, "allow_once"), "eve")
+            await w.gateway.controls.answer("theirs", mine["id"], option(mine, "allow_once"), "eve")
         with pytest.raises(GatewayError, match="option"):
-            await w.gateway.answer("mine", mine["id"], "no such option", "eve")
+            await w.gateway.controls.answer("mine", mine["id"], "no such option", "eve")
         assert (await opened(w, "mine"))["id"] == mine["id"], "it is still open"
-        await w.gateway.answer("mine", mine["id"], option(mine, "reject_once"), "owner")
-        await w.gateway.answer("theirs", theirs["id"], option(theirs, "reject_once"), "owner")
+        await w.gateway.controls.answer("mine", mine["id"], option(mine, "reject_once"), "owner")
+        await w.gateway.controls.answer("theirs", theirs["id"], option(theirs, "reject_once"), "owner")
         await w.idle("mine")
         await w.idle("theirs")
         assert await w.texts("mine", "agent") == ["left"]

@@ -12,8 +12,8 @@ import pytest
 from system_house import House, script
 
 from semel.agents.acp.wire import Trace
-from semel.faces.config.load import load
-from semel.faces.run import CannotStart, _prepare, owner_token
+from semel.faces.config.load import load_config
+from semel.faces.run import CannotStart, _make_directories, read_owner_token
 from semel.gateway import files
 from semel.gateway.files import plain_name
 from semel.gateway.turns import prompt_files
@@ -38,7 +38,7 @@ def test_a_data_directory_that_others_may_enter_is_closed_to_them(tmp_path: Path
     data = tmp_path / "data"
     data.mkdir()
     data.chmod(0o777)
-    _prepare(load(None, data, env={"HOME": str(tmp_path)}))
+    _make_directories(load_config(None, data, env={"HOME": str(tmp_path)}))
     assert stat.S_IMODE(data.stat().st_mode) == 0o700
 
 
@@ -48,21 +48,21 @@ def test_a_data_directory_of_another_user_is_not_used(tmp_path: Path, monkeypatc
     data.mkdir()
     monkeypatch.setattr(os, "geteuid", lambda: data.stat().st_uid + 1)
     with pytest.raises(CannotStart, match="belongs to another user"):
-        _prepare(load(None, data, env={"HOME": str(tmp_path)}))
+        _make_directories(load_config(None, data, env={"HOME": str(tmp_path)}))
     assert list(data.iterdir()) == []
 
 
 def test_the_owners_token_is_made_for_the_owner_and_never_twice(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
-        token = owner_token(tmp_path)
+        token = read_owner_token(tmp_path)
     finally:
         os.umask(old)
     assert stat.S_IMODE((tmp_path / "owner.token").stat().st_mode) == 0o600
-    assert len(token) >= 43 and owner_token(tmp_path) == token
+    assert len(token) >= 43 and read_owner_token(tmp_path) == token
     (tmp_path / "owner.token").chmod(0o640)
     with pytest.raises(CannotStart, match="can be read by others"):
-        owner_token(tmp_path)
+        read_owner_token(tmp_path)
 
 
 def test_a_trace_is_for_its_owners_eyes(tmp_path: Path) -> None:
@@ -104,16 +104,16 @@ def test_the_page_gives_its_own_files_and_no_other(house: House, path: str) -> N
 def test_a_received_files_name_leads_nowhere(tmp_path: Path, name: str) -> None:
     store, work = tmp_path / "store", tmp_path / "work"
     work.mkdir()
-    draft = files.Draft(store)
+    draft = files.BlobDraft(store)
     draft.write(b"content")
     id = draft.finish()
-    draft.name()
+    draft.publish()
     draft.discard()
     recorded = plain_name(name)
     assert "/" not in recorded and "\\" not in recorded and recorded.strip(".") and len(recorded) <= 200
     assert recorded.isprintable() or recorded == name
     for told in (recorded, name):
-        prompt_files.copy(store, work, {"id": id, "name": told})
+        prompt_files.copy_file(store, work, {"id": id, "name": told})
     made = [path for path in tmp_path.rglob("*") if path.is_file() and store not in path.parents]
     folder = work / ".semel/received"
     assert {path.parent for path in made if path.name != ".gitignore"} == {folder}
@@ -127,14 +127,14 @@ def test_a_link_planted_where_received_files_go_is_not_followed(tmp_path: Path, 
     outside.mkdir()
     secret = outside / "secret"
     secret.write_text("untouched")
-    draft = files.Draft(store)
+    draft = files.BlobDraft(store)
     draft.write(b"content")
     id = draft.finish()
-    draft.name()
+    draft.publish()
     draft.discard()
     file = {"id": id, "name": "note.txt"}
     if planted == "the copy itself":
-        (work / prompt_files.place(file)).symlink_to(secret)
+        (work / prompt_files.workspace_path(file)).symlink_to(secret)
     elif planted == ".semel/.gitignore":
         (work / planted).symlink_to(outside / "made")
     else:
@@ -143,13 +143,13 @@ def test_a_link_planted_where_received_files_go_is_not_followed(tmp_path: Path, 
         (work / planted).rmdir()
         (work / planted).symlink_to(outside)
     try:
-        prompt_files.copy(store, work, file)
+        prompt_files.copy_file(store, work, file)
     except OSError:
         assert planted in (".semel", ".semel/received")
     assert secret.read_text() == "untouched" and list(outside.iterdir()) == [secret]
     if planted == "the copy itself":
-        assert not (work / prompt_files.place(file)).is_symlink()
-        assert (work / prompt_files.place(file)).read_bytes() == b"content"
+        assert not (work / prompt_files.workspace_path(file)).is_symlink()
+        assert (work / prompt_files.workspace_path(file)).read_bytes() == b"content"
 
 
 def sent(house: House, session: str, name: str) -> Json:

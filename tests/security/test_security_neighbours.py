@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Iterator
 import httpx2
 import pytest
 from http_house import TOKEN
-from memory_gateway import MemoryGateway
 
-from semel.faces.http import Server, Settings, make_app, neighbours, serve
+from semel.faces.http import Server, Settings, make_app, security, serve
+from semel.gateway import Gateway
 
 ASK = """
 import encodings.idna, http.client, os, sys
@@ -28,8 +28,8 @@ print(there.getresponse().status)
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[Server]:
-    one = await serve(make_app(MemoryGateway(), Settings(token=TOKEN)), "127.0.0.1", 0)
+async def server(gateway: Gateway) -> AsyncIterator[Server]:
+    one = await serve(make_app(gateway, Settings(token=TOKEN)), "127.0.0.1", 0)
     yield one
     await one.stop()
 
@@ -37,7 +37,7 @@ async def server() -> AsyncIterator[Server]:
 @pytest.fixture
 def stranger(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process is taken for another user's: the gateway's user is one that nobody is."""
-    monkeypatch.setattr(neighbours, "own_user", lambda: 4_000_000_000)
+    monkeypatch.setattr(security, "own_uid", lambda: 4_000_000_000)
 
 
 @pytest.fixture
@@ -83,12 +83,12 @@ async def test_a_person_behind_a_proxy_of_another_user_logs_in(server: Server, s
 
 
 @LINUX
-async def test_where_no_token_exists_no_cookie_opens_it_for_another_user(stranger: None) -> None:
+async def test_where_no_token_exists_no_cookie_opens_it_for_another_user(gateway: Gateway, stranger: None) -> None:
     from semel.faces.http.security import cookie_name, login_cookie
 
     nothing = Settings()
     forged = f"{cookie_name(nothing)}={login_cookie(nothing, 4_000_000_000)}"
-    server = await serve(make_app(MemoryGateway(), nothing), "127.0.0.1", 0)
+    server = await serve(make_app(gateway, nothing), "127.0.0.1", 0)
     try:
         assert (await asked(server, "/v1/sessions", headers={"Cookie": forged})).status_code == 401
     finally:
@@ -111,12 +111,12 @@ def test_a_socket_tells_its_holder_and_one_that_was_closed_tells_nobody(
     """The kernel calls a socket that nobody holds any more root's: who asks and hangs up is not root for that."""
     ours, theirs = pair
     there, here = theirs.getsockname(), ours.getsockname()
-    assert neighbours.holder(socket.AF_INET, there, here) == os.geteuid()
+    assert security.find_socket_uid(socket.AF_INET, there, here) == os.geteuid()
     theirs.shutdown(socket.SHUT_WR)
-    assert neighbours.holder(socket.AF_INET, there, here) == os.geteuid(), "half closed, and held"
+    assert security.find_socket_uid(socket.AF_INET, there, here) == os.geteuid(), "half closed, and held"
     theirs.close()
-    assert neighbours.holder(socket.AF_INET, there, here) is None
-    assert neighbours.holder(socket.AF_INET, ("127.0.0.1", 1), here) is None
+    assert security.find_socket_uid(socket.AF_INET, there, here) is None
+    assert security.find_socket_uid(socket.AF_INET, ("127.0.0.1", 1), here) is None
 
 
 class Accepted:
@@ -137,24 +137,24 @@ def test_who_asks_and_hangs_up_before_we_look_is_a_stranger(
 ) -> None:
     """What they sent is still read: their haste must not make them us, nor the kernel one that tells nothing."""
     ours, theirs = pair
-    assert neighbours.can_identify_owner()
-    assert not neighbours.of_another_user(Accepted(ours))  # type: ignore[arg-type]
+    assert security.can_identify_owner()
+    assert not security.is_of_another_user(Accepted(ours))  # type: ignore[arg-type]
     theirs.sendall(b"POST /v1/sessions/s/messages HTTP/1.1\r\n\r\n")
     if hurry == "reset":
         theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     theirs.close()
     assert ours.recv(4) == b"POST"
-    assert neighbours.of_another_user(Accepted(ours))  # type: ignore[arg-type]
+    assert security.is_of_another_user(Accepted(ours))  # type: ignore[arg-type]
 
 
 @LINUX
 async def test_where_the_kernel_fails_to_tell_nobody_is_taken_for_us(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(neighbours, "holder", lambda *_: None)
+    monkeypatch.setattr(security, "find_socket_uid", lambda *_: None)
     assert (await asked(server, "/v1/sessions")).status_code == 401
-    neighbours.can_identify_owner.cache_clear()
+    security.can_identify_owner.cache_clear()
     try:
         assert (await asked(server, "/v1/sessions")).status_code == 200, "it never told: loopback is as open as it was"
     finally:
-        neighbours.can_identify_owner.cache_clear()
+        security.can_identify_owner.cache_clear()

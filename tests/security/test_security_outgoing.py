@@ -20,7 +20,7 @@ from http_server import Request, answers, serve
 from test_xmpp_hearing import EMPTY, chat, running
 from wire_server import WireServer
 
-from semel.channels.http import post, request
+from semel.channels.http import request
 from semel.channels.matrix import transport
 from semel.channels.matrix.channel import MatrixChannel
 from semel.channels.matrix.settings import MatrixSettings
@@ -144,7 +144,7 @@ async def test_an_address_never_chooses_where_a_request_goes(name: str) -> None:
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 async def test_a_redirect_is_an_answer_and_nobody_goes_there(status: int) -> None:
     async with serve(answers(200)) as inside, serve(answers(status, location=inside.url)) as outside:
-        answer = await post(outside.url, b"{}", {}, timeout=20, allow_private=True)
+        answer = await request("POST", outside.url, b"{}", {}, timeout=20, allow_private=True)
         assert answer.status == status and inside.connections == 0
 
 
@@ -156,8 +156,8 @@ async def test_an_answer_is_read_up_to_its_bound_and_is_never_unpacked() -> None
 
 
 @asynccontextmanager
-async def link(way: Any) -> AsyncIterator[tuple[transport.Link, Any]]:
-    async with serve(way) as server, transport.Link.open(server.url.removesuffix("/in"), 10.0) as opened:
+async def link(way: Any) -> AsyncIterator[tuple[transport.MatrixLink, Any]]:
+    async with serve(way) as server, transport.MatrixLink.open(server.url.removesuffix("/in"), 10.0) as opened:
         yield opened, server
 
 

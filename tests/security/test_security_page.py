@@ -11,13 +11,13 @@ from pathlib import Path
 import httpx2
 import pytest
 from http_house import TOKEN, client_of
-from memory_gateway import MemoryGateway
 from system_house import House, script
 
 from semel.faces.documents import FORMATS
 from semel.faces.http import Settings
-from semel.faces.http.doors import INLINE_MEDIA_TYPES, _plain_name
-from semel.faces.http.markdown import render
+from semel.faces.http.markdown import render_html
+from semel.faces.http.operations.files import INLINE_MEDIA_TYPES, _sanitise_name
+from semel.gateway import Gateway
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -66,7 +66,7 @@ class Active(HTMLParser):
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_nothing_that_is_written_is_active_on_the_page(text: str) -> None:
-    found = Active(render(text) or "")
+    found = Active(render_html(text) or "")
     assert found.tags <= TAGS, found.tags
     for name, value in found.attributes:
         assert name in ("href", "title", "rel", "target", "class", "align", "start"), (name, value)
@@ -177,7 +177,7 @@ def test_what_an_agent_says_to_be_a_picture_is_no_page_of_the_gateway(house: Hou
 
 @pytest.mark.parametrize("name", ['a"b', "a\r\nX: y", "a\\b", "a/b", "\x7f", "", "é" * 400, "a;b=c"])
 def test_a_name_in_a_header_stays_in_its_header(name: str) -> None:
-    plain = _plain_name(name)
+    plain = _sanitise_name(name)
     assert plain and not re.search(r'[\x00-\x1f\x7f"\\/]', plain) and len(plain) <= 200
 
 
@@ -230,9 +230,9 @@ def test_another_page_can_neither_watch_a_stream_nor_open_a_web_socket(house: Ho
     assert got.status_code == 403, "it is a request like any other: there are no web sockets"
 
 
-async def test_the_login_cookie_is_for_https_alone_where_the_page_came_by_it() -> None:
+async def test_the_login_cookie_is_for_https_alone_where_the_page_came_by_it(gateway: Gateway) -> None:
     settings = Settings(listen="0.0.0.0", token=TOKEN, hosts=frozenset({"semel.example.org"}))
-    async with client_of(MemoryGateway(), settings) as client:
+    async with client_of(gateway, settings) as client:
         for origin, secure in (("https://semel.example.org", True), ("http://semel.example.org", False)):
             got = await client.post(
                 "/v1/login", json={"token": TOKEN}, headers={"Host": "semel.example.org", "Origin": origin}

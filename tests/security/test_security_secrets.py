@@ -185,7 +185,7 @@ def test_the_gateway_keeps_itself_private_before_it_reads_a_secret(
         raise ConfigError("enough")
 
     monkeypatch.setattr("semel.faces.memory.keep_private", lambda: order.append("private"))
-    monkeypatch.setattr(load, "load", read)
+    monkeypatch.setattr(load, "load_config", read)
     with pytest.raises(ConfigError, match="enough"):
         up.up(None, None, False, None, tmp_path)
     assert order == ["private", "read"]

@@ -9,11 +9,12 @@ from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
 import pytest
+from gateway_house import GatewayHouse
 from http_house import TOKEN
-from memory_gateway import MemoryGateway
 from security_house import connect, rest, status
 
-from semel.faces.http import Server, Settings, make_app, patience, serve
+from semel.faces.http import Server, Settings, make_app, serve, slow_clients
+from semel.gateway import Gateway
 
 T = TypeVar("T")
 
@@ -22,12 +23,12 @@ QUICK = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
 
 @pytest.fixture
-async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Server]:
+async def server(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Server]:
     """A server in whose day a second is a twentieth."""
-    monkeypatch.setattr(patience, "LOOK", patience.LOOK / 20)
-    quick = {what: (seconds / 20, least) for what, (seconds, least) in patience.PATIENCE.items()}
-    monkeypatch.setattr(patience, "PATIENCE", quick)
-    one = await serve(make_app(MemoryGateway(), Settings(token=TOKEN, max_body=4_000_000)), "127.0.0.1", 0)
+    monkeypatch.setattr(slow_clients, "CHECK_INTERVAL_S", slow_clients.CHECK_INTERVAL_S / 20)
+    quick = {what: (seconds / 20, least) for what, (seconds, least) in slow_clients.CLIENT_LIMITS.items()}
+    monkeypatch.setattr(slow_clients, "CLIENT_LIMITS", quick)
+    one = await serve(make_app(gateway, Settings(token=TOKEN, max_body=4_000_000)), "127.0.0.1", 0)
     yield one
     await one.stop()
 
@@ -59,7 +60,7 @@ async def attack(call: Callable[..., T], *given: object) -> T:
 
 async def open_again(server: Server) -> None:
     """No connection is left."""
-    inner = server._inner.server_state.connections
+    inner = server.server_state.connections
     async with asyncio.timeout(20):
         while inner:  # noqa: ASYNC110  uvicorn tells nobody
             await asyncio.sleep(0.02)
@@ -100,7 +101,7 @@ async def test_a_body_that_never_comes_is_answered_408_and_nothing_was_said(serv
 
 async def test_a_body_that_is_slow_and_comes_is_taken(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Thirty kilobytes in thirty seconds is a bad line, not an attack."""
-    monkeypatch.setitem(patience.PATIENCE, "body", (2.0, 5_000))
+    monkeypatch.setitem(slow_clients.CLIENT_LIMITS, "body", (2.0, 5_000))
 
     def send() -> bytes:
         body = b'{"text": "' + b"a" * 200_000 + b'"}'
@@ -138,14 +139,17 @@ async def test_an_answer_that_nobody_takes_is_dropped_with_its_connection(server
         sock.close()
 
 
-async def test_a_stream_with_nothing_to_tell_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "LOOK", 0.02)
-    monkeypatch.setattr(patience, "PATIENCE", {what: (0.1, least) for what, (_, least) in patience.PATIENCE.items()})
-    monkeypatch.setitem(patience.PATIENCE, "", (float("inf"), 0.0))
-    monkeypatch.setitem(patience.PATIENCE, "head", (20.0, float("inf")))
-    gateway = MemoryGateway()
-    gateway.script("s")
-    server = await serve(make_app(gateway, Settings(token=TOKEN)), "127.0.0.1", 0)
+async def test_a_stream_with_nothing_to_tell_is_left_alone(
+    world: GatewayHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slow_clients, "CHECK_INTERVAL_S", 0.02)
+    monkeypatch.setattr(
+        slow_clients, "CLIENT_LIMITS", {what: (0.1, least) for what, (_, least) in slow_clients.CLIENT_LIMITS.items()}
+    )
+    monkeypatch.setitem(slow_clients.CLIENT_LIMITS, "", (float("inf"), 0.0))
+    monkeypatch.setitem(slow_clients.CLIENT_LIMITS, "head", (20.0, float("inf")))
+    await world.script("s")
+    server = await serve(make_app(world.gateway, Settings(token=TOKEN)), "127.0.0.1", 0)
 
     def watch() -> bool:
         with connect(server.url, 1.0) as sock:
@@ -166,7 +170,7 @@ async def test_a_stream_with_nothing_to_tell_is_left_alone(monkeypatch: pytest.M
 async def test_one_who_takes_all_connections_leaves_descriptors_for_agents(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "most_connections", lambda: 20)
+    monkeypatch.setattr(slow_clients, "max_connections", lambda: 20)
 
     def flood() -> list[socket.socket]:
         return [connect(server.url) for _ in range(60)]
@@ -174,29 +178,29 @@ async def test_one_who_takes_all_connections_leaves_descriptors_for_agents(
     held = await attack(flood)
     try:
         async with asyncio.timeout(20):
-            while len(server._inner.server_state.connections) > 20:  # noqa: ASYNC110  uvicorn tells nobody
+            while len(server.server_state.connections) > 20:  # noqa: ASYNC110  uvicorn tells nobody
                 await asyncio.sleep(0.02)
     finally:
         for sock in held:
             sock.close()
     await open_again(server)
-    assert patience.most_connections() == 20
+    assert slow_clients.max_connections() == 20
 
 
 def test_half_of_what_may_be_opened_is_for_others() -> None:
     import resource
 
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    assert 64 <= patience.most_connections() <= max(64, min(4096, soft // 2) if soft > 0 else 4096)
+    assert 64 <= slow_clients.max_connections() <= max(64, min(4096, soft // 2) if soft > 0 else 4096)
 
 
 async def test_an_address_elsewhere_does_not_take_what_the_owner_needs(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of 128 connections, one address has 32, and all of those elsewhere 96; the owner comes in all the same."""
-    monkeypatch.setattr(patience, "most_connections", lambda: 128)
+    monkeypatch.setattr(slow_clients, "max_connections", lambda: 128)
     addresses = [*["10.0.0.1"] * 40, *["10.0.0.2"] * 40, *(f"10.0.1.{n}" for n in range(100))]
-    monkeypatch.setattr(patience, "peer_of", lambda _: addresses.pop(0) if addresses else None)
+    monkeypatch.setattr(slow_clients, "peer_key", lambda _: addresses.pop(0) if addresses else None)
 
     def hold(count: int) -> list[socket.socket]:
         return [connect(server.url) for _ in range(count)]
@@ -211,9 +215,9 @@ async def test_an_address_elsewhere_does_not_take_what_the_owner_needs(
         for count, left, taken in ((40, 140, 32), (40, 100, 64), (100, 0, 96)):
             held += await attack(hold, count)
             async with asyncio.timeout(20):
-                while len(addresses) > left or len(server._inner.server_state.connections) > taken:  # noqa: ASYNC110
+                while len(addresses) > left or len(server.server_state.connections) > taken:  # noqa: ASYNC110
                     await asyncio.sleep(0.02)
-            assert len(server._inner.server_state.connections) == taken
+            assert len(server.server_state.connections) == taken
         assert status(await attack(ask)) == 200
     finally:
         for sock in held:
@@ -230,4 +234,4 @@ async def test_an_address_elsewhere_does_not_take_what_the_owner_needs(
     ],
 )  # fmt: skip
 def test_who_is_one_peer(host: str, peer: str | None) -> None:
-    assert patience.peer_of(host) == peer
+    assert slow_clients.peer_key(host) == peer

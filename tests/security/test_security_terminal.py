@@ -19,7 +19,7 @@ import structlog
 from system_house import House
 
 from semel.faces import log
-from semel.text.visible import escaped, visible
+from semel.text.visible import escape_json, visible
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\r\x08\u202egnp.exe\x1b[1A"
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -28,10 +28,10 @@ DANGER = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2
 
 ALL = """
 import json, sys
-from semel.faces.cli import commands
+from semel.faces.cli import load_commands
 for args in json.loads(sys.argv[1]):
     print("=====", *args, flush=True)
-    commands()(args, standalone_mode=False)
+    load_commands()(args, standalone_mode=False)
     sys.stdout.flush()
 """
 
@@ -96,7 +96,7 @@ def test_no_command_hands_a_strangers_text_to_the_terminal_raw(evil: House) -> N
 
 def test_json_on_a_terminal_says_the_same_and_shows_all_of_it() -> None:
     value = {"a": EVIL, EVIL: ["\u2028", "ä🙂"]}
-    told = escaped(json.dumps(value, ensure_ascii=False, indent=1))
+    told = escape_json(json.dumps(value, ensure_ascii=False, indent=1))
     assert json.loads(told) == value
     assert not DANGER.search(told) and "ä🙂" in told
 
@@ -113,7 +113,7 @@ def logged(capfd: pytest.CaptureFixture[str]) -> Iterator[Any]:
     before = root.handlers[:], root.level, semel.level, structlog.get_config()
 
     def lines(how: str, speak: Any) -> str:
-        log.configure(how)
+        log.configure_logging(how)
         speak()
         return capfd.readouterr().err
 
@@ -155,7 +155,7 @@ def test_a_trace_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch
 
     from semel.faces import fold
 
-    monkeypatch.setattr(fold, "MOST", 1_000_000)
+    monkeypatch.setattr(fold, "MAX_LINE_BYTES", 1_000_000)
     bomb = tmp_path / "bomb.jsonl.xz"
     bomb.write_bytes(lzma.compress(b'{"a": "' + b"x" * 5_000_000))
     assert bomb.stat().st_size < 5_000

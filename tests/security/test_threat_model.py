@@ -1,4 +1,4 @@
-"""docs/security.md is kept by tests: every line of its tables names one that exists, and no test here is unnamed."""
+"""docs/security.md is kept by tests: each threat has tests that exist, and each test of this folder has a threat."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-HEADINGS = ["who and what", "what stops it", "what does not", "the test"]
+THREAT = ["", "attack", "what stops it", "what does not"]
+EVIDENCE = ["", "code", "the test"]
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`|`::(\w+)`")
-LEAST = 75  # lines
+CODE = re.compile(r"`([\w/.]+)`")
+FEWEST_THREATS = 75
 
 
-def lines() -> list[tuple[str, list[str]]]:
-    """(boundary, cells) of every line of every table of threats."""
+def lines(headings: list[str]) -> list[tuple[str, list[str]]]:
+    """(boundary, cells) of every line of every table with these headings."""
     found, boundary, inside = [], "", False
     for line in (ROOT / "docs/security.md").read_text(encoding="utf-8").splitlines():
         if line.startswith("## "):
             boundary, inside = line[3:], False
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-        if cells == HEADINGS:
+        if cells == headings:
             inside = True
         elif not cells:
             inside = False
@@ -47,28 +49,37 @@ def defined(file: str) -> frozenset[str]:
     return frozenset(re.findall(r"^(?:async )?def (test_\w+)\(", path.read_text(encoding="utf-8"), re.M))
 
 
-LINES = lines()
+THREATS = lines(THREAT)
+TESTS = {cells[0]: cells for _, cells in lines(EVIDENCE)}
 
 
 def test_the_threat_model_has_its_boundaries_and_its_lines() -> None:
-    boundaries = {boundary for boundary, _ in LINES}
+    boundaries = {boundary for boundary, _ in THREATS}
     assert {
         "Agent against gateway", "Sender against owner", "Page against gateway", "Channel or platform against host",
         "Neighbour on the machine or the network", "Node, hook and their tokens", "Configuration and supply",
     } <= boundaries  # fmt: skip
-    assert len(LINES) >= LEAST
-    assert [cells for _, cells in LINES if len(cells) != len(HEADINGS) or not all(cells)] == []
+    assert len(THREATS) >= FEWEST_THREATS
+    assert [cells for _, cells in THREATS if len(cells) != len(THREAT) or not all(cells)] == []
 
 
-@pytest.mark.parametrize(("boundary", "cells"), LINES, ids=[f"{n}" for n in range(len(LINES))])
-def test_every_line_names_a_test_that_is_there(boundary: str, cells: list[str]) -> None:
-    named = named_in(cells[-1])
-    assert named, f"{boundary}: {cells[0]} names no test"
-    assert [f"{file}::{name}" for file, name in named if name not in defined(file)] == []
+def test_every_threat_has_one_id_and_one_line_of_evidence() -> None:
+    ids = [cells[0] for _, cells in THREATS]
+    assert len(set(ids)) == len(ids)
+    assert [cells[0] for _, cells in lines(EVIDENCE)] == ids
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_the_evidence_names_code_and_tests_that_are_there(name: str) -> None:
+    _, code, tests = TESTS[name]
+    named = named_in(tests)
+    assert named, f"{name} names no test"
+    assert [f"{file}::{test}" for file, test in named if test not in defined(file)] == []
+    assert [path for path in CODE.findall(code) if not (ROOT / "src/semel" / path).exists()] == []
 
 
 def test_every_test_of_security_is_named_in_the_threat_model() -> None:
-    named = {one for _, cells in LINES for one in named_in(cells[-1])}
+    named = {test for cells in TESTS.values() for test in named_in(cells[-1])}
     here = Path(__file__)
     own = {
         (str(path.relative_to(ROOT)), name)

@@ -18,12 +18,12 @@ from semel.ledger.turns import sessions
 
 def main(ledger: Path, key: str, steps: int) -> None:
     store = Store.open_sync(ledger)
-    row = store.look(views.find, key)
+    row = store.read_sync(views.find_session, key)
     if row is not None:
-        store.apply(sessions.delete, row.id)
-    done, left = 0, store.look(erase.left)
+        store.write_sync(sessions.delete, row.id)
+    done, left = 0, store.read_sync(erase.list_unfinished)
     while left and done < steps:
-        if store.apply(erase.step, left[0]) == "done":
+        if store.write_sync(erase.erase_step, left[0]) == "done":
             left = left[1:]
         done += 1
     if left:

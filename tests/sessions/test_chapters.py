@@ -42,7 +42,7 @@ async def test_an_agent_that_lost_its_memory_is_told_its_chapter_and_no_other(tm
         await w.gateway.say("s", "/new")
         await w.ask("in the second chapter")
         await w.gateway.say("s", "/status")
-    for path in (tmp_path / "demo").rglob("*"):
+    for path in (tmp_path / "agent").rglob("*"):
         path.unlink() if path.is_file() else None
     async with World(tmp_path, args=("--log", str(log))) as w:
         await w.ask("now")
@@ -68,7 +68,7 @@ async def test_the_turn_that_runs_is_stopped_and_what_waits_is_taken_by_the_new_
         prompts = list(prompts_given(log))
         assert len({one.session for one in prompts}) == 2
         assert any(row.get("kind") == "turn.cancelled" for row in await w.entries())
-    for path in (tmp_path / "demo").rglob("*"):
+    for path in (tmp_path / "agent").rglob("*"):
         path.unlink() if path.is_file() else None
     async with World(tmp_path, args=("--log", str(log))) as w:  # and both are in the new chapter's history
         await w.ask("now")
@@ -83,8 +83,8 @@ async def test_a_chapter_that_began_as_the_gateway_died_holds_after_the_start(tm
     await w.start()
     await w.gateway.say("s", script("old words", {"touch": str(tmp_path / "a")}, {"hang": True}))
     await until(lambda: _there(tmp_path / "a"))
-    w.gateway.commands.heed = lambda session: None  # type: ignore[method-assign]
-    w.gateway.turns.heed = lambda heard: None  # type: ignore[method-assign]  # as if killed right after the commit
+    w.gateway.commands.wake = lambda session: None  # type: ignore[method-assign]
+    w.gateway.turns.act_on = lambda heard: None  # type: ignore[method-assign]  # as if killed right after the commit
     await w.gateway.say("s", "/new", sender="Ada")
     await w.stop()
     async with World(tmp_path, args=("--log", str(log))) as w:
@@ -102,7 +102,7 @@ async def test_a_turn_of_an_earlier_chapter_is_not_tried_again_by_the_next_gatew
     await w.start()
     await w.gateway.say("s", script("old words", {"touch": str(tmp_path / "a")}, {"hang": True}))
     await until(lambda: _there(tmp_path / "a"))
-    w.gateway.turns.heed = lambda heard: None  # type: ignore[method-assign]  # killed before the turn was stopped
+    w.gateway.turns.act_on = lambda heard: None  # type: ignore[method-assign]  # killed before the turn was stopped
     await w.gateway.say("s", "/new", sender="Ada")
     await until(lambda: _answered(w))
     await w.stop()

@@ -13,7 +13,10 @@ from gateway_world import World, script, until
 from semel.gateway.errors import BadRequest, NoSuchSession
 from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
+from semel.ledger.admin.erase import Erasure
+from semel.ledger.admin.explain import ConflictOfEvent
 from semel.ledger.inbound import schedules
+from semel.ledger.storage.rows import ClaimRow, EntryRow, EventRow, ItemRow, PartRow, SessionRow, TurnRow
 from semel.testing.channels import FakeChannel, Fault
 
 SECRET = "the plum is under the stone"
@@ -27,8 +30,8 @@ async def erased(w: World) -> None:
     """Wait until the content of what was deleted is gone."""
 
     async def over() -> bool:
-        left: list[Any] = await w.gateway.record.read(lambda tx: tx.all("erasures_left"))
-        return not left and not await w.gateway.record.read(lambda tx: tx.all("blobs_gone", limit=9))
+        left: list[Any] = await w.gateway.record.read(lambda tx: tx.values(int, "erasures_left"))
+        return not left and not await w.gateway.record.read(lambda tx: tx.values(str, "blobs_gone", limit=9))
 
     await until(over)
 
@@ -135,17 +138,17 @@ async def test_deleting_takes_the_content_and_keeps_what_the_laws_count(tmp_path
 def _everything(tx: Any) -> list[Any]:
     """Every text the ledger could still tell, but for what a conflict brought after the deletion."""
     out: list[Any] = []
-    for session in tx.all("session_list", before=1 << 62, limit=99):
+    for session in tx.all(SessionRow, "session_list", before=1 << 62, limit=99):
         out.append([session.title, session.about])
     for number in range(1, 200):
-        for name in ("event_get", "claim_get", "turn_get", "item_get"):
-            row = tx.one(name, id=number)
-            out.append([str(value) for value in row] if row is not None else None)
-        entry = tx.one("entry_get", session=1, seq=number)
-        out.append([str(value) for value in entry] if entry is not None else None)
-        out += [str(tuple(part)) for part in tx.all("parts_of_claim", claim=number)]
-        out += [row.payload for row in tx.all("conflicts_of", event=number)]
-        out += [row.text for row in tx.all("output_of_item", item=number)]
+        out.append(str(tx.one(EventRow, "event_get", id=number)))
+        out.append(str(tx.one(ClaimRow, "claim_get", id=number)))
+        out.append(str(tx.one(TurnRow, "turn_get", id=number)))
+        out.append(str(tx.one(ItemRow, "item_get", id=number)))
+        out.append(str(tx.one(EntryRow, "entry_get", session=1, seq=number)))
+        out.append(str(tx.all(PartRow, "parts_of_claim", claim=number)))
+        out += [row.payload for row in tx.all(ConflictOfEvent, "conflicts_of", event=number)]
+        out += tx.values(str, "output_of_item", item=number)
     return out
 
 
@@ -190,11 +193,11 @@ async def test_what_has_not_left_still_leaves_and_is_erased_after_that(tmp_path:
     chat = FakeChannel("chat", Safety.IDEMPOTENT)
     chat.platform.fail_always(Fault.REFUSE)
     async with World(
-        tmp_path, channels={"chat": chat}, channel_settings={"chat": ChannelSettings("chat", "fake")}
+        tmp_path, channels={"chat": chat}, channel_settings={"chat": ChannelSettings(name="chat", kind="fake")}
     ) as w:
         key = "demo:chat:room"
         await w.ask(script(SECRET), key)
-        w.gateway.erasures.later_s = 0.05
+        w.gateway.erasures.part_retry_s = 0.05
         await w.gateway.delete(key)
         await until(lambda: _waits(w))
         chat.platform.fail_always(None)
@@ -207,7 +210,7 @@ async def test_what_has_not_left_still_leaves_and_is_erased_after_that(tmp_path:
 
 
 async def _waits(w: World) -> bool:
-    row = await w.gateway.record.read(lambda tx: tx.one("erasure_get", session=1))
+    row = await w.gateway.record.read(lambda tx: tx.one(Erasure, "erasure_get", session=1))
     return row is not None and row.later > 0
 
 
@@ -241,10 +244,10 @@ async def test_what_another_session_was_told_stays_there(tmp_path: Path) -> None
         await w.gateway.delete("one")
         await erased(w)
         assert SECRET in await w.texts("two", "user")
-        assert (await w.gateway.record.read(lambda tx: tx.one("event_get", id=heard.event))).payload
+        assert (await w.gateway.record.read(lambda tx: tx.one(EventRow, "event_get", id=heard.event))).payload
         await w.gateway.delete("two")
         await erased(w)
-        assert (await w.gateway.record.read(lambda tx: tx.one("event_get", id=heard.event))).payload is None
+        assert (await w.gateway.record.read(lambda tx: tx.one(EventRow, "event_get", id=heard.event))).payload is None
 
 
 async def test_no_heartbeat_asks_in_a_session_that_was_put_away(tmp_path: Path) -> None:
@@ -252,10 +255,8 @@ async def test_no_heartbeat_asks_in_a_session_that_was_put_away(tmp_path: Path) 
         await w.ask("hello")
 
         async def beat() -> bool:
-            [row] = [await w.gateway.record.read(schedules.pulse, 1)]
-            return bool(
-                await w.gateway.record.write(schedules.hear_heartbeat, 1, row.quiet, 1, "Anything?", ["NOTHING"])
-            )
+            pulse = await w.gateway.record.read(schedules.read_pulse, 1)
+            return bool(await w.gateway.record.write(schedules.fire_heartbeat, pulse, 1, "Anything?", ["NOTHING"]))
 
         await w.gateway.archive("s")
         assert not await beat()

@@ -87,7 +87,7 @@ async def test_the_record_is_in_order_of_hearing_and_the_prompt_in_order_of_turn
         (tmp_path / "b").touch()
         await w.idle()
         assert await w.texts() == [u1, script("a2"), "a1", "a2"]
-    for path in (tmp_path / "demo").rglob("*"):
+    for path in (tmp_path / "agent").rglob("*"):
         path.unlink() if path.is_file() else None
     async with World(tmp_path, args=("--log", str(log))) as w:
         await w.ask("what did we say?")

@@ -16,6 +16,8 @@ import pytest
 from jobs_house import CONFIG, jobs, processes, rest, start
 from system_house import DEMO, House, channel, opened, receiver, script, until
 
+from semel.ledger.storage.rows import EventRow
+
 Json = dict[str, Any]
 
 
@@ -38,7 +40,7 @@ def test_the_command_line_renames_archives_and_deletes(house: House) -> None:
     house.idle("demo:c")
     assert "is called Garden" in house.cli("session", "rename", "demo:c", "Garden").stderr
     assert "Garden" in house.cli("sessions").stdout
-    assert "of yours" in house.cli("session", "rename", "demo:c", "").stderr
+    assert "from you" in house.cli("session", "rename", "demo:c", "").stderr
     house.cli("session", "archive", "demo:c")
     assert ("demo:c" in keys(house), "demo:c" in keys(house, "--archived")) == (False, True)
     house.cli("session", "unarchive", "demo:c")
@@ -174,6 +176,6 @@ def _secrets(house: House) -> int:
         return sum(
             "secret" in str(row.payload)
             for n in range(1, 130)
-            for row in [store.look(lambda tx, n=n: tx.one("event_get", id=n))]
+            for row in [store.read_sync(lambda tx, n=n: tx.one(EventRow, "event_get", id=n))]
             if row is not None
         )

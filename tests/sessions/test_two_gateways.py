@@ -14,6 +14,7 @@ from gateway_world import World, script, until
 from semel.ledger.delivery.claims import Caller
 from semel.ledger.inbound import hear
 from semel.ledger.storage.errors import LedgerInUse
+from semel.ledger.storage.rows import EntryRow, SessionRow
 from semel.ledger.storage.store import Store
 from semel.ledger.turns import show, turns
 
@@ -44,27 +45,29 @@ async def test_a_turn_that_another_gateway_took_over_writes_nothing_more(tmp_pat
     two = Store.open_sync(tmp_path / "ledger.db", exclusive=False)
     try:
         event = hear.Event(source="api:s", key="k", kind="message", text="hi", digest=b"d")
-        done = one.apply(hear.hear, event, [hear.To("s", "main", "web:s")])
-        session = done.woken[0]
-        first = one.apply(turns.begin, session, "gateway one", 1)
-        assert isinstance(first, turns.Begun)
-        assert one.apply(turns.begin, session, "gateway one") is None
-        second = two.apply(turns.begin, session, "gateway two")
-        assert isinstance(second, turns.Begun)
+        done = one.write_sync(hear.hear, event, [hear.Addressee("s", "main", "web:s")])
+        session = done.woken_sessions[0]
+        first = one.write_sync(turns.begin, session, "gateway one", 1)
+        assert isinstance(first, turns.BegunTurn)
+        assert one.write_sync(turns.begin, session, "gateway one") is None
+        second = two.write_sync(turns.begin, session, "gateway two")
+        assert isinstance(second, turns.BegunTurn)
         assert (second.attempt, second.root, second.epoch) == (2, first.root, first.epoch + 1)
         assert [e.event for e in second.events] == [e.event for e in first.events]
         fence = turns.Fence(session, first.turn, first.epoch)
         caller = Caller(session, "s", first.turn, first.root)
         with pytest.raises(turns.Fenced):
-            one.apply(show.show, fence, caller, [show.Preview(0, "I am late")], show.Slots())
+            one.write_sync(show.show, fence, caller, [show.Preview(0, "I am late")], show.Slots())
         with pytest.raises(turns.Fenced):
-            one.apply(show.finish, fence, caller, [], show.Slots(), show.End("answered", "end_turn"))
-        slots = two.apply(
+            one.write_sync(show.finish, fence, caller, [], show.Slots(), show.End("answered", "end_turn"))
+        slots = two.write_sync(
             show.show, turns.Fence(session, second.turn, second.epoch), Caller(session, "s", second.turn, second.root),
             [show.Preview(0, "I am the one")], show.Slots(),
         )  # fmt: skip
         assert slots.entries
-        assert two.look(lambda tx: [e.text for e in tx.all("entries_last", session=session, before=99, limit=9)])
+        assert two.read_sync(
+            lambda tx: [e.text for e in tx.all(EntryRow, "entries_last", session=session, before=99, limit=9)]
+        )
     finally:
         one.close()
         two.close()
@@ -77,9 +80,9 @@ async def test_a_run_that_was_fenced_off_ends_its_agent_and_says_nothing(tmp_pat
             "s", script("shown ", {"touch": str(tmp_path / "a")}, {"wait": str(tmp_path / "b")}, "never shown")
         )
         await until(lambda: _there(tmp_path / "a"))
-        number = (await w.gateway.record.read(lambda tx: tx.one("session_by_key", key="s"))).id
+        number = (await w.gateway.record.read(lambda tx: tx.one(SessionRow, "session_by_key", key="s"))).id
         begun = await w.gateway.store.write(turns.begin, number, "another gateway")
-        assert isinstance(begun, turns.Begun)
+        assert isinstance(begun, turns.BegunTurn)
         (tmp_path / "b").touch()
 
         async def gone() -> bool:
@@ -88,6 +91,6 @@ async def test_a_run_that_was_fenced_off_ends_its_agent_and_says_nothing(tmp_pat
         await until(gone)
         assert "never shown" not in " ".join(await w.texts("s", "agent"))
         with contextlib.suppress(turns.Fenced):  # this gateway may have taken the turn back by now
-            await w.gateway.store.write(turns.release, turns.Fence(begun.session, begun.turn, begun.epoch))
+            await w.gateway.store.write(turns.release_lease, turns.Fence(begun.session, begun.turn, begun.epoch))
         w.gateway.turns.wake(number)
         await w.idle()

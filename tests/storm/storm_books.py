@@ -14,7 +14,7 @@ from storm_plan import SESSIONS, Planned
 from system_house import Json, Receiver
 
 from proof.conversations import judge_conversations, read_record
-from semel.testing.marking_agent import MARK, questions
+from proof.marking_agent import MARK, questions
 
 EVENTS = """SELECT e.id, e.source, e.key, e.kind, e.payload, lower(hex(e.digest)) AS digest, e.repeats, h.wakes, h.turn,
  t.root, t.state, s.key AS session, h.seq FROM event e LEFT JOIN hearing h ON h.event = e.id

@@ -17,8 +17,8 @@ import httpx2
 from storm_plan import KILLS, SESSIONS, Producer, plan, producers
 from system_house import PATIENCE, House, channel, until
 
-from semel.testing import marking_agent
-from semel.testing.watching import View
+from proof import marking_agent
+from proof.stream_view import View
 
 HERE = Path(__file__).parent
 EARLY = 0.2  # the share of kills that hit a gateway while it starts

@@ -1,6 +1,6 @@
 """The tables of docs/agents.md, made from the profiles and from the recorded traces.
 
-python tests/stream/agents_table.py --write      (or `make agents-table`)
+python tests/stream/agents_table.py --write
 """
 
 from __future__ import annotations

@@ -9,8 +9,7 @@ import pytest
 from stream_help import run
 from stream_truth import DATA
 
-from semel.acp_stream import CAREFUL, View
-from semel.law import fold
+from semel.acp_stream import CAREFUL, View, fold
 
 CASES: list[dict[str, Any]] = json.loads((DATA / "stream_cases.json").read_text())
 

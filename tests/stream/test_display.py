@@ -22,7 +22,7 @@ TERMINAL = st.lists(st.sampled_from(["ab", "c", "10%", "\r", "\n", "\r\n", "\x08
 @given(TERMINAL, st.data(), st.sampled_from([4, 8192]))
 def test_in_whatever_pieces_it_comes_it_is_displayed_as_the_whole(pieces: list[str], data: Any, longest: int) -> None:
     text = "".join(pieces)
-    with mock.patch.object(module, "LONGEST", longest):
+    with mock.patch.object(module, "MAX_MUTABLE_CHARS", longest):
         growing, shown, at = Display(), "", 0
         while at < len(text):
             size = data.draw(st.integers(1, 9))

@@ -66,7 +66,7 @@ def test_a_mutated_trace_is_read(trace: Path) -> None:
         for record in kept:
             reader.read({**record, "msg": mutated(chance, record["msg"])})
         wire = frozenset("".join(strings(kept)))
-        for shown in reader.view().json():
+        for shown in reader.build_view().json():
             text = shown.get("output") or shown.get("text") or ""
             assert set(text) <= wire | set("\nx")
             json.dumps(shown)
@@ -82,7 +82,7 @@ def test_a_trace_folds_the_same_however_it_is_read(name: str) -> None:
         reader = RecordedStreamReader(Wire(profile_for(other)))
         for record in records(trace):
             reader.read(record)
-        assert any("Sentence number 20" in text for text in reader.view().texts())
+        assert any("Sentence number 20" in text for text in reader.build_view().texts())
 
 
 def test_a_fold_says_what_it_holds() -> None:
@@ -101,4 +101,4 @@ def test_json_nested_a_thousand_deep_says_nothing(key: str, shape: str) -> None:
         for _ in range(2):
             a_fold.update({"sessionUpdate": "tool_call", "toolCallId": "t", key: deep}, replay)
         a_fold.settle()
-    Wire().received([[[{"method": "session/update", "params": {"update": deep}}]]])
+    Wire().fold_received([[[{"method": "session/update", "params": {"update": deep}}]]])

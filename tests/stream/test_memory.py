@@ -9,7 +9,7 @@ import pytest
 from stream_truth import records, traces
 
 from semel.acp_stream import CAREFUL, WHOLE, Fold, Profile, Wire
-from semel.law.memory_diff import Difference, RecordedMessage, difference, quote
+from semel.law.memory_diff import Difference, RecordedMessage, find_difference, quote_text
 
 KILLED = "Kill text begins. "
 CLOSING = "slow closing after the send. "
@@ -32,7 +32,9 @@ EXTRA = {("claude", "kill_send"): CLOSING}  # what was left of the dead agent we
 def wire(lines: list[dict[str, Any]], profile: Profile | None = None) -> Wire:
     one = Wire(profile, WHOLE)
     for line in lines:
-        {"c2a": one.sent, "a2c": one.received, "note": one.noted}.get(line["dir"], lambda _: [])(line["msg"])
+        {"c2a": one.fold_sent, "a2c": one.fold_received, "note": one.fold_note}.get(line["dir"], lambda _: [])(
+            line["msg"]
+        )
     return one
 
 
@@ -58,7 +60,7 @@ def test_the_difference_between_record_and_history_is_what_a_kill_or_a_cancel_ma
         for i in live.items()
         if i.kind == "message"
     ]
-    found = difference(shown, list(again.items()))
+    found = find_difference(shown, list(again.items()))
     which = (path.parent.name, path.name.split(".")[0])
     assert [LACKS.get(which, "nothing") in one.text for one in found.lacks] == [True] * (which in LACKS)
     assert [EXTRA.get(which, "nothing") in text for text in found.extra] == [True] * (which in EXTRA)
@@ -84,42 +86,42 @@ def rec(*messages: tuple[str, str]) -> list[RecordedMessage]:
 
 def test_nothing_differs_where_the_words_are_the_same() -> None:
     record = rec(("user", "hi"), ("agent", "Hello  there."), ("agent", "And more."))
-    assert not difference(record, history(("user", "hi"), ("agent", "Hello there.\n\nAnd more.")))
+    assert not find_difference(record, history(("user", "hi"), ("agent", "Hello there.\n\nAnd more.")))
 
 
 def test_a_message_that_a_tool_sent_is_remembered_as_its_call() -> None:
     record = rec(("user", "hi"), ("agent", "Report ready."))
-    assert not difference(record, history(("user", "hi"), tools=({"text": "Report ready."},)))
-    assert not difference(record, history(("user", "hi"), tools=('{"arguments": {"text": "Report ready."}}',)))
+    assert not find_difference(record, history(("user", "hi"), tools=({"text": "Report ready."},)))
+    assert not find_difference(record, history(("user", "hi"), tools=('{"arguments": {"text": "Report ready."}}',)))
 
 
 def test_two_equal_messages_need_two_memories() -> None:
     record = rec(("user", "hi"), ("agent", "ha"), ("agent", "ha"))
-    assert [one.seq for one in difference(record, history(("user", "hi"), ("agent", "ha"))).lacks] == [2]
+    assert [one.seq for one in find_difference(record, history(("user", "hi"), ("agent", "ha"))).lacks] == [2]
 
 
 def test_what_was_never_delivered_is_extra_and_what_stays_inside_is_not() -> None:
     said = history(("user", "hi"), ("agent", "<internal>plan</internal>Hello."), ("agent", "Unsent words, many."))
-    assert difference(rec(("user", "hi"), ("agent", "Hello.")), said, ["mail"]).extra == ("Unsent words, many.",)
+    assert find_difference(rec(("user", "hi"), ("agent", "Hello.")), said, ["mail"]).extra == ("Unsent words, many.",)
 
 
 def test_an_echo_is_recorded_once_and_remembered_twice() -> None:
     said = history(("user", "hi"), ("agent", "Report ready."), tools=({"text": "Report ready."},))
-    assert not difference(rec(("user", "hi"), ("agent", "Report ready.")), said)
+    assert not find_difference(rec(("user", "hi"), ("agent", "Report ready.")), said)
 
 
 def test_a_quiet_word_is_no_message() -> None:
-    assert not difference(rec(("user", "hi")), history(("user", "hi"), ("agent", "NO_REPLY")))
+    assert not find_difference(rec(("user", "hi")), history(("user", "hi"), ("agent", "NO_REPLY")))
 
 
 def test_a_difference_that_was_told_is_none_any_more() -> None:
     text = 'It\'s "partly" said,\nand then cut. ' * 3
-    notes = f"[semel: notes]\n- the person was shown this, and your memory lacks it: {quote(text)}\n[/semel]\nnext"
-    assert difference(rec(("agent", text)), history(("user", "hi"))) == Difference(tuple(rec(("agent", text))))
-    assert not difference(rec(("agent", text)), history(("user", notes)))
+    notes = f"[semel: notes]\n- the person was shown this, and your memory lacks it: {quote_text(text)}\n[/semel]\nnext"
+    assert find_difference(rec(("agent", text)), history(("user", "hi"))) == Difference(tuple(rec(("agent", text))))
+    assert not find_difference(rec(("agent", text)), history(("user", notes)))
 
 
 def test_what_is_older_than_the_record_reaches_is_not_extra() -> None:
     said = history(("agent", "Long, long ago."), ("agent", "Now."), ("agent", "Nobody saw this."))
-    assert difference(rec(("agent", "Now.")), said, whole=False).extra == ("Nobody saw this.",)
-    assert difference(rec(("agent", "Now.")), said).extra == ("Long, long ago.", "Nobody saw this.")
+    assert find_difference(rec(("agent", "Now.")), said, is_whole_chapter=False).extra == ("Nobody saw this.",)
+    assert find_difference(rec(("agent", "Now.")), said).extra == ("Long, long ago.", "Nobody saw this.")

@@ -146,11 +146,11 @@ def test_a_call_left_open_in_the_history_is_not_left_running() -> None:
 
 def test_what_the_record_has_from_before_is_not_shown() -> None:
     a_fold = Fold()
-    a_fold.knows("user", "first")
-    a_fold.knows("thought", "Thought one. ")
-    a_fold.knows("agent", "Let me check that. ", "m1")
-    a_fold.knows("agent", "It said x.")
-    a_fold.knows_call("c1", "echo x", {"command": "echo x"})
+    a_fold.add_known_text("user", "first")
+    a_fold.add_known_text("thought", "Thought one. ")
+    a_fold.add_known_text("agent", "Let me check that. ", "m1")
+    a_fold.add_known_text("agent", "It said x.")
+    a_fold.add_known_call("c1", "echo x", {"command": "echo x"})
     ops = [op for update in told_again(**OTHER_IDS) for op in a_fold.update(update, replay=True)]
     assert ops + a_fold.settle() == []
     assert list(a_fold.items()) == []
@@ -180,19 +180,19 @@ def message(method: str, **params: Any) -> dict[str, Any]:
 def gemini(replay_before_the_response: bool) -> View:
     """`session/load` whose history comes before its response, or after."""
     wire = Wire()
-    wire.sent({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}})
-    wire.received({"jsonrpc": "2.0", "id": 0, "result": {"agentInfo": {"name": "gemini-cli"}}})
-    wire.sent({"id": 1, **message("session/prompt", prompt=[{"type": "text", "text": "first"}])})
-    wire.received(message("session/update", update=say("The only answer.")))
-    wire.received({"id": 1, "result": {"stopReason": "end_turn"}})
-    wire.sent({"id": 2, **message("session/load")})
+    wire.fold_sent({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}})
+    wire.fold_received({"jsonrpc": "2.0", "id": 0, "result": {"agentInfo": {"name": "gemini-cli"}}})
+    wire.fold_sent({"id": 1, **message("session/prompt", prompt=[{"type": "text", "text": "first"}])})
+    wire.fold_received(message("session/update", update=say("The only answer.")))
+    wire.fold_received({"id": 1, "result": {"stopReason": "end_turn"}})
+    wire.fold_sent({"id": 2, **message("session/load")})
     history = [message("session/update", update=u) for u in (user("first"), say("The only answer."))]
     response: dict[str, Any] = {"id": 2, "result": {}}
     for each in [*history, response] if replay_before_the_response else [response, *history]:
-        wire.received(each)
-    wire.sent({"id": 3, **message("session/prompt", prompt=[{"type": "text", "text": "second"}])})
-    wire.received(message("session/update", update=say("The only answer.")))
-    wire.received({"id": 3, "result": {"stopReason": "end_turn"}})
+        wire.fold_received(each)
+    wire.fold_sent({"id": 3, **message("session/prompt", prompt=[{"type": "text", "text": "second"}])})
+    wire.fold_received(message("session/update", update=say("The only answer.")))
+    wire.fold_received({"id": 3, "result": {"stopReason": "end_turn"}})
     return View({"s": tuple(wire.fold("s").items())})
 
 
@@ -242,6 +242,6 @@ def test_what_a_replay_told_last_is_complete_once_the_caller_says_that_it_is_ove
     for update in (user("first", "u1"), say("The whole answer.", "m1")):
         fold.update(update, replay=True)
     assert "The whole answer." not in [item.text for item in fold.items()]
-    fold.replayed()
+    fold.end_replay()
     assert "The whole answer." in [item.text for item in fold.items()]
-    assert fold.replayed() == []
+    assert fold.end_replay() == []

@@ -65,7 +65,7 @@ def test_cumulative_content_costs_its_own_size() -> None:
     for n in range(1, 501):
         fold.update(result(status="in_progress", content=content(text[: n * 400])))
     assert time.process_time() - begin < 2.0
-    assert fold.calls.known["t"].output.total == 200_000
+    assert fold.calls.by_id["t"].output.total == 200_000
 
 
 def test_a_replay_of_a_long_history_is_linear() -> None:

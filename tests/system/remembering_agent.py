@@ -27,10 +27,9 @@ import signal
 import sys
 import time
 from pathlib import Path
-from threading import Event
 from typing import Any
 
-from semel.agents.demo.mcp import Server
+from semel.testing.scripted_agent.rpc import McpServer
 
 Json = dict[str, Any]
 STATE, WAY = (Path(sys.argv[1]), sys.argv[2]) if __name__ == "__main__" else (Path(), "")
@@ -156,7 +155,7 @@ class Turn:
             file.write("ran\n")
 
     def send(self, text: str = SENT) -> None:
-        Server(self.spec).call("send_message", {"text": text.strip()}, None, Event())
+        McpServer(self.spec).call("send_message", {"text": text.strip()}, None)
 
 
 def load(session: str) -> None:

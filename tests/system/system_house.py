@@ -22,6 +22,8 @@ from typing import Any
 
 import httpx2
 
+from semel.testing import scripted_agent
+
 PATIENCE = 90.0  # seconds: other work may share the machine
 SECRET = "whsec_" + base64.b64encode(b"a secret of two dozen by").decode()
 Json = dict[str, Any]
@@ -37,12 +39,12 @@ def until(what: Callable[[], Any], why: str, patience: float = PATIENCE) -> Any:
 
 
 def script(*steps: Any, **more: Any) -> str:
-    """A prompt that tells the demo agent what to do."""
+    """A prompt that tells the scripted agent what to do."""
     return f"[[script {json.dumps({'steps': list(steps), **more})}]]"
 
 
 def send(text: str, **more: Any) -> Json:
-    """The step in which the demo agent calls `send_message`."""
+    """The step in which the scripted agent calls `send_message`."""
     to = {"to": more.pop("to")} if "to" in more else {}
     return {"call": "send_message", "arguments": {"text": text, **to}, "meta": "claude", **more}
 
@@ -385,4 +387,4 @@ def channel(name: str, url: str, **more: Any) -> str:
     return "\n".join([*lines, *(f"{key} = {json.dumps(value)}" for key, value in more.items())]) + "\n"
 
 
-DEMO = '[agents.demo]\nkind = "demo"\n'
+DEMO = f"[agents.demo]\ncommand = {json.dumps(scripted_agent.command())}\n"

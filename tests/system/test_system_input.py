@@ -191,17 +191,17 @@ def test_a_broken_configuration_is_one_line_that_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from semel.faces.config import ConfigError
-    from semel.faces.config.load import load
+    from semel.faces.config.load import load_config
 
     monkeypatch.delenv("NO_SUCH", raising=False)
     path = tmp_path / "semel.toml"
     for text, told in CONFIGS.items():
         path.write_text(text)
         with pytest.raises(ConfigError) as caught:
-            load(path, tmp_path / "data")
+            load_config(path, tmp_path / "data")
         assert told in str(caught.value) and "\n" not in str(caught.value).strip(), (text[:60], str(caught.value))
     path.write_bytes(b"\xef\xbb\xbf[gateway]\nmax_live_agents = 2\n")
-    assert load(path, tmp_path / "data").gateway.max_live_agents == 2, "a byte order mark is no fault"
+    assert load_config(path, tmp_path / "data").gateway.max_live_agents == 2, "a byte order mark is no fault"
     house = House(tmp_path, "[gatway]\n")
     assert house.cli("up", rc=2).stderr.count("\n") == 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -14,7 +15,11 @@ CONFIG = "[gateway]\nmax_live_agents = 3\n" + DEMO
 
 
 def agents(house: House) -> list[int]:
-    return [int(one.split()[0]) for one in left(house) if "semel.agents.demo" in one]
+    """The agents' processes: each leads a group, in which a tool server looks like its agent until it calls exec."""
+    pids = [int(line.split()[0]) for line in left(house) if "scripted_agent" in line]
+    with contextlib.suppress(ProcessLookupError):
+        return [pid for pid in pids if os.getpgid(pid) == pid]
+    return agents(house)
 
 
 def measure(house: House) -> tuple[int, int]:

@@ -65,7 +65,7 @@ def test_a_gateway_killed_while_tools_run_leaves_no_row_running_and_the_next_tur
 def test_an_agent_killed_while_tools_run_leaves_no_row_running(tmp_path: Path) -> None:
     with opened(House(tmp_path, DEMO)) as house:
         rev = begin(house, tmp_path / "never")
-        agents = [int(line.split()[0]) for line in left(house) if "demo" in line and " up " not in line]
+        agents = [int(line.split()[0]) for line in left(house) if "scripted_agent" in line and " up " not in line]
         for pid in agents:
             os.kill(pid, signal.SIGKILL)
         assert agents

@@ -62,8 +62,6 @@ class Watcher(threading.Thread):
                     self.entries[change["seq"]]["text"] += change["text"]
                 case "output":
                     self.items[change["id"]]["text"] += change["text"]
-                case "gone":
-                    del self.entries[change["seq"]]
         self.rev = message["rev"]
 
 

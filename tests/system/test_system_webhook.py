@@ -1,4 +1,4 @@
-"""Webhook channels from end to end: a real gateway, the demo agent, and receivers that misbehave."""
+"""Webhook channels from end to end: a real gateway, the scripted agent, and receivers that misbehave."""
 
 from __future__ import annotations
 

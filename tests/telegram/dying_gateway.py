@@ -18,7 +18,7 @@ from semel.channels.telegram.channel import TelegramChannel
 from semel.faces.cli import main
 from semel.gateway.inbound.commands import Commands
 from semel.gateway.outbound.outbox import Outbox
-from semel.gateway.transactions import Record
+from semel.gateway.record import Record
 from semel.ledger.inbound import answers
 from semel.ledger.turns import show
 
@@ -76,7 +76,7 @@ def arm(step: str) -> None:
         case "answer heard":  # and the platform was told so, and nobody has looked at it
             around(Commands, "_one", lambda _, one: one.name == "approve", before=True)
         case "answer recorded":
-            around(Record, "write", lambda _, body, *__: body is answers.answer, before=False)
+            around(Record, "write", lambda _, body, *__: body is answers.record_answer, before=False)
         case "agent told":
             around(AcpConversation, "answer", lambda *_: True, before=False)
 

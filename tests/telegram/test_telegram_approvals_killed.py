@@ -16,6 +16,8 @@ from dying_gateway import READ, STEPS
 from telegram_house import ANNA
 from telegram_up import PATIENCE, Up, until
 
+from semel.testing.scripted_agent import command
+
 pytestmark = pytest.mark.storm
 
 Json = dict[str, Any]
@@ -30,10 +32,10 @@ class House(Up):
 
     def start_doomed(self, step: str) -> None:
         """It hears; at that step it will be gone."""
-        command = [sys.executable, GATEWAY, step, "up", "--listen", "127.0.0.1:0", "--config", "semel.toml"]
+        gateway_command = [sys.executable, GATEWAY, step, "up", "--listen", "127.0.0.1:0", "--config", "semel.toml"]
         with (self.home / "log").open("ab") as log:
             self.process = self.stack.enter_context(
-                subprocess.Popen(command, cwd=self.home, env=self.env, stdout=log, stderr=log)
+                subprocess.Popen(gateway_command, cwd=self.home, env=self.env, stdout=log, stderr=log)
             )
         self.stack.callback(self.process.kill)
         until(lambda: len(self.call("asked", method="getUpdates")) >= 2 or self.process.poll() is not None)
@@ -80,11 +82,14 @@ class House(Up):
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[House]:
     with ExitStack() as stack:
-        command = [sys.executable, "-m", "semel.testing.telegram", "--port", "0"]
-        double = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        double_command = [sys.executable, "-m", "semel.testing.telegram", "--port", "0"]
+        double = stack.enter_context(subprocess.Popen(double_command, stdout=subprocess.PIPE, text=True))
         stack.callback(double.kill)
         assert double.stdout is not None
-        yield House(tmp_path, double.stdout.readline().split()[0], stack)
+        house = House(tmp_path, double.stdout.readline().split()[0], stack)
+        with (tmp_path / "semel.toml").open("a") as config:
+            config.write(f'[agents.demo]\nkind = "acp"\ncommand = {json.dumps(command(state=tmp_path / "agent"))}\n')
+        yield house
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -16,7 +16,7 @@ import pytest
 from telegram_house import ANNA, FORUM, GROUP, TelegramHouse
 
 from semel.testing.telegram import TOKEN, TelegramControl, TelegramDouble, serve
-from semel.testing.telegram.errors import ApiError
+from semel.testing.telegram.model import ApiError
 
 
 class Bot:

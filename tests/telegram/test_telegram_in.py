@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from telegram_house import ANNA, FORUM, GROUP, TelegramHouse, telegram
 
-from semel.channels.telegram.address import Cursor, Place, place
-from semel.channels.telegram.parse import heard
-from semel.channels.telegram.parse_entities import BotIdentity, read
+from semel.channels.telegram.address import ChatPlace, Cursor, parse_address
+from semel.channels.telegram.parse import parse_update as heard
+from semel.channels.telegram.parse_entities import BotIdentity, read_text
 from semel.gateway.ports import Kept, Missing, Person
-from semel.testing.telegram.entities import found_in
-from semel.testing.telegram.text import utf16
+from semel.testing.telegram.text import count_utf16_units, detect_entities
 
 BEN = 8
 US = BotIdentity(8000000001, "test_semel_bot")
@@ -56,7 +55,7 @@ async def test_an_edit_is_a_version_of_its_message(there: TelegramHouse) -> None
 async def test_an_edit_that_is_told_twice_is_the_same(there: TelegramHouse) -> None:
     update = {"update_id": 5, "edited_message": {**_message("x"), "edit_date": 1750000009}}
     again = {**update, "update_id": 6}
-    assert [d.what.key for d in heard(update, US, {})] == [d.what.key for d in heard(again, US, {})]  # type: ignore[union-attr]
+    assert [d.incoming.key for d in heard(update, US, {})] == [d.incoming.key for d in heard(again, US, {})]  # type: ignore[union-attr]
 
 
 async def test_reactions_come_and_go(there: TelegramHouse) -> None:
@@ -138,15 +137,20 @@ def test_entities_that_mean_something_are_read_as_markdown(
 ) -> None:
     more = {"pre": {"language": "python"}, "text_link": {"url": "https://a.b"}}
     marks = [
-        {"type": kind, "offset": utf16(text[: text.index(part)]), "length": utf16(part), **more.get(kind, {})}
+        {
+            "type": kind,
+            "offset": count_utf16_units(text[: text.index(part)]),
+            "length": count_utf16_units(part),
+            **more.get(kind, {}),
+        }
         for kind, part in entities
     ]
-    assert read(text, marks, US) == (read_as, False)
+    assert read_text(text, marks, US) == (read_as, False)
 
 
 def test_entities_outside_of_the_text_do_no_harm() -> None:
     marks = [{"type": "code", "offset": offset, "length": length} for offset, length in ((9, 9), (-1, 2), (0, 0))]
-    assert read("abc", marks, US) == ("abc", False)
+    assert read_text("abc", marks, US) == ("abc", False)
 
 
 # ---------------------------------------------------------------- groups
@@ -174,13 +178,13 @@ def test_entities_outside_of_the_text_do_no_harm() -> None:
 def test_a_mention_at_the_beginning_and_the_name_behind_a_command_are_taken_away(
     written: str, heard_as: str, mentioned: bool
 ) -> None:
-    assert read(written, found_in(written), US) == (heard_as, mentioned)
+    assert read_text(written, detect_entities(written), US) == (heard_as, mentioned)
 
 
 def test_a_person_without_a_username_is_mentioned_by_an_entity() -> None:
     mark = {"type": "text_mention", "offset": 0, "length": 5, "user": {"id": US.id}}
-    assert read("Semel hello", [mark], US) == ("hello", True)
-    assert read("Semel hello", [{**mark, "user": {"id": 9}}], US) == ("Semel hello", False)
+    assert read_text("Semel hello", [mark], US) == ("hello", True)
+    assert read_text("Semel hello", [{**mark, "user": {"id": 9}}], US) == ("Semel hello", False)
 
 
 async def test_in_a_group_a_command_that_names_nobody_is_a_message_also_for_an_administrator(
@@ -246,7 +250,7 @@ async def test_a_reaction_belongs_to_the_topic_of_its_message(group: TelegramHou
 def test_a_reply_in_a_group_without_topics_stays_in_the_group() -> None:
     told = {**_message("x"), "message_thread_id": 4, "reply_to_message": _message("y")}
     [draft] = heard({"update_id": 1, "message": told}, US, {})
-    assert draft.what.address == str(ANNA)  # type: ignore[union-attr]
+    assert draft.incoming.address == str(ANNA)  # type: ignore[union-attr]
 
 
 def test_who_speaks_as_a_group_or_a_channel_is_that() -> None:
@@ -254,16 +258,16 @@ def test_who_speaks_as_a_group_or_a_channel_is_that() -> None:
     anonymous = {**_message("x"), "chat": chat, "sender_chat": chat, "from": {"id": 1087968824, "is_bot": True,
                  "first_name": "Group"}, "author_signature": "boss"}  # fmt: skip
     [one] = heard({"update_id": 1, "message": anonymous}, US, {})
-    assert one.what.sender == Person(str(GROUP), "House boss", bot=False)  # type: ignore[union-attr]
+    assert one.incoming.sender == Person(str(GROUP), "House boss", bot=False)  # type: ignore[union-attr]
     forwarded = {**anonymous, "from": {"id": 777000, "is_bot": False, "first_name": "Telegram"}}
     [two] = heard({"update_id": 1, "message": forwarded}, US, {})
-    assert two.what.sender is not None and two.what.sender.bot  # type: ignore[union-attr]
+    assert two.incoming.sender is not None and two.incoming.sender.bot  # type: ignore[union-attr]
 
 
 def test_a_bot_is_one() -> None:
     told = {**_message("x"), "from": {"id": 99, "is_bot": True, "first_name": "Other"}}
     [draft] = heard({"update_id": 1, "message": told}, US, {})
-    assert draft.what.sender == Person("99", "Other", bot=True)  # type: ignore[union-attr]
+    assert draft.incoming.sender == Person("99", "Other", bot=True)  # type: ignore[union-attr]
 
 
 async def test_a_post_of_a_channel_is_heard(there: TelegramHouse) -> None:
@@ -357,7 +361,7 @@ async def test_what_has_no_file_does_not_wait_for_what_has(there: TelegramHouse)
     there.double.send_file(ANNA, b"x", name="a.bin")
     there.start()
     assert [each.text for each in await there.hear(1)] == ["first"]
-    assert Cursor.read(there.inbox.at or "").offset == there.double.pending()[1]["update_id"]
+    assert Cursor.load(there.inbox.at or "").offset == there.double.pending()[1]["update_id"]
 
 
 # ---------------------------------------------------------------- what cannot be read
@@ -384,14 +388,14 @@ async def test_an_update_that_is_no_json_is_kept_and_the_rest_is_heard(
 
     broken = there.double.write(ANNA, "BROKEN")
     there.double.write(ANNA, "after")
-    whole = server._json
+    whole = server._json_answer
 
     def torn(status: int, body: Any) -> Any:
         answer = whole(status, body)
         answer.body = answer.body.replace(b'"BROKEN"', b'"BROKEN')
         return answer
 
-    monkeypatch.setattr(server, "_json", torn)
+    monkeypatch.setattr(server, "_json_answer", torn)
     there.start()
     bad, after = await there.hear(2)
     assert (bad.kind, after.text) == ("unreadable", "after")
@@ -413,23 +417,28 @@ def _message(text: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("address", "there"),
-    [("7", Place(7)), ("-100", Place(-100)), ("-100:topic-5", Place(-100, 5)), ("-100:topic-1", Place(-100))],
+    [
+        ("7", ChatPlace(7)),
+        ("-100", ChatPlace(-100)),
+        ("-100:topic-5", ChatPlace(-100, 5)),
+        ("-100:topic-1", ChatPlace(-100)),
+    ],
 )
-def test_an_address_is_a_chat_or_a_topic(address: str, there: Place) -> None:
-    assert place(address) == there
+def test_an_address_is_a_chat_or_a_topic(address: str, there: ChatPlace) -> None:
+    assert parse_address(address) == there
 
 
 @pytest.mark.parametrize("address", ["", "x", "7:", "7:topic-", "7:topic-x", "--7", "@anna", "7:topic-1:2", "٣"])
 def test_anything_else_is_no_address(address: str) -> None:
     with pytest.raises(ValueError, match="no place on Telegram"):
-        place(address)
+        parse_address(address)
 
 
 @pytest.mark.parametrize("text", ["", "x", "[]", "{}", '{"offset": "a", "moved": {}}', "null", "true"])
 def test_a_cursor_that_cannot_be_read_is_the_beginning(text: str) -> None:
-    assert Cursor.read(text) == Cursor(0)
+    assert Cursor.load(text) == Cursor(0)
 
 
 def test_a_cursor_is_read_as_it_was_written() -> None:
     for cursor in (Cursor(5), Cursor(9, {-1: -100, -2: -200}), Cursor(5, {}, 77), Cursor(5, {-1: -100}, 77)):
-        assert Cursor.read(cursor.text()) == cursor
+        assert Cursor.load(cursor.dump()) == cursor

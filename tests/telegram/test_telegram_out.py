@@ -414,7 +414,7 @@ def test_a_wrong_setting_says_what_would_be_right(told: dict[str, Any], why: str
 
 
 def test_the_kind_is_found_by_its_name() -> None:
-    channel = make(ChannelSettings("tg", "telegram", {"token": TOKEN}))
+    channel = make(ChannelSettings(name="tg", kind="telegram", options={"token": TOKEN}))
     assert isinstance(channel, TelegramChannel)
     assert repr(channel) == "<TelegramChannel tg at api.telegram.org>"
 

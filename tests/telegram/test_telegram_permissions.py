@@ -13,6 +13,8 @@ import pytest
 from telegram_house import ANNA
 from telegram_up import Up, until
 
+from semel.testing.scripted_agent import command
+
 pytestmark = pytest.mark.storm
 
 Json = dict[str, Any]
@@ -24,6 +26,8 @@ GONE = f"That request is gone: Withdrawn: {TITLE}."
 
 def ask_for_permission(up: Up, *steps: Any) -> None:
     """A person asks; the agent says a text that its history ends with, and the chat has its question."""
+    with (up.home / "semel.toml").open("a") as config:
+        config.write(f"[agents.demo]\ncommand = {json.dumps(command(state=up.home / 'agent'))}\n")
     turn = {"steps": ["The plan is ready.", {"save": True}, *steps, ASK], "resume": ["I go on."]}
     up.start()
     up.call("write", chat=ANNA, text=f"[[script {json.dumps(turn)}]]")

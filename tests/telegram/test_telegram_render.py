@@ -9,19 +9,18 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from semel.channels.telegram.render import render
-from semel.channels.telegram.table import drawn
-from semel.testing.telegram.text import checked, cut, utf16
+from semel.channels.telegram.render import draw_table, render
+from semel.testing.telegram.text import check_text, count_utf16_units, covered_text
 from semel.text.split import measure
 
 
 def shown(markdown: str, most: int = 4096) -> tuple[str, list[tuple[str, str]]]:
     """The text, and (kind, covered text) of each entity, as the double takes them."""
     text, entities = render(markdown, most)
-    kept, marks = checked(text, entities, most, "message text")
+    kept, marks = check_text(text, entities, most, "message text")
     assert kept == text
     assert marks == entities
-    return text, [(each["type"], cut(text, each["offset"], each["length"])) for each in entities]
+    return text, [(each["type"], covered_text(text, each["offset"], each["length"])) for each in entities]
 
 
 @pytest.mark.parametrize(
@@ -72,12 +71,12 @@ def test_a_table_stands_in_line_and_spells_its_links() -> None:
 
 
 def test_rows_of_unequal_length_are_drawn() -> None:
-    assert drawn([["a", "b"], ["c"], []]) == "a  b\n-  -\nc\n"
+    assert draw_table([["a", "b"], ["c"], []]) == "a  b\n-  -\nc\n"
 
 
 def test_what_grows_beyond_the_limit_stays_as_it_was_written() -> None:
     table = "| " + "x" * 60 + " | y |\n|---|---|\n" + "\n".join(f"| {n} | z |" for n in range(40))
-    assert render(table, 4096)[1] == [] or utf16(render(table, 4096)[0]) <= 4096
+    assert render(table, 4096)[1] == [] or count_utf16_units(render(table, 4096)[0]) <= 4096
     assert render(table, len(table)) == (table, [])
 
 
@@ -98,7 +97,7 @@ def test_no_more_than_a_hundred_entities_leave() -> None:
 def test_deep_nesting_is_no_trouble() -> None:
     for source in (">" * 3000 + " x", "- " * 1000 + "x", "[" * 1000 + "x", "**" * 700 + "x"):
         text, entities = render(source, 4096)
-        checked(text, entities, 4096, "message text")
+        check_text(text, entities, 4096, "message text")
 
 
 WORDS = st.text(st.sampled_from("aZ9 é漢😀👨‍💻עb.-_*`[]()<>#|~!\n&;:\\ /"), max_size=60)
@@ -116,7 +115,7 @@ def test_whatever_is_written_telegram_takes_it(markdown: str) -> None:
     if not text:
         assert not markdown.strip()
         return
-    kept, marks = checked(text, entities, 4096, "message text")
+    kept, marks = check_text(text, entities, 4096, "message text")
     assert kept == text and len(marks) == len(entities)
     assert render(markdown, 4096) == (text, entities)
 
@@ -152,7 +151,7 @@ def test_no_letter_is_lost(blocks: list[tuple[str, tuple[str, str]]]) -> None:
     source = "\n\n".join(frame.format(markdown) for frame, (markdown, _) in blocks)
     assume("~~~" not in source)  # a fence, and what stands behind it names its language
     text, entities = render(source, 4096)
-    checked(text, entities, 4096, "message text")
+    check_text(text, entities, 4096, "message text")
     for _, (_, visible) in blocks:
         assert visible in re.sub(r"[\s*~`\[\]()]|https://q\.rs", "", text)
 
@@ -160,4 +159,4 @@ def test_no_letter_is_lost(blocks: list[tuple[str, tuple[str, str]]]) -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.text(max_size=80))
 def test_units_are_utf16(text: str) -> None:
-    assert utf16(text) == measure(text, "utf16")
+    assert count_utf16_units(text) == measure(text, "utf16")

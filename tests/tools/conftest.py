@@ -1,4 +1,4 @@
-"""A real MCP process, and a gateway's socket with a handler that records what it is asked."""
+"""A real MCP process, and the HTTP application on a unix socket with a gateway that records what it is asked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from semel.gateway.tools.rpc import RpcServer
+from semel.faces.http import Settings, make_app
+from semel.faces.http.server import UnixServer, serve_unix
 
 Json = dict[str, Any]
 BOUND = 20.0
@@ -28,18 +29,19 @@ class Recorder:
         self.names: list[str] = []
         self.instructions = "Speak up."
         self.on_call: Callable[[Json], Awaitable[Json]] | None = None
-        self.server: RpcServer | None = None
+        self.server: UnixServer | None = None
 
     async def start(self) -> None:
-        self.server = RpcServer(self.path, self.handle)
-        await self.server.start()
+        gateway: Any = self
+        self.server = await serve_unix(make_app(gateway, Settings()), self.path)
 
     async def stop(self, grace: float = 0.0) -> None:
         if self.server is not None:
             await self.server.stop(grace)
             self.server = None
 
-    async def handle(self, method: str, params: Json) -> Json:
+    async def tools(self, method: str, params: Json) -> Json:
+        """The gateway's `ToolCalls`."""
         async with self.changed:
             self.asked.append((method, params))
             self.changed.notify_all()

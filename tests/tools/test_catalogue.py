@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from semel.tools.catalogue import TOOLS, TOOLS_BY_NAME, Greeting, check, list_tools
+from semel.tools.catalogue import TOOLS, TOOLS_BY_NAME, Greeting, check_arguments, list_tools
 
 Json = dict[str, Any]
 DOCS = Path(__file__).parents[2] / "docs" / "tools.md"
@@ -30,7 +30,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "tools.md"
     ],
 )
 def test_what_a_model_may_write_is_taken(name: str, given: Json, taken: Json) -> None:
-    assert check(name, given) == taken
+    assert check_arguments(name, given) == taken
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_what_a_model_may_write_is_taken(name: str, given: Json, taken: Json) ->
     ],
 )
 def test_what_cannot_be_meant_is_a_sentence_that_says_what_to_change(name: str, given: Json, said: str) -> None:
-    told = check(name, given)
+    told = check_arguments(name, given)
     assert isinstance(told, str)
     assert said in told
     assert told.endswith("Nothing was done.")
@@ -68,9 +68,9 @@ def test_the_names_that_can_be_reached_stand_in_the_tool_itself() -> None:
         words: str = list_tools(greeting)[0]["inputSchema"]["properties"]["to"]["description"]
         return words
 
-    assert "ops, team" in to(Greeting(names=("ops", "team")))
+    assert "ops, team" in to(Greeting(destinations=("ops", "team")))
     assert "one of" not in to(Greeting())
-    assert "needed" in to(Greeting(home=False, names=("ops",)))
+    assert "needed" in to(Greeting(has_home=False, destinations=("ops",)))
 
 
 def test_the_documentation_names_every_tool_and_argument() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from semel.tools.lines import MAX_OUTLINE_BYTES, Lines, OverlongLine
+from semel.tools.lines import MAX_OUTLINE_BYTES, LineBuffer, OverlongLine
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from semel.tools.lines import MAX_OUTLINE_BYTES, Lines, OverlongLine
 )
 @pytest.mark.parametrize("piece", [1, 2, 7, 10_000])
 def test_the_outline_of_a_line_is_its_outermost_object_however_it_is_cut(message: dict[str, Any], piece: int) -> None:
-    lines, data = Lines(limit=100), json.dumps(message).encode() + b"\n"
+    lines, data = LineBuffer(limit=100), json.dumps(message).encode() + b"\n"
     found = [each for at in range(0, len(data), piece) for each in lines.feed(data[at : at + piece])]
     assert len(found) == 1 and isinstance(found[0], OverlongLine)
     nested = {key: 0 if isinstance(value, dict | list) else value for key, value in message.items()}
@@ -29,7 +29,7 @@ def test_the_outline_of_a_line_is_its_outermost_object_however_it_is_cut(message
 
 
 def test_an_outline_takes_no_more_room_than_it_needs() -> None:
-    lines = Lines(limit=10)
+    lines = LineBuffer(limit=10)
     found = lines.feed(b'{"id": 1, "x": "' + b"x" * 100_000 + b'"}\n' + b"[" * 50_000 + b"\n" + b"]" * 50_000 + b"\n")
     assert all(isinstance(each, OverlongLine) and len(each.outline) <= MAX_OUTLINE_BYTES for each in found)
     assert len(found) == 3

@@ -10,7 +10,7 @@ import pytest
 from semel.tools import protocol
 from semel.tools.catalogue import TOOLS, Greeting
 from semel.tools.lines import OverlongLine
-from semel.tools.protocol import Call, Cancel, Reply, receive
+from semel.tools.protocol import McpCall, McpCancel, McpReply, receive
 
 Json = dict[str, Any]
 ENVELOPE = {protocol.VERSION_KEY: "2026-07-28", protocol.CAPABILITIES_KEY: {}}
@@ -23,7 +23,7 @@ def line(method: str, params: Any = None, number: Any = 1) -> bytes:
 
 def reply(raw: bytes | OverlongLine, greeting: Greeting | None = None) -> Json:
     (effect,) = receive(raw, greeting or Greeting())
-    assert isinstance(effect, Reply)
+    assert isinstance(effect, McpReply)
     return effect.message
 
 
@@ -137,9 +137,21 @@ def test_a_batch_is_taken_message_by_message() -> None:
     params = {"name": "send_message", "arguments": {"text": "x"}}
     batch = b"[" + line("tools/call", params, 1) + b"," + line("ping", None, "two") + b",5]"
     call, pong, wrong = receive(batch, Greeting())
-    assert isinstance(call, Call)
-    assert pong == Reply({"jsonrpc": "2.0", "id": "two", "result": {}})
-    assert isinstance(wrong, Reply)
+    assert isinstance(call, McpCall)
+    assert pong == McpReply({"jsonrpc": "2.0", "id": "two", "result": {}})
+    assert isinstance(wrong, McpReply)
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999", "[-1e999]"])
+def test_a_number_that_json_cannot_express_spoils_neither_call_nor_answer(number: str) -> None:
+    """Python's clients write NaN; the gateway's parser refuses it, and the call must reach the gateway."""
+    raw = line("tools/call", {"name": "send_message", "arguments": {"text": "hi"}, "_meta": {"x": 7}})
+    (call,) = receive(raw.replace(b"7", number.encode()), Greeting())
+    assert isinstance(call, McpCall) and call.arguments == {"text": "hi"}
+    json.dumps(call.meta, allow_nan=False)
+    raw = line("tools/call", {"name": "send_message", "arguments": {"text": 7}})
+    refused = reply(raw.replace(b"7", number.encode()))
+    assert refused["id"] == 1 and refused["result"]["isError"]
 
 
 def test_an_unknown_tool_is_answered_with_the_names_of_those_there_are() -> None:
@@ -152,11 +164,11 @@ def test_a_call_carries_its_meta_as_it_came() -> None:
     meta = {"callId": "call_1", "x-codex-turn-metadata": {"turn_id": "t"}, "progressToken": 1}
     params = {"name": "send_message", "arguments": {"text": "x"}, "_meta": meta}
     assert receive(line("tools/call", params), Greeting()) == [
-        Call(1, "send_message", {"text": "x"}, {"text": "x"}, meta, False)
+        McpCall(1, "send_message", {"text": "x"}, {"text": "x"}, meta, False)
     ]
     for odd in (None, 5, []):
         (call,) = receive(line("tools/call", {**params, "_meta": odd}), Greeting())
-        assert isinstance(call, Call)
+        assert isinstance(call, McpCall)
         assert call.meta == {}
 
 
@@ -164,4 +176,4 @@ def test_a_cancellation_names_the_request_by_the_id_it_had() -> None:
     for number in (1, "1"):
         params = {"requestId": number}
         raw = json.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}).encode()
-        assert receive(raw, Greeting()) == [Cancel(number)]
+        assert receive(raw, Greeting()) == [McpCancel(number)]

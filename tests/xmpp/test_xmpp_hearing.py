@@ -13,7 +13,7 @@ import pytest
 from wire_server import Entry, WireServer, entry
 
 from semel.channels.xmpp import XmppChannel, receive
-from semel.channels.xmpp.archive import when
+from semel.channels.xmpp.archive import parse_time
 from semel.gateway.ports import Denied, Offline, Op, Person, Unknown
 from semel.testing.inbox import KeptInbox
 
@@ -57,7 +57,10 @@ async def test_the_first_run_begins_at_the_present(tmp_path: Path) -> None:
         inbox = KeptInbox(tmp_path)
         async with running(server.channel(), inbox):
             assert inbox.events == []
-            assert json.loads(inbox.at or "") == {"own": {"id": "a2", "at": when("2026-11-22T10:00:00Z")}, "rooms": {}}
+            assert json.loads(inbox.at or "") == {
+                "own": {"id": "a2", "at": parse_time("2026-11-22T10:00:00Z")},
+                "rooms": {},
+            }
 
 
 async def test_everything_that_was_missed_is_put_in_order_to_the_last_page_before_online(tmp_path: Path) -> None:
@@ -151,7 +154,7 @@ async def test_an_archive_that_forgot_our_place_is_read_on_from_its_time(tmp_pat
     old = [chat("a5", "before", stamp="2026-11-22T09:59:00Z")]
     new = [chat("a6", "at that time"), chat("a7", "later", stamp="2026-11-22T11:00:00Z")]
     async with WireServer(archive=old + new) as server:
-        inbox = KeptInbox(tmp_path, f'{{"own":{{"id":"gone","at":{when("2026-11-22T10:00:00Z")}}},"rooms":{{}}}}')
+        inbox = KeptInbox(tmp_path, f'{{"own":{{"id":"gone","at":{parse_time("2026-11-22T10:00:00Z")}}},"rooms":{{}}}}')
         async with running(server.channel(), inbox):
             assert [each.text for each in inbox.events] == ["at that time", "later"]
             assert json.loads(inbox.at or "")["own"]["id"] == "a7"
@@ -336,13 +339,34 @@ async def test_find_goes_through_all_pages_and_takes_a_returned_message_for_abse
     archive.append(entry("e1", "<message type='error' from='alice@localhost' to='bot@localhost/x' id='part-2'/>"))
     async with WireServer(archive=archive) as server:
         channel = server.channel()
-        since = when("2026-11-22T10:00:00Z")
+        since = parse_time("2026-11-22T10:00:00Z")
         found = await channel.find(Op("part-1", "post", "alice@localhost", "x"), since)
         assert found is not None and found.id == "part-1"
         assert server.queries == 3
         assert await channel.find(Op("part-2", "post", "alice@localhost", "x"), since) is None
         assert await channel.find(Op("part-3", "post", "alice@localhost", "x"), since) is None
         assert await channel.find(Op("part-1", "post", "bob@localhost", "x"), since) is None
+
+
+async def test_an_archive_that_refuses_its_second_page_does_not_prove_a_message_absent() -> None:
+    async with WireServer(archive=[chat(f"a{n}", f"text {n}") for n in range(120)]) as server:
+        answer_query = server._query
+
+        def refuse_second(connection: Any, iq: Any) -> None:
+            if server.queries == 1:
+                error = (
+                    "<error type='wait'><internal-server-error xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error>"
+                )
+                connection.say(f"<iq type='error' id='{iq.get('id')}'>{error}</iq>")
+            else:
+                answer_query(connection, iq)
+
+        server._query = refuse_second  # type: ignore[method-assign]
+        with pytest.raises(Unknown, match="internal-server-error"):
+            await server.channel().find(
+                Op("part-1", "post", "alice@localhost", "x"), parse_time("2026-11-22T10:00:00Z")
+            )
+        assert server.queries == 1, "the first page was read"
 
 
 async def test_a_server_that_falls_silent_is_noticed(tmp_path: Path) -> None:
@@ -447,8 +471,8 @@ async def test_what_nobody_foresaw_is_kept_and_the_line_goes_on(
             raise RecursionError("too deep")
         return real(message, *args)
 
-    real = receive.read
-    monkeypatch.setattr(receive, "read", broken)
+    real = receive.parse_message
+    monkeypatch.setattr(receive, "parse_message", broken)
     async with WireServer(archive=[chat("a1", "bad", written="w1"), chat("a2", "good")]) as server:
         inbox = KeptInbox(tmp_path, EMPTY)
         async with running(server.channel(), inbox):

@@ -45,6 +45,17 @@ async def test_a_mistake_over_one_message_quarantines_it_alone(tmp_path: Path, m
             assert b"example.org" in odd.raw
 
 
+async def test_a_message_that_forwards_messages_hundreds_deep_is_heard(tmp_path: Path) -> None:
+    """slixmpp's class for forwarded messages (XEP-0297) exceeds the recursion limit; its stream drops the message."""
+    opening = "<forwarded xmlns='urn:xmpp:forward:0'><message xmlns='jabber:client'>"
+    deep = opening * 1000 + "</message></forwarded>" * 1000
+    archive = [chat("a1", "around it", deep), chat("a2", "behind it")]
+    async with WireServer(archive=archive) as server:
+        inbox = KeptInbox(tmp_path, EMPTY)
+        async with running(server.channel(), inbox):
+            assert [each.text for each in await inbox.wait(2)] == ["around it", "behind it"]
+
+
 async def test_a_stanza_without_an_end_ends_the_connection_and_is_not_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

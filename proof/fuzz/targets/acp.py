@@ -16,7 +16,7 @@ from semel.acp_stream import Wire
 from semel.acp_stream.view import RecordedStreamReader
 from semel.agents.acp.conversation import AcpConversation
 from semel.agents.acp.session import Choices, InitializeResult
-from semel.agents.acp.wire import GAP_MARKER, Call, Lines, LineTooLong, Noise, Reply, messages
+from semel.agents.acp.wire import GAP_MARKER, AgentCall, AgentReply, LineSplitter, LineTooLong, Noise, messages
 from semel.gateway.ports import Asked, Died, Update
 from semel.gateway.turns.permissions import Permissions
 from semel.law import permission_questions
@@ -72,13 +72,13 @@ class _Process:
     """An agent that only talks."""
 
     code = None
-    ending = True
+    is_ending = True
 
     def __init__(self) -> None:
         self.writer = _Writer()
         self.stderr = _Stderr()
 
-    def on_exit(self, told: Any) -> None: ...
+    def call_on_exit(self, callback: Any) -> None: ...
 
     def kill(self) -> None: ...
 
@@ -113,24 +113,24 @@ def _stream(source: Source) -> bytes:
 
 
 def _cut(chunks: list[bytes]) -> tuple[list[bytes], bool]:
-    lines, found = Lines(LIMIT), []
+    lines, found = LineSplitter(LIMIT), []
     try:
         for chunk in chunks:
             for line in lines.feed(chunk):
                 found.append(line)
     except LineTooLong:
         return [], True
-    return [*found, lines.rest()], False
+    return [*found, lines.take_rest()], False
 
 
 def _read(line: bytes) -> None:
     for message in messages(line):
-        assert isinstance(message, Call | Reply | Noise)
-        if isinstance(message, Call):
+        assert isinstance(message, AgentCall | AgentReply | Noise)
+        if isinstance(message, AgentCall):
             assert isinstance(message.params, dict)
         if isinstance(message, Noise):
             assert message.text or not line.strip(), "noise that is not kept"
-        if isinstance(message, Reply):
+        if isinstance(message, AgentReply):
             InitializeResult.read(message.result)
             Choices.read(message.result)
 
@@ -140,13 +140,14 @@ async def _talk(chunks: list[bytes]) -> list[Any]:
     reads, writes = os.pipe()
     with os.fdopen(reads, "rb", 0) as stdout:
         process = _Process()
-        conversation = AcpConversation("a", process, stdout, None, LIMIT)  # type: ignore[arg-type]
+        conversation = AcpConversation("a", process, stdout, None)  # type: ignore[arg-type]
         conversation.memory = "s"
         await conversation.prompt([{"type": "text", "text": "go"}])
         wire = conversation._wire
+        wire._lines = LineSplitter(LIMIT)  # lines that are too long come within reach of the fuzzer
         for chunk in chunks:
-            wire._data(chunk)
-        wire._eof()
+            wire._on_chunk(chunk)
+        wire._on_eof()
         os.close(writes)
         signals = [await conversation.next() for _ in range(len(conversation._signals))]
         ending = getattr(conversation, "_ending", None)
@@ -170,9 +171,9 @@ async def _permitted(signals: list[Any]) -> None:
         asks = Permissions(_Deaf(), policy, 600.0, lambda op: None)  # type: ignore[arg-type]
         for signal in signals:
             if isinstance(signal, Asked):
-                for op in asks.asked(signal, known):
+                for op in asks.ask(signal, known):
                     dump(op.body)  # type: ignore[union-attr]
-                permission_questions.words(
+                permission_questions.format_request(
                     str(signal.tool_call.get("title")), signal.tool_call, signal.options, 1, 10.0
                 )
         asks.close()
@@ -189,7 +190,7 @@ def _folded(lines: list[bytes]) -> list[Any]:
     reader = RecordedStreamReader(Wire())
     for line in lines:
         reader.read(line)
-    return list(reader.view().json())
+    return list(reader.build_view().json())
 
 
 SEEDS = [

@@ -10,10 +10,10 @@ from typing import Any
 
 from proof.fuzz.source import Source, given
 from semel.channels.http import Answer
-from semel.channels.matrix.transport import Refusal, Reply, offline, parse, settle
-from semel.channels.telegram.receipts import Caption, Moved, Plain, receipt_of
-from semel.channels.telegram.transport import reply_of
-from semel.channels.webhook import outcome
+from semel.channels.matrix.transport import MatrixReply, Refusal, check_write, classify_read_error, parse_json
+from semel.channels.telegram.receipts import CaptionNeeded, GroupMoved, PlainNeeded, receipt_of
+from semel.channels.telegram.transport import parse_reply
+from semel.channels.webhook import read_outcome
 from semel.gateway.ports import NotSent, Offline, Op, Receipt, Rejected, Unknown
 
 STATUSES = [200, 200, 201, 204, 301, 400, 400, 401, 403, 404, 408, 409, 413, 425, 429, 429, 500, 502, 503, 599]
@@ -44,11 +44,11 @@ def one(data: bytes) -> None:
         headers = {"retry-after": source.take(30).decode("latin-1")}
     body = given(source, BODIES)
     op = Op("k1", kind, "-100", "hello", target="-100/7")
-    _settled(lambda: receipt_of(op, reply_of(status, body)), (Plain, Moved, Caption))
-    _settled(lambda: outcome(Answer(status, headers, body), op.key, 1_790_000_000.0))
-    reply = Reply(status, headers, parse(body))
-    _settled(lambda: Receipt(str(settle(reply, "event_id")["event_id"])))
-    told = offline(reply)
+    _settled(lambda: receipt_of(op, parse_reply(status, body)), (PlainNeeded, GroupMoved, CaptionNeeded))
+    _settled(lambda: read_outcome(Answer(status, headers, body), op.key, 1_790_000_000.0))
+    reply = MatrixReply(status, headers, parse_json(body))
+    _settled(lambda: Receipt(str(check_write(reply, "event_id")["event_id"])))
+    told = classify_read_error(reply)
     assert isinstance(told, Offline | Refusal) and str(told) is not None
     _wait(told.retry_after)
 

@@ -15,9 +15,9 @@ from proof.fuzz.source import Source
 from semel.law import commands
 from semel.law.access import read_pairing_message
 from semel.law.echo import is_quiet
-from semel.text.fences import fences
-from semel.text.message_markup import Internal, Piece, Problem, Reader, Said
-from semel.text.nfc import nfc
+from semel.text.fences import find_fences
+from semel.text.graphemes import nfc
+from semel.text.message_markup import Internal, MarkupReader, Piece, Problem, Said
 from semel.text.verbatim import Hold, verbatim_digest, verbatim_form
 from semel.text.visible import is_blank
 
@@ -81,7 +81,7 @@ def _as_written(source: Source, text: str) -> None:
 
 
 def _pieces(chunks: list[str], addressed: bool) -> list[Piece]:
-    reader = Reader(addressed, NAMES)
+    reader = MarkupReader(addressed, NAMES)
     found: list[Piece] = []
     for chunk in chunks:
         found += reader.feed(chunk)
@@ -118,7 +118,7 @@ def _reads_as_fence(text: str) -> bool:
     """Whether prose, trimmed, begins as a fence does (it was indented as code, or by what Markdown calls no space)."""
     text = nfc(text)
     at, prose = 0, []
-    for fence in fences(text):
+    for fence in find_fences(text):
         prose.append(text[at : fence.lo])
         at = fence.hi
     return any(each.split()[:1] and each.split()[0].startswith(("```", "~~~")) for each in [*prose, text[at:]])
@@ -132,7 +132,7 @@ def _hold(known: list[str], chunks: list[str]) -> tuple[str, str | None]:
 
 
 def _commands(text: str) -> None:
-    found = commands.read(text)
+    found = commands.read_command(text)
     if isinstance(found, commands.Message):
         assert found.text in text
         assert text.startswith("/") or found.text == text

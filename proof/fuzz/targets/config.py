@@ -6,8 +6,8 @@ from pathlib import Path
 
 from proof.fuzz.scratch import folder
 from proof.fuzz.source import Source
-from semel.faces.config.load import load
-from semel.faces.config.places import locate
+from semel.faces.config.load import load_config
+from semel.faces.config.paths import locate
 from semel.faces.config.problems import ConfigError
 
 SECRET = "s3cr3t-of-the-test-0123456789"
@@ -55,10 +55,10 @@ def one(data: bytes) -> None:
     path.write_bytes(whole)
     data_dir = folder() / "data" if source.number(2) else None
     try:
-        found = load(path, data_dir, env=ENV)
+        found = load_config(path, data_dir, env=ENV)
         assert 0 <= found.port <= 65535 and found.gateway.agents and found.gateway.data_dir.is_absolute()
         assert SECRET not in repr(found), "a secret is shown"
-        again = load(path, data_dir, env=ENV)
+        again = load_config(path, data_dir, env=ENV)
         assert repr(again) == repr(found)
     except ConfigError as bad:
         assert bad.problems and all(isinstance(one, str) and one.strip() for one in bad.problems)

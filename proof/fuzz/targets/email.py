@@ -13,7 +13,7 @@ from typing import Any
 from proof.fuzz.house import House
 from proof.fuzz.source import Source
 from semel.channels.email import address
-from semel.channels.email.parse import read
+from semel.channels.email.parse import parse_mail
 from semel.channels.email.receive import Cursor, MailboxReceiver
 from semel.channels.email.settings import EmailSettings
 
@@ -56,10 +56,10 @@ def one(data: bytes) -> None:
     source = Source(data)
     raw = _mail(source)
     size = len(raw) + 1000 if source.number(5) == 4 else None
-    letter = read(raw, SETTINGS, at=1_790_000_000.0, size=size)
+    letter = parse_mail(raw, SETTINGS, at=1_790_000_000.0, size=size)
     assert letter.kind in KINDS and letter.key
-    assert letter == read(raw, SETTINGS, at=1_790_000_000.0, size=size), "read twice, it says two things"
-    assert letter.kind != "unreadable" or (letter.raw == raw and letter.why), "what cannot be read is not kept"
+    assert letter == parse_mail(raw, SETTINGS, at=1_790_000_000.0, size=size), "read twice, it says two things"
+    assert letter.kind != "unreadable" or (letter.raw == raw and letter.reason), "what cannot be read is not kept"
     json.dumps(dict(letter.data))
     if letter.kind == "message":
         assert letter.sender is not None and letter.address
@@ -76,7 +76,7 @@ def one(data: bytes) -> None:
 async def _put(letter: Any, inbox: Any) -> int:
     line: Any = None
     watch = MailboxReceiver(SETTINGS, line, inbox, lambda letter: None, Counter())
-    told = await watch._incoming(letter)
+    told = await watch._to_incoming(letter)
     at = Cursor(1, 2, 3.0)
     await inbox.put(told, at.dump())
     assert Cursor.load(await inbox.cursor()) == at

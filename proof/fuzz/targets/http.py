@@ -12,8 +12,8 @@ from typing import Any
 from proof.fuzz.gate import HOOK, HOST, TOKEN, Answer, gate
 from proof.fuzz.hush import faults
 from proof.fuzz.source import Source, given
-from semel.faces.http.app import operations
-from semel.faces.http.security import HEADERS as ALWAYS
+from semel.faces.http.operations import operations
+from semel.faces.http.security import SECURITY_HEADERS as ALWAYS
 
 _OPERATIONS = [(o.method, o.path) for o in operations() if "/stream" not in o.path]
 METHODS = ["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE", "QUERY", "get"]

@@ -14,15 +14,16 @@ from typing import Any
 from proof.fuzz.house import House
 from proof.fuzz.source import Source, plain
 from semel.faces.documents import FORMATS
-from semel.gateway.api.archive import Archive
+from semel.gateway.api.archive import ArchiveApi
 from semel.gateway.errors import BadRequest, Conflict
-from semel.law.identity import digest
+from semel.law.identity import digest_fields
 from semel.ledger.admin.books import audit
-from semel.ledger.admin.export import Writer
+from semel.ledger.admin.export import ExportWriter
+from semel.ledger.transcript import views
 from semel.text.verbatim import verbatim_digest
 
 AT = 1_790_000_000_000
-_HEX = digest({"text": "hello"}).hex()
+_HEX = digest_fields({"text": "hello"}).hex()
 
 
 def _claim(text: str) -> Any:
@@ -55,7 +56,7 @@ RECORDS: list[Any] = [
 _house = House()
 
 
-class _Shelf(Archive):
+class _Shelf(ArchiveApi):
     """The archive half of a gateway, over a ledger in memory."""
 
     def __init__(self) -> None:
@@ -73,10 +74,10 @@ def one(data: bytes) -> None:
         done = _house.run(_Shelf().import_session(io.BytesIO(whole), key))
     except (BadRequest, Conflict) as no:
         _house.holds = bool(str(no))
-        assert _house.run(_Shelf()._number_of(key)) is None, "half of a refused file is there"
+        assert _house.store.read_sync(views.find_session, key) is None, "half of a refused file is there"
         return
     assert done["status"] == "imported"
-    assert all(book.ok for book in _house.store.look(audit)), "the books do not balance"
+    assert all(book.ok for book in _house.store.read_sync(audit)), "the books do not balance"
     records = _house.run(_exported(key))
     again = _house.run(_Shelf().import_session(io.BytesIO(whole), key))
     assert again["status"] == "known", "the same file once more is another session"
@@ -97,7 +98,7 @@ def _same(whole: bytes, records: list[Any]) -> None:
     given = [json.loads(line) for line in whole.splitlines() if line.strip()]
     texts = [(r["role"], r["text"]) for r in given if r.get("line") == "entry"]
     assert [(r["role"], r["text"]) for r in records if r["line"] == "entry"] == texts
-    writer = Writer()
+    writer = ExportWriter()
     lines = b"".join([*map(writer.line, records), writer.end()])
     other = f"demo:again-{_house.inbox._channel}"
     done = _house.run(_Shelf().import_session(io.BytesIO(lines), other))
@@ -109,7 +110,7 @@ def _file(source: Source) -> bytes:
     if how == 5:
         return source.rest()
     records = source.mutated(RECORDS, 3)
-    writer, lines = Writer(), []
+    writer, lines = ExportWriter(), []
     for record in records if isinstance(records, list) else [records]:
         line = plain(record) + b"\n"
         if not (isinstance(record, dict) and record.get("line") == "session"):

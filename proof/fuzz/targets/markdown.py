@@ -16,16 +16,16 @@ from xml.etree import ElementTree
 
 from proof.fuzz.source import Source
 from semel.channels.email import render
-from semel.channels.email.compose import _text, compose
-from semel.channels.email.parse import read
+from semel.channels.email.compose import _text_to_send, compose
+from semel.channels.email.parse import parse_mail
 from semel.channels.email.settings import EmailSettings
 from semel.channels.matrix import event_content as matrix_content
 from semel.channels.matrix.render import ATTRIBUTES, SCHEMES, TAGS
 from semel.channels.matrix.render import render as matrix
 from semel.channels.telegram.render import render as telegram
-from semel.channels.telegram.send import CAPTION, TEXT, call_of
-from semel.channels.webhook import payload
-from semel.channels.xmpp import stanzas
+from semel.channels.telegram.send import MAX_CAPTION_UNITS, MAX_TEXT_UNITS, make_call
+from semel.channels.webhook import make_payload
+from semel.channels.xmpp import send
 from semel.channels.xmpp.render import styled
 from semel.channels.xmpp.xml import clean
 from semel.faces.documents.markdown import contain_markdown
@@ -65,7 +65,7 @@ def _keeps(text: str, shown: str) -> None:
 
 
 def _telegram(text: str, source: Source) -> None:
-    most = source.pick([TEXT, CAPTION, 10])
+    most = source.pick([MAX_TEXT_UNITS, MAX_CAPTION_UNITS, 10])
     shown, entities = telegram(text, most)
     assert telegram(text, most) == (shown, entities)
     assert len(shown.encode("utf-16-le", "surrogatepass")) <= 2 * most or shown == _replaced(text.strip())
@@ -80,7 +80,7 @@ def _telegram(text: str, source: Source) -> None:
     spans = [(each["offset"], each["offset"] + each["length"]) for each in entities]
     assert not any(a < c < b < d for a, b in spans for c, d in spans), "entities that overlap"
     try:
-        call = call_of(_op(text, "-100"), {}, plain=False, previews=False)
+        call = make_call(_op(text, "-100"), {}, plain=False, previews=False)
     except Rejected:
         assert not shown.strip()
         return
@@ -101,18 +101,18 @@ def _matrix(text: str, source: Source) -> None:
     if rendered.html is not None:
         _inactive(rendered.html, TAGS, SCHEMES | {""}, ATTRIBUTES)
         _keeps(text, _words_of(rendered.html))
-    told = matrix_content.message(_op(text[: matrix_content.LONGEST // 4], "!r:x"), "m.text", None)
+    told = matrix_content.make_message(_op(text[: matrix_content.MAX_TEXT_BYTES // 4], "!r:x"), "m.text", None)
     assert len(matrix_content.dump(told)) <= 65_000
     assert all(re.fullmatch(r"@[^\s:]+:\S+", user) for user in rendered.mentions)
 
 
 def _xmpp(text: str, source: Source) -> None:
-    body = styled(clean(text), stanzas.MOST)
-    assert styled(clean(text), stanzas.MOST) == body
-    assert len(body.encode()) <= stanzas.MOST or body == clean(text)
+    body = styled(clean(text), send.MAX_BODY_BYTES)
+    assert styled(clean(text), send.MAX_BODY_BYTES) == body
+    assert len(body.encode()) <= send.MAX_BODY_BYTES or body == clean(text)
     _keeps(text, body)
-    stanza = stanzas.message(
-        _op(text, "ann@x.y"), bool(source.number(2)), stanzas.Refs(thread=text[:50], url="http://x")
+    stanza = send.build_message(
+        _op(text, "ann@x.y"), bool(source.number(2)), send.References(thread=text[:50], url="http://x")
     )
     again = ElementTree.fromstring(ElementTree.tostring(stanza))
     assert again.findtext("{jabber:client}body") == body, "the body changes on the wire"
@@ -132,9 +132,9 @@ def _mail(text: str, source: Source) -> None:
     plain = next(part for part in told.walk() if part.get_content_type() == "text/plain")
     decoded: Any = plain.get_payload(decode=True)
     said = decoded.decode("utf-8").replace("\r\n", "\n")
-    assert said.rstrip("\n") == _text(_op(text, "")).rstrip("\n"), "the mail says something else"
-    assert read(raw, MAIL).kind == "echo", "our own mail is not known again"
-    html = render.page(text.encode("utf-8", "replace").decode())
+    assert said.rstrip("\n") == _text_to_send(_op(text, "")).rstrip("\n"), "the mail says something else"
+    assert parse_mail(raw, MAIL).kind == "echo", "our own mail is not known again"
+    html = render.render_page(text.encode("utf-8", "replace").decode())
     if html is not None:
         _inactive(
             html.partition("<body>")[2],
@@ -144,11 +144,11 @@ def _mail(text: str, source: Source) -> None:
 
 
 def _page(text: str, source: Source) -> None:
-    html = page.render(text.encode("utf-8", "replace").decode())
+    html = page.render_html(text.encode("utf-8", "replace").decode())
     if html is None:
-        assert len(text) > page.MOST
+        assert len(text) > page.MAX_FORMATTED_CHARS
         return
-    _inactive(html, page.TAGS, page.SCHEMES, page.ATTRIBUTES)
+    _inactive(html, page.ALLOWED_TAGS, page.ALLOWED_SCHEMES, page.ALLOWED_ATTRIBUTES)
     _keeps(text, _words_of(html))
     page.sanitise(text.encode("utf-8", "replace").decode())
 
@@ -159,7 +159,7 @@ def _documents(text: str, source: Source) -> None:
     assert not re.search(r"(?m)^#{1,2} ", re.sub(r"(?ms)^ {0,3}(```|~~~).*?(^ {0,3}\1|\Z)", "", kept)), (
         "a heading breaks out"
     )
-    json.loads(payload(_op(text, "x")))
+    json.loads(make_payload(_op(text, "x")))
 
 
 class _Reader(HTMLParser):

@@ -13,19 +13,18 @@ import httpx2
 
 from proof.fuzz.house import House
 from proof.fuzz.source import Source, given, plain
-from semel.channels.matrix.account import Account, Me
-from semel.channels.matrix.address import place_of
-from semel.channels.matrix.cursor import Cursor
+from semel.channels.matrix.account import MatrixAccount, MatrixIdentity, MatrixReader
+from semel.channels.matrix.address import parse_address
 from semel.channels.matrix.downloads import Fetcher
 from semel.channels.matrix.invitations import Invitations
-from semel.channels.matrix.read_client import Reader
-from semel.channels.matrix.receive import Sync
+from semel.channels.matrix.receive import Cursor, Sync
 from semel.channels.matrix.resolve_events import EventResolver
 from semel.channels.matrix.rooms import Rooms
 from semel.channels.matrix.settings import MatrixSettings
-from semel.channels.matrix.transport import Json, Reply, parse, query
+from semel.channels.matrix.transport import MatrixReply, parse_json, query
+from semel.text.json_types import Json
 
-ME = Me("@bot:x.y", "SEMEL", "token")
+ME = MatrixIdentity("@bot:x.y", "SEMEL", "token")
 ROOM = "!room:x.y"
 
 
@@ -76,7 +75,7 @@ class _Link:
         raise httpx2.ReadTimeout("no answer")
 
 
-class _Reader(Reader):
+class _Reader(MatrixReader):
     """A homeserver that answers what bytes decide. Paths are made as they would be sent."""
 
     def __init__(self, source: Source) -> None:
@@ -85,37 +84,37 @@ class _Reader(Reader):
         self._source = source
         self._asked = 0
 
-    async def get(self, path: str, wait: float = 0.0) -> Reply:
+    async def get(self, path: str, wait: float = 0.0) -> MatrixReply:
         path.encode("ascii")
         self._asked += 1
         how = self._source.number(4) if self._asked < 20 else 0
         if how < 2:
-            return Reply(404, {}, {"errcode": "M_NOT_FOUND"})
+            return MatrixReply(404, {}, {"errcode": "M_NOT_FOUND"})
         if how == 2 and "joined_members" in path:
-            return Reply(200, {}, copy.deepcopy(ABOUT[0]))
+            return MatrixReply(200, {}, copy.deepcopy(ABOUT[0]))
         told = self._source.mutated(self._source.pick(ABOUT))
-        return Reply(200, {}, parse(plain(told)))
+        return MatrixReply(200, {}, parse_json(plain(told)))
 
 
 def one(data: bytes) -> None:
     source = Source(data)
-    answer = parse(given(source, TEMPLATES))
+    answer = parse_json(given(source, TEMPLATES))
     if not isinstance(answer.get("next_batch"), str):
-        return  # `Sync._ask` says Offline
+        return  # `Sync._sync` says Offline
     inbox = _house.fresh()
     _house.run(_take(answer, source, inbox))
     for what in _house.check():
         assert what.kind != "unreadable" or what.why
-        assert place_of(what.address).address == what.address or not what.address.startswith("!")
+        assert parse_address(what.address).address == what.address or not what.address.startswith("!")
 
 
 async def _take(answer: Json, source: Source, inbox: Any) -> None:
     reader = _Reader(source)
     hearing = EventResolver(reader, Rooms(reader), inbox, Fetcher(reader, 10, _no_wait))
-    invitations = Invitations(Account("m", _settings), inbox, "never", {}, lambda: 0.0)
+    invitations = Invitations(MatrixAccount("m", _settings), inbox, "never", {}, lambda: 0.0)
     sync = Sync(reader, hearing, invitations, inbox)
     sync.cursor = Cursor(ME.id, "s1")
-    await sync._take(answer)
+    await sync._process_answer(answer)
     again = Cursor.load(sync.cursor.dump(), ME.id)
     assert again is not None and again.dump() == sync.cursor.dump(), "the cursor is not read as it was written"
     kept = await inbox.cursor()

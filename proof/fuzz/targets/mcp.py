@@ -1,6 +1,6 @@
 """MCP requests: bytes on the MCP server's stdin -> lines -> what to do about each.
 
-Every request with an id is answered once or handed on once; what is handed on is a line that the gateway's socket
+Every request with an id is answered once or handed on once; what is handed on is a body that the gateway
 reads as it was meant; bytes that are no JSON are told as such.
 """
 
@@ -10,11 +10,12 @@ import json
 from typing import Any
 
 from proof.fuzz.source import Source, plain
-from semel.gateway.tools.rpc import _request
-from semel.tools import protocol, words
+from semel.faces.http.operations.agent_tools import ToolCallBody
+from semel.faces.http.routing import decode_body
+from semel.tools import outcomes, protocol
 from semel.tools.catalogue import TOOLS_BY_NAME, Greeting
-from semel.tools.lines import Lines, OverlongLine
-from semel.tools.protocol import CAPABILITIES_KEY, VERSION_KEY, Call, Cancel, Reply
+from semel.tools.lines import LineBuffer, OverlongLine
+from semel.tools.protocol import CAPABILITIES_KEY, VERSION_KEY, McpCall, McpCancel, McpReply
 
 LIMIT = 4096
 GREETINGS = [Greeting(), Greeting(False, ("ops", "ann"), "Speak."), Greeting(True, ("ops",))]
@@ -40,8 +41,8 @@ def one(data: bytes) -> None:
     source = Source(data)
     greeting = source.pick(GREETINGS)
     stream = _stream(source)
-    whole = Lines(LIMIT).feed(stream)
-    lines = Lines(LIMIT)
+    whole = LineBuffer(LIMIT).feed(stream)
+    lines = LineBuffer(LIMIT)
     assert [line for cut in source.cuts(stream) for line in lines.feed(cut)] == whole, "lines depend on the pipe"
     assert all(len(line) <= LIMIT for line in whole if isinstance(line, bytes))
     for line in whole:
@@ -61,17 +62,17 @@ def _stream(source: Source) -> bytes:
 def _line(line: bytes | OverlongLine, greeting: Greeting) -> None:
     effects = protocol.receive(line, greeting)
     if isinstance(line, OverlongLine):
-        assert [isinstance(one, Reply) and "error" in one.message for one in effects] == [True], "it is refused once"
+        assert [isinstance(one, McpReply) and "error" in one.message for one in effects] == [True], "it is refused once"
     for effect in effects:
-        if isinstance(effect, Reply):
+        if isinstance(effect, McpReply):
             _replied(effect.message)
-        elif isinstance(effect, Call):
+        elif isinstance(effect, McpCall):
             _handed_on(effect)
         else:
-            assert isinstance(effect, Cancel) and isinstance(effect.id, int | str)
+            assert isinstance(effect, McpCancel) and isinstance(effect.id, int | str)
     asked = _asked(line)
     if asked is not None:
-        answered = [e.message.get("id") if isinstance(e, Reply) else e.id for e in effects]
+        answered = [e.message.get("id") if isinstance(e, McpReply) else e.id for e in effects]
         assert answered == asked, f"asked {asked}, answered {answered}"
 
 
@@ -94,13 +95,12 @@ def _replied(message: Any) -> None:
     assert said["jsonrpc"] == "2.0" and ("result" in said) != ("error" in said)
 
 
-def _handed_on(call: Call) -> None:
+def _handed_on(call: McpCall) -> None:
     tool = TOOLS_BY_NAME[call.name]
     assert set(tool.required) <= call.arguments.keys() <= tool.arguments.keys()
-    params = {"token": "t", "name": call.name, "arguments": call.arguments, "meta": call.meta, "given": call.given}
-    line = json.dumps({"id": 1, "method": "call", "params": params}, separators=(",", ":")).encode() + b"\n"
-    number, method, read = _request(line)
-    assert (number, method) == (1, "call") and read.keys() == params.keys()
+    body = {"conn": "c", "call": "k", "name": call.name, "arguments": call.arguments, "meta": call.meta}
+    read = decode_body(json.dumps({**body, "given": call.given}, ensure_ascii=False).encode(), ToolCallBody)
+    assert (read.name, read.arguments, read.given) == (call.name, call.arguments, call.given)
     _replied(protocol.answer(call, "sent", ok=True))
 
 
@@ -108,7 +108,7 @@ def _hello(source: Source) -> None:
     """What the gateway tells of itself is read, whatever it is."""
     told = source.mutated({"home": True, "names": ["ops"], "instructions": "x", "session": "s"})
     if isinstance(told, dict):
-        words.parse_greeting(told)
+        outcomes.parse_greeting(told)
 
 
 SEEDS = [
@@ -116,4 +116,6 @@ SEEDS = [
     *(b"\x01\x00" + bytes([n, 2, 3, 1, 8, 5]) * 8 for n in range(len(TEMPLATES))),
     b'\x00\x03{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"send_message","arguments":'
     b'{"text":"half \\ud83d of it"}}}',
+    b'\x00\x03{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"send_message","arguments":'
+    b'{"text":"x"},"_meta":{"a":NaN,"b":[1e999]}}}',
 ]

@@ -10,9 +10,9 @@ from typing import Any
 
 from proof.fuzz.scratch import folder
 from proof.fuzz.source import WORDS, Source
-from semel.ledger.search.feed import Doc, Page
-from semel.ledger.search.index import Asked, Index, IndexReset
-from semel.ledger.search.words import MAX_WORDS_SCANNED, BadQuery, Query, cut, read_query, snippet
+from semel.ledger.search.feed import ChangedPage, IndexedEntry
+from semel.ledger.search.index import Index, IndexReset, SearchRequest
+from semel.ledger.search.words import MAX_WORDS_SCANNED, BadQuery, SearchQuery, make_snippet, read_query, split_words
 
 ASKED = [*WORDS, "deploy", '"a phrase"', "depl*", "-not", " AND ", " OR ", "NEAR(a b)", "text:", "^", "*", "-*", '"']
 KEY = "main:telegram:-100:" + "a" * 100
@@ -40,23 +40,23 @@ def _open() -> Index:
             index.count()
         except IndexReset:
             pass
-        page = Page(KEY, 1, 1, (Doc(1, 1, 1, "user", "we deploy a phrase 漢字 today"),), False, 0)
-        index.take(1, page)
+        page = ChangedPage(KEY, 1, 1, (IndexedEntry(1, 1, 1, "user", "we deploy a phrase 漢字 today"),), False, 0)
+        index.index_page(1, page)
         _index.append(index)
     return _index[0]
 
 
-def _found(query: Query, asked: str, source: Source) -> None:
+def _found(query: SearchQuery, asked: str, source: Source) -> None:
     order: Any = source.pick(["newest", "best"])
     pattern = source.pick([None, KEY, "*a*", "main:*", source.words(3, ["*", "a", "?", "[", "]", "*a", "[^b]", "[a-"])])
-    rows = _open().find(Asked(query, order, pattern, limit=5))
+    rows = _open().find(SearchRequest(query, order, pattern, limit=5))
     assert len(rows) <= 1
     if asked == "deploy" and pattern in (None, KEY):
         assert rows, "what is there is not found"
 
 
-def _shown(text: str, query: Query) -> None:
-    pieces = [str(piece["text"]) for piece in snippet(text, query.terms)]
+def _shown(text: str, query: SearchQuery) -> None:
+    pieces = [str(piece["text"]) for piece in make_snippet(text, query.terms)]
     whole = "".join(pieces)
     bare = whole.removeprefix("…").removesuffix("…")
     assert bare in text or whole in text or whole.removeprefix("…") in text, "what is shown does not stand there"
@@ -64,8 +64,8 @@ def _shown(text: str, query: Query) -> None:
 
 
 def _own_words(text: str) -> None:
-    words = [word for word, _, _ in cut(text)]
-    for word, lo, hi in list(cut(text))[:200]:
+    words = [word for word, _, _ in split_words(text)]
+    for word, lo, hi in list(split_words(text))[:200]:
         assert 0 <= lo < hi <= len(text) and word
     if words and len(words) < MAX_WORDS_SCANNED and len(words[0]) < 200:
         query = read_query(f'"{words[0]}"')

@@ -223,7 +223,7 @@ def check_wire(data: bytes) -> None:
                 del message[key]
         record = {"dir": source.pick(["c2a", "a2c", "note", "x"]), "msg": source.pick([message, source.junk()])}
         reader.read(source.pick([record, message, source.junk()]))
-    list(reader.view().json())
+    list(reader.build_view().json())
 
 
 def strings(value: Any) -> Iterator[str]:

@@ -13,9 +13,9 @@ from proof.fuzz.source import Source, given
 from semel.channels.telegram.address import Cursor
 from semel.channels.telegram.channel import TelegramChannel
 from semel.channels.telegram.parse_entities import BotIdentity
-from semel.channels.telegram.receive import _ID, _checked
+from semel.channels.telegram.receive import _ID, _checked_updates
 from semel.channels.telegram.settings import TelegramSettings
-from semel.channels.telegram.transport import reply_of
+from semel.channels.telegram.transport import parse_reply
 from semel.gateway.ports import Offline
 
 US = BotIdentity(4242, "semel_bot")
@@ -60,12 +60,12 @@ _settings = TelegramSettings(token="4242:" + "A" * 35, fetch=False)
 def one(data: bytes) -> None:
     source = Source(data)
     body = given(source, TEMPLATES)
-    reply = reply_of(200, body)
+    reply = parse_reply(200, body)
     channel = TelegramChannel("t", _settings)
     cursor = Cursor(0, bot=US.id)
-    if reply.read and reply.ok:
+    if reply.is_bot_api and reply.ok:
         try:
-            updates: list[Any] = list(_checked(reply))
+            updates: list[Any] = list(_checked_updates(reply))
         except Offline:
             return
     elif _ID.search(body):
@@ -75,8 +75,8 @@ def one(data: bytes) -> None:
     inbox = _house.fresh()
     _house.run(channel._receiver._put(updates, US, inbox, cursor))
     heard = _house.check()
-    assert len(inbox.puts) >= 1 and inbox.puts[-1][1] == cursor.text(), "the offset is not behind what was put"
-    assert Cursor.read(cursor.text()) == cursor, "the cursor is not read as it was written"
+    assert len(inbox.puts) >= 1 and inbox.puts[-1][1] == cursor.dump(), "the offset is not behind what was put"
+    assert Cursor.load(cursor.dump()) == cursor, "the cursor is not read as it was written"
     for what in heard:
         assert what.kind != "unreadable" or (what.raw and what.why), "what cannot be read is not kept"
     if updates and isinstance(updates[-1], dict):

@@ -7,21 +7,22 @@ and fits the expression.
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import typer
+from cronsim import CronSim
 
 from proof.fuzz.source import Source
-from semel.channels.email.parse_headers import date
+from semel.channels.email.parse_headers import parse_date
 from semel.channels.http import retry_after
 from semel.channels.matrix.transport import retry_after as matrix_wait
-from semel.channels.xmpp.archive import when
+from semel.channels.xmpp.archive import parse_time
 from semel.faces.cli.archive import _parse_time
-from semel.faces.config.values import seconds, size
-from semel.gateway.zones import local, zone
+from semel.gateway.clock import find_zone, format_local
+from semel.gateway.settings.tables import parse_seconds, parse_size
 from semel.timing import schedule
-from semel.timing.walltime import BadSchedule, active, iso, read_hours, read_moment
+from semel.timing.walltime import BadSchedule, first_active_instant, format_instant, read_hours, read_moment, wall_at
 
 NOW = 1_790_000_000
 ZONES = [
@@ -47,7 +48,7 @@ def one(data: bytes) -> None:
         _schedule(form, text, name, after, late)
     _hours(text, name, after)
     _zone(text)
-    for read in (seconds, size):
+    for read in (parse_seconds, parse_size):
         try:
             value: Any = read(text)
         except ValueError:
@@ -57,9 +58,9 @@ def one(data: bytes) -> None:
 
 
 def _schedule(form: Any, text: str, name: str, after: int, late: bool) -> None:
-    offset = zone(name)
+    tz = find_zone(name)
     try:
-        found = schedule.read(form, text, offset, anchor=NOW)
+        found = schedule.read_schedule(form, text, tz, anchor=NOW)
         due = found.next(after)
         later = found.next(due) if due is not None else None
     except BadSchedule as bad:
@@ -69,25 +70,25 @@ def _schedule(form: Any, text: str, name: str, after: int, late: bool) -> None:
     assert later is None or (due is not None and later > due)
     if due is None:
         return
-    iso(due)
+    format_instant(due)
     assert found.next(due - 1) == due, "the same instant is not found twice"
     middle = (after + due) // 2
     assert found.next(middle) == due, "a firing between the two was skipped"
     if found.cron is not None and form == "cron":
-        jumped = offset(due) != offset(due - 1)  # a time of day that the clock jumped over fires behind the gap
-        assert _fits(found.cron, due + offset(due)) or (jumped and not found.cron.rhythm), f"due at {iso(due)}"
+        wall = wall_at(tz, due)  # a time of day that the clock jumped over fires behind the gap
+        jumped = wall - wall_at(tz, due - 1) != timedelta(seconds=1)
+        assert _fits(found.cron, wall) or (jumped and not found.cron.is_rhythm), f"due at {format_instant(due)}"
     if due < 4_000_000_000:
-        local(due, name)
+        format_local(due, name)
     if due < 4_000_000_000 and late:
         firings = schedule.decide_firings(found, due, min(due + 400_000, 4_000_000_000), "all")
-        assert due in firings.fire or firings.more, "a missed firing is forgotten"
+        assert due in firings.fire or firings.has_more, "a missed firing is forgotten"
         assert list(firings.fire) == sorted(set(firings.fire)) and len(firings.fire) <= schedule.MAX_MADE_UP_FIRINGS
 
 
-def _fits(cron: schedule.Cron, wall: int) -> bool:
+def _fits(cron: schedule.Cron, wall: datetime) -> bool:
     """Whether the expression names what the clock shows then."""
-    shown = datetime.fromtimestamp(wall, UTC)
-    return shown.minute in cron.minutes and shown.hour in cron.hours and cron.on(wall // 86_400)
+    return next(CronSim(cron.expression, wall - timedelta(seconds=1))) == wall
 
 
 def _hours(text: str, name: str, at: int) -> None:
@@ -95,21 +96,21 @@ def _hours(text: str, name: str, at: int) -> None:
         hours = read_hours(text)
     except BadSchedule:
         return
-    found = active(zone(name), at, hours)
+    found = first_active_instant(find_zone(name), at, hours)
     assert at <= found <= at + 2 * 86_400 + 7200
-    assert active(zone(name), found, hours) == found
+    assert first_active_instant(find_zone(name), found, hours) == found
 
 
 def _zone(text: str) -> None:
     try:
-        zone(text)(NOW)
-        read_moment("2030-01-01 00:00", zone(text))
+        wall_at(find_zone(text), NOW)
+        read_moment("2030-01-01 00:00", find_zone(text))
     except BadSchedule:
         pass
 
 
 def _dates(text: str) -> None:
-    for found in (when(text), date(text), _wait(text), _matrix(text)):
+    for found in (parse_time(text), parse_date(text), _wait(text), _matrix(text)):
         assert found is None or math.isfinite(found)
     wait = _wait(text)
     assert wait is None or wait >= 0

@@ -28,10 +28,10 @@ BODIES: list[Any] = [
     {"text": "build failed", "session": "ci:main", "sender": "ci", "kind": "build.failed", "data": {"n": 1, "text": 2}},
 ]  # fmt: skip
 DOORS = [
-    WebhookReceiver("ci", key=KEY, token=TOKEN, session="s", sessions=("ci:*",), now=lambda: NOW),
-    WebhookReceiver("ci", key=KEY, token=None, session=None, sessions=("*",), now=lambda: NOW),
-    WebhookReceiver("ci", key=None, token=TOKEN, session="s", sessions=(), now=lambda: NOW),
-    WebhookReceiver("ci", key=None, token=None, session="s", sessions=(), now=lambda: NOW),
+    WebhookReceiver("ci", key=KEY, token=TOKEN, session="s", sessions=("ci:*",), clock=lambda: NOW),
+    WebhookReceiver("ci", key=KEY, token=None, session=None, sessions=("*",), clock=lambda: NOW),
+    WebhookReceiver("ci", key=None, token=TOKEN, session="s", sessions=(), clock=lambda: NOW),
+    WebhookReceiver("ci", key=None, token=None, session="s", sessions=(), clock=lambda: NOW),
 ]
 _loop = asyncio.new_event_loop()
 
@@ -46,7 +46,7 @@ class _Inbox:
         identity.check_event_key(key)
         fields = {**(data or {}), **event, "text": text}
         try:
-            identity.digest({name: scrub(fields).get(name) for name in stable})
+            identity.digest_fields({name: scrub(fields).get(name) for name in stable})
         except identity.BadFields:  # the gateway's own no, a 400
             return Heard(0, "conflict")
         self.heard.append({"key": key, "text": text, **event})
@@ -97,7 +97,7 @@ def _proved(door: WebhookReceiver, headers: Mapping[str, str], body: bytes) -> b
         return False
     wanted = f"{headers.get('webhook-id', '')}.{int(headers.get('webhook-timestamp', '0'))}.".encode() + body
     right = base64.b64encode(hmac.new(KEY, wanted, "sha256").digest()).decode()
-    near = abs(NOW - int(headers.get("webhook-timestamp", "0"))) <= signature.TOLERANCE
+    near = abs(NOW - int(headers.get("webhook-timestamp", "0"))) <= signature.MAX_CLOCK_DIFFERENCE_S
     return near and f"v1,{right}" in headers.get("webhook-signature", "").split(" ")
 
 

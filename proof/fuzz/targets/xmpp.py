@@ -11,16 +11,14 @@ from xml.etree.ElementTree import Element, ParseError, XMLPullParser, fromstring
 
 from proof.fuzz.house import House
 from proof.fuzz.source import WORDS, Source
-from semel.channels.xmpp.archive import _page, when
-from semel.channels.xmpp.cursor import Cursor
+from semel.channels.xmpp import ns
+from semel.channels.xmpp.archive import ArchiveCursor, _parse_page, parse_time
 from semel.channels.xmpp.incoming import NoteTranslator
-from semel.channels.xmpp.message_ids import MessageIds
-from semel.channels.xmpp.message_lookup import Lookup
 from semel.channels.xmpp.receive import XmppReceiver
-from semel.channels.xmpp.rooms import Occupant, Room
-from semel.channels.xmpp.session import Session
+from semel.channels.xmpp.references import MessageIds, MessageLookup
+from semel.channels.xmpp.rooms import Occupant, XmppRoom
+from semel.channels.xmpp.session import XmppSession
 from semel.channels.xmpp.settings import XmppSettings
-from semel.channels.xmpp.xml import CLIENT
 
 ROOM = "garden@conference.x.y"
 TAGS = [
@@ -81,9 +79,9 @@ def one(data: bytes) -> None:
     _house.run(_hear(stanzas, source, inbox))
     for what in _house.check():
         assert what.kind != "unreadable" or (what.why and what.raw)
-    text = str(Cursor())
-    assert str(Cursor.of(text)) == text
-    assert when(source.pick(VALUES)) >= -1e12
+    text = str(ArchiveCursor())
+    assert str(ArchiveCursor.of(text)) == text
+    assert parse_time(source.pick(VALUES)) >= -1e12
 
 
 def _stanzas(source: Source) -> list[Element]:
@@ -96,7 +94,7 @@ def _stanzas(source: Source) -> list[Element]:
             return [
                 each
                 for _, each in parser.read_events()
-                if each.tag in (f"{{{CLIENT}}}message", f"{{{CLIENT}}}presence")
+                if each.tag in (f"{{{ns.CLIENT}}}message", f"{{{ns.CLIENT}}}presence")
             ][:20]  # type: ignore[union-attr]
         except ParseError:
             return []
@@ -142,36 +140,40 @@ class _Stream:
     def lose(self, why: Any) -> None: ...
 
 
-class _Lobby:
-    def __init__(self, room: Room) -> None:
+class _Membership:
+    def __init__(self, room: XmppRoom) -> None:
         self.rooms = {room.jid: room}
 
     def on_presence(self, presence: Element) -> bool:
         room = self.rooms.get(presence.get("from", "").partition("/")[0])
         if room is not None:
-            room.hear(presence)
+            room.apply_presence(presence)
         return room is not None
 
 
 async def _hear(stanzas: list[Element], source: Source, inbox: Any) -> None:
-    session = Session(_settings, "semel")
+    session = XmppSession(_settings, "semel")
     stream: Any = _Stream()
     session._stream = stream
-    room = Room(
-        ROOM, "bot", own=Occupant("bot", "bot@x.y", "o1"), open=bool(source.number(2)), vouches=bool(source.number(2))
+    room = XmppRoom(
+        ROOM,
+        "bot",
+        own=Occupant("bot", "bot@x.y", "o1"),
+        non_anonymous=bool(source.number(2)),
+        has_occupant_ids=bool(source.number(2)),
     )
-    teller = NoteTranslator(inbox, Lookup(session, MessageIds(), {ROOM: room}))
-    lobby: Any = _Lobby(room)
-    hearing = XmppReceiver(session, lobby, inbox, teller, lambda: 1_790_000_000.0)
+    translator = NoteTranslator(inbox, MessageLookup(session, MessageIds(), {ROOM: room}))
+    membership: Any = _Membership(room)
+    receiver = XmppReceiver(session, membership, inbox, translator, lambda: 1_790_000_000.0)
     for stanza in stanzas:
-        session._hear(stanza)
-        _page(stanza, ())
-    while hearing._waiting:
-        batch = list(hearing._waiting)
-        hearing._waiting.clear()
-        teller.until = 0.0  # no time for files
+        session._dispatch(stanza)
+        _parse_page(stanza, ())
+    while receiver._waiting:
+        batch = list(receiver._waiting)
+        receiver._waiting.clear()
+        translator.deadline = 0.0  # no time for files
         for live in batch:
-            await hearing._put_unkept(live)
+            await receiver._put_unarchived(live)
 
 
 SEEDS = [

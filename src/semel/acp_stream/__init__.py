@@ -1,8 +1,8 @@
-"""Folds an agent's ACP stream into the view that a person sees: exactly what the agent wrote, once (Law 8).
+"""Fold an agent's ACP stream into the view that a person sees: exactly what the agent wrote, once (Law 8).
 
-`Fold` takes ACP updates one by one and returns what changed (`Began`, `Grew`, `Changed`, `Ended`); `items()` is the
-view. Differences between agents are data: `Profile`. Reading order: ops, profiles, redelivery, block, messages,
-dialect, tool_output, tool_calls, history, folding, wire, view.
+`Fold` takes ACP updates one by one and returns what changed (`Began`, `Grew`, `Changed`, `Ended`); `Fold.items` yields
+the view. A `Profile` describes how an agent's stream differs from others. Reading order: ops, profiles, redelivery,
+block, messages, dialect, tool_output, tool_calls, history, folding, wire, view.
 """
 
 from semel.acp_stream.display import display

@@ -1,9 +1,9 @@
 """Attachments in an agent's stream: images, audio, embedded resources and resource links.
 
-The shapes are those of ACP's content blocks (agentclientprotocol.com/protocol/content), which are MCP's. The fold only
-lists attachments. Its caller may have moved a block's bytes to the file store before
-(`semel.gateway.turns.agent_files`); then the block's "file" is an `AgentFile` object, which no JSON of an agent can
-imitate.
+An attachment is a content block of ACP (agentclientprotocol.com/protocol/content), which has the same format as in MCP.
+The fold lists attachments but does not store them. If the fold's caller has moved a block's bytes to the file store
+(`semel.gateway.turns.agent_files`), it has added an `AgentFile` to the block under the name `file`. An agent cannot
+fake that, because JSON holds no such object.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from semel.text.json_types import objects_in
+
 
 @dataclass(frozen=True, slots=True)
 class AgentFile:
-    """A file that an agent handed over.
+    """A file that an agent attached.
 
-    `id`: the id of the stored content; None if the file is only linked (`uri`), or could not be stored for the reason
-    `missing`. `size`: in bytes.
+    `mime`: its media type. `id`: the id of the stored content; None if nothing is stored. `size`: in bytes. `uri`: the
+    address, if the file is only linked. `missing`: the reason, if the file could not be stored.
     """
 
     name: str
@@ -29,54 +31,57 @@ class AgentFile:
     missing: str | None = None
 
     def row(self) -> dict[str, Any]:
-        """The file as JSON, as entries and items list it."""
-        told = {"id": self.id, "size": self.size, "name": self.name, "mime": self.mime, "uri": self.uri}
-        told["missing"] = self.missing
-        return {name: value for name, value in told.items() if value is not None}
+        """Return the file as the JSON object that entries and items list; fields that are None are left out."""
+        fields = {"id": self.id, "size": self.size, "name": self.name, "mime": self.mime, "uri": self.uri}
+        fields["missing"] = self.missing
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 def is_attachment(block: object) -> bool:
-    """Whether a content block holds something other than text. A dict without a type counts as text."""
+    """Whether a value is a content block of another type than text. A block without a type counts as text."""
     return isinstance(block, dict) and block.get("type", "text") != "text"
 
 
 def attachment(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe a content block that is not text: type, name, URI, media type, and size in bytes, as far as it has them.
+    """Describe a content block that is not text.
 
-    If its bytes were stored, the description has the `file`; if they could not be, the reason (`missing`).
+    Returns a dict with `type`, and where they are known `mimeType`, `uri`, `name` and `size` (bytes). `file` is the
+    stored file, or `missing` says why it could not be stored.
     """
     inner = content.get("resource")
-    told = {**content, **inner} if isinstance(inner, dict) else content
-    named: dict[str, Any] = {k: v for k in ("type", "mimeType", "uri", "name") if isinstance(v := told.get(k), str)}
-    named["type"] = str(content.get("type") or "")
-    encoded, text, size = told.get("data") or told.get("blob"), told.get("text"), told.get("size")
+    merged = {**content, **inner} if isinstance(inner, dict) else content
+    description: dict[str, Any] = {
+        k: v for k in ("type", "mimeType", "uri", "name") if isinstance(v := merged.get(k), str)
+    }
+    description["type"] = str(content.get("type") or "")
+    encoded, text, size = merged.get("data") or merged.get("blob"), merged.get("text"), merged.get("size")
     if isinstance(encoded, str):
-        named["size"] = len(encoded) * 3 // 4 - encoded[-2:].count("=")
+        description["size"] = len(encoded) * 3 // 4 - encoded[-2:].count("=")
     elif isinstance(text, str):
-        named["size"] = len(text.encode("utf-8", "replace"))
+        description["size"] = len(text.encode("utf-8", "replace"))
     elif isinstance(size, int) and size > 0 and not isinstance(size, bool):
-        named["size"] = size
+        description["size"] = size
     if isinstance(content.get("file"), AgentFile):
-        named["file"] = content["file"]
+        description["file"] = content["file"]
     elif isinstance(content.get("missing"), str):
-        named["missing"] = content["missing"]
-    return named
+        description["missing"] = content["missing"]
+    return description
 
 
 def files_of(content: object) -> list[AgentFile]:
-    """The files in a tool call's `ToolCallContent` list, including those that could not be stored."""
-    if not isinstance(content, list):
-        return []
-    inner = [part.get("content") for part in content if isinstance(part, dict) and part.get("type") == "content"]
+    """Return the files in a tool call's `ToolCallContent` list, including those that could not be stored."""
+    inner = [part.get("content") for part in objects_in(content) if part.get("type") == "content"]
     return [file for block in inner if isinstance(block, dict) and (file := _file_of(block)) is not None]
 
 
 def _file_of(block: Mapping[str, Any]) -> AgentFile | None:
-    named = attachment(block)
-    if isinstance(named.get("file"), AgentFile):
-        file: AgentFile = named["file"]
+    description = attachment(block)
+    if isinstance(description.get("file"), AgentFile):
+        file: AgentFile = description["file"]
         return file
-    if "missing" not in named:
+    if "missing" not in description:
         return None
-    kind = named["type"] or "file"
-    return AgentFile(named.get("name") or kind, named.get("mimeType") or kind, missing=named["missing"])
+    kind = description["type"] or "file"
+    return AgentFile(
+        description.get("name") or kind, description.get("mimeType") or kind, missing=description["missing"]
+    )

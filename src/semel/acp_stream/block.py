@@ -1,42 +1,61 @@
-"""A block: a message or thought while it streams in, with the state for detecting re-deliveries of it."""
+"""A block: a message or thought while it streams in, with the state for detecting re-deliveries of it.
+
+A *re-delivery* is text that the agent sends again although it belongs in the view once. There are two kinds: a *copy*
+of text that is in the view already, and another *attempt* at a message, after the model's stream broke. The *rivals* of
+a block are the earlier blocks of its turn that may be attempts at it. A *section* of a thought is the part since the
+last chunk of newlines, or since its beginning.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from semel.acp_stream.ops import Changed, Ended, Node, Op
-from semel.acp_stream.redelivery import Cursor, is_distinctive, is_glued, is_redelivery
+from semel.acp_stream.ops import Changed, Node, Op
+from semel.acp_stream.redelivery import TextCursor, is_distinctive, is_glued, is_redelivery
 
 MESSAGE = "message"
 THOUGHT = "thought"
-MAX_EDGE = 16  # characters of white space at the ends of a thought that a copy of it may lack
+MAX_EDGE = 16  # how many characters of white space at the ends of a thought a copy of it may lack
 
 
-class Block(Node):
-    """A message or thought that grows."""
+class TextBlock(Node):
+    """A message or thought that grows. `mid`: its ACP message id, if it has one."""
 
     __slots__ = (
-        "again", "alert", "blank", "break_", "calm", "first", "held", "leads", "mid", "origin", "rivals", "sealed",
-        "section", "size", "whole",
+        "alert_chars",
+        "all_chunks",
+        "first_chunk_size",
+        "held_copy",
+        "is_blank",
+        "is_plain",
+        "lead_chars",
+        "mid",
+        "paragraph_ended",
+        "repeat_cursor",
+        "repeat_start",
+        "rivals",
+        "sealed",
+        "section",
+        "size",
     )  # fmt: skip
 
-    def __init__(self, id: int, kind: str, fields: dict[str, Any], mid: str | None) -> None:
-        super().__init__(id, kind, fields)
+    def __init__(self, kind: str, fields: dict[str, Any], mid: str | None) -> None:
+        super().__init__(kind, fields)
         self.mid = mid
         self.size = 0
-        self.first = 0  # the size of the first chunk
+        self.first_chunk_size = 0  # the size of the first chunk
         self.sealed = False  # the agent confirmed that it was streamed to its end
-        self.whole = Section()  # a thought's chunks (a message's are not kept)
-        self.section = self.whole  # a thought's chunks since the last one of newlines only, or its beginning
-        self.leads: frozenset[str] = frozenset()  # chunks with these first characters leave the fast path
-        self.alert: frozenset[str] = frozenset()  # `leads`, and the first character of the current section
-        self.blank = True  # nothing but white space so far
-        self.calm = True  # nothing is being compared: chunks are plain concatenation
-        self.break_ = False  # an empty chunk came: a paragraph ended
-        self.held: tuple[str, str] | None = None  # (a chunk held back as a probable copy, the new text in it)
-        self.again: Cursor | None = None  # follows this block's own text from `origin` on
-        self.origin = 0
-        self.rivals: list[tuple[Block, Cursor]] = []  # earlier blocks of which this one may be another attempt
+        self.all_chunks = Section()  # a thought's chunks (a message's are not kept)
+        self.section = self.all_chunks  # a thought's current section
+        self.lead_chars: frozenset[str] = frozenset()  # a chunk that begins with one of these leaves the fast path
+        self.alert_chars: frozenset[str] = frozenset()  # `lead_chars`, and the first character of the current section
+        self.is_blank = True  # nothing but white space so far
+        self.is_plain = True  # the fast path may append chunks: nothing has to be compared
+        self.paragraph_ended = False  # the last chunk was empty: a paragraph ended
+        self.held_copy: tuple[str, str] | None = None  # (a chunk held back as a probable copy, the new text in it)
+        self.repeat_cursor: TextCursor | None = None  # compares the text from `repeat_start` on with the block's start
+        self.repeat_start = 0
+        self.rivals: list[tuple[TextBlock, TextCursor]] = []  # with a cursor that compares this block's text with each
 
     @property
     def superseded(self) -> bool:
@@ -44,51 +63,56 @@ class Block(Node):
 
     @property
     def streamed(self) -> bool:
-        """Whether the text came in more than one chunk."""
-        return self.size > self.first
+        """Whether the text has come in more than one chunk."""
+        return self.size > self.first_chunk_size
 
     def append(self, text: str) -> None:
         if not self.size:
-            self.first = len(text)
+            self.first_chunk_size = len(text)
         self.pieces.append(text)
         self.size += len(text)
         if self.kind == THOUGHT:
-            self.whole.append(text)
+            self.all_chunks.append(text)
             if text.isspace() and "\n" in text:
                 self.section = Section(behind_newlines=True)
-            elif self.section is not self.whole:
+            elif self.section is not self.all_chunks:
                 self.section.append(text)
 
     def restart(self, text: str) -> None:
-        """Replace the text; forget the chunks it came in."""
-        self.pieces, self.size, self.held = ([text] if text else []), len(text), None
-        self.whole = self.section = Section()
+        """Replace the whole text, which then counts as one chunk."""
+        self.pieces, self.size, self.held_copy = ([text] if text else []), len(text), None
+        self.all_chunks = self.section = Section()
         if self.kind == THOUGHT and text:
-            self.whole.append(text)
+            self.all_chunks.append(text)
 
 
 class Section:
-    """A section of a thought, as the chunks in which it came."""
+    """A section of a thought, as the chunks in which it came. `behind_newlines`: a chunk of newlines precedes it."""
 
-    __slots__ = ("behind_newlines", "longest", "pieces", "size")
+    __slots__ = ("behind_newlines", "longest_chunk", "pieces", "size")
 
     def __init__(self, behind_newlines: bool = False) -> None:
         self.behind_newlines = behind_newlines
         self.pieces: list[str] = []
         self.size = 0
-        self.longest = 0  # characters of its longest chunk
+        self.longest_chunk = 0  # characters of its longest chunk
 
     def append(self, text: str) -> None:
         self.pieces.append(text)
         self.size += len(text)
-        self.longest = max(self.longest, len(text))
+        self.longest_chunk = max(self.longest_chunk, len(text))
 
-    def told_again(self, text: str) -> tuple[str, bool] | None:
-        """If the chunk `text` repeats this whole section: (its new text, whether its wording alone proves a copy).
+    def find_repeat(self, text: str) -> tuple[str, bool] | None:
+        """Decide whether the next chunk, `text`, probably begins with a copy of this whole section.
 
-        Without that proof, the section must run into the copy inside a word; or it must have come in several chunks and
-        be repeated exactly, in one chunk at least twice as long as each of them. White space at the section's ends may
-        be missing in the copy, or be newlines there. A section of whole lines does not count: lists repeat lines.
+        Returns (the text after the copy, whether the wording alone proves it a copy); None if it is no copy. If the
+        wording alone proves nothing, one of these must hold:
+
+        - The section ends and the chunk begins inside a word (`is_glued`).
+        - The chunk equals the section and nothing else, while the section came in chunks of at most half its length. A
+          section that ends with a single newline does not count: lists repeat lines.
+
+        White space at the section's ends may be missing in the copy, or be newlines there.
         """
         if not self.pieces or self.size > len(text) + MAX_EDGE:
             return None
@@ -96,34 +120,31 @@ class Section:
         core = part.strip()
         if not core or not copy.startswith(core):
             return None
-        known = part.lstrip() if copy.startswith(part.lstrip()) else core
-        new = copy[len(known) :] if copy[len(core) :].strip() else ""
+        repeated = part.lstrip() if copy.startswith(part.lstrip()) else core
+        new = copy[len(repeated) :] if copy[len(core) :].strip() else ""
         if is_redelivery(part, text):
             return new, True
         if is_glued(part, text):
             return (new, False) if is_distinctive(core) or (new and self.behind_newlines and len(core) > 1) else None
         ends = {part, core, part.lstrip(), part.rstrip()}
-        if text not in ends and text.strip("\n") not in {each.strip("\n") for each in ends}:
+        if text not in ends and text.strip("\n") not in {end.strip("\n") for end in ends}:
             return None
         is_lines = part.endswith("\n") and not part.endswith("\n\n")
-        return ("", False) if self.size >= 2 * self.longest and is_distinctive(core) and not is_lines else None
+        return ("", False) if self.size >= 2 * self.longest_chunk and is_distinctive(core) and not is_lines else None
 
 
 def missing_newlines(before: str, after: str) -> int:
-    """How many newlines to insert for a paragraph break where the agent sent only an empty chunk."""
+    """Return how many newlines are missing for an empty line between two chunks: 0, 1 or 2.
+
+    An agent that ends a paragraph with an empty chunk sends no newlines.
+    """
     have = len(before) - len(before.rstrip("\n")) + len(after) - len(after.lstrip("\n"))
     return max(0, 2 - have)
 
 
-def supersede(block: Block, repeated: bool = False) -> list[Op]:
-    """Mark the block as an attempt that was replaced. `repeated`: a later block contains its whole text."""
+def supersede(block: TextBlock, repeated: bool = False) -> list[Op]:
+    """Mark the block as an attempt that a later block replaces. `repeated`: that block contains its whole text."""
     marks = {"superseded": True, "repeated": True} if repeated else {"superseded": True}
     marks = {key: value for key, value in marks.items() if not block.fields.get(key)}
     block.fields.update(marks)
     return [Changed(block.id, marks)] if marks else []
-
-
-def end(block: Block, **fields: Any) -> list[Op]:
-    block.ended = True
-    block.fields.update(fields)
-    return [Ended(block.id, fields)]

@@ -1,6 +1,7 @@
 """Read a tool call's output, exit code and diffs from wherever agents put them (see docs/agents.md).
 
-All functions are stateless: each reads one update.
+All functions are stateless: each reads one update. A *source* is a field in which an agent states a call's output; an
+update may have several sources, and each gives a `Snapshot`.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from semel.acp_stream.profiles import Pattern, Profile
+from semel.text.json_types import objects_in, text_at, value_at
 
-# Ranks of output sources, poorest first: content before the result, content, rawOutput, toolResponse and terminals.
+# Ranks of output sources, poorest first: content before the result, content, rawOutput; toolResponse and terminals.
 ARGUMENTS, CONTENT, RAW, DIRECT = 1, 2, 3, 4
 
 STATUS = {
@@ -25,6 +27,7 @@ STATUS = {
     "rejected": "failed",
 }
 FINAL = frozenset(("done", "failed", "cancelled"))
+DELTAS = ("terminal_output", "terminal_output_delta", "terminal-output")  # keys of `_meta` with a terminal's new output
 NO_RESULT = "no result"  # the status of a call that had no result when its turn ended
 
 _PERSISTED = re.compile(r"\s*<persisted-output>\n?(.*?)(?:\n?</persisted-output>\s*)?\Z", re.DOTALL)
@@ -34,60 +37,56 @@ _UNTRUSTED = re.compile(
     r"(.*?)(?:\n?</untrusted_tool_result>\s*)?\Z",
     re.DOTALL,
 )
+_WRAPPERS = (("<persisted-output>", _PERSISTED, True), ("<untrusted_tool_result", _UNTRUSTED, False))
 _FENCED = re.compile(r"(`{3,})(\w*)\n(.*?)\n?\1\n?\Z", re.DOTALL)
 
 
 class Snapshot(NamedTuple):
-    """One source's statement of a tool call's output.
+    """A tool call's output, as one source in an update gives it (such as `content` or `rawOutput`).
 
-    `rank`: the quality of the source. `missing`: part of the output is known to be missing. `window`: it may be only
-    the newest part of a growing output.
+    `rank`: the rank of the source; a richer source has a higher one. `missing`: part of the output is known to be
+    missing. `window`: the text may be only the newest part of a growing output.
     """
 
     text: str
     rank: int
     missing: bool = False
     window: bool = False
-    mark: str = ""  # the agent's note before the text that its beginning was cut
+    mark: str = ""  # the agent's note, removed from the text, that the beginning was cut
 
 
 def unwrap(text: str) -> tuple[str, bool]:
     """Return (the text without an adapter's wrapper, whether the wrapper says that part of the output is missing)."""
-    if "<persisted-output>" in text[:64]:
-        found = _PERSISTED.match(text)
-        if found:
-            return found[1], True
-    if "<untrusted_tool_result" in text[:64]:
-        found = _UNTRUSTED.match(text)
-        if found:
-            return found[1], False
+    for start, pattern, missing in _WRAPPERS:
+        if start in text[:64] and (wrapped := pattern.match(text)):
+            return wrapped[1], missing
     return text, False
 
 
 def is_wrapped(text: str) -> bool:
-    return text.lstrip().startswith(("<persisted-output>", "<untrusted_tool_result"))
+    return text.lstrip().startswith(tuple(start for start, _, _ in _WRAPPERS))
 
 
 def snapshots(data: Mapping[str, Any], profile: Profile, result: bool) -> list[Snapshot]:
-    """The statements of the output in this update, best source first. `result`: the call has its result."""
-    found: list[Snapshot] = []
+    """Return the output as each source in an update gives it, richest source first.
+
+    `data`: the update. `result`: the call has its result. Sources without text are left out.
+    """
+    result_list: list[Snapshot] = []
     response = tool_response(data.get("_meta"))
     if response is not None:
-        text = _response_text(response)
-        cut = isinstance(response, dict) and bool(response.get("persistedOutputPath"))
-        found.append(_clean(text, DIRECT, profile, cut))
+        cut = bool(value_at(response, "persistedOutputPath"))
+        result_list.append(_clean(_response_text(response), DIRECT, profile, cut))
     raw = data.get("rawOutput")
     if raw is not None:
-        text = _raw_text(raw)
-        meta = raw.get("metadata") if isinstance(raw, dict) else None
-        cut = isinstance(meta, dict) and meta.get("truncated") is True
-        found.append(_clean(text, RAW, profile, cut))
+        cut = value_at(raw, "metadata", "truncated") is True
+        result_list.append(_clean(_raw_text(raw), RAW, profile, cut))
     if data.get("content") is not None:
         text = content_text(data["content"])
         if result or profile.content_before_result == "output":
             rank = CONTENT if result or profile.content == "window" else ARGUMENTS
-            found.append(_clean(_unfence(text, profile.fences), rank, profile, False))
-    return [snapshot for snapshot in found if snapshot.text]
+            result_list.append(_clean(_unfence(text, profile.fences), rank, profile, False))
+    return [snapshot for snapshot in result_list if snapshot.text]
 
 
 def _clean(text: str, rank: int, profile: Profile, cut: bool) -> Snapshot:
@@ -95,35 +94,29 @@ def _clean(text: str, rank: int, profile: Profile, cut: bool) -> Snapshot:
     text, ended_early = _without(text, profile.cut_notes)
     window = profile.content == "window" and rank in (CONTENT, RAW)
     for mark in profile.window_marks:
-        found = mark.match(text)
-        if found and len(text) > found.end():
-            return Snapshot(text[found.end() :], rank, True, True, found[0])
+        match = mark.match(text)
+        if match and len(text) > match.end():
+            return Snapshot(text[match.end() :], rank, True, True, match[0])
     return Snapshot(text, rank, missing or cut or ended_early, window)
 
 
 def _without(text: str, notes: tuple[Pattern, ...]) -> tuple[str, bool]:
     for note in notes:
-        found = note.search(text, max(0, len(text) - 2048))
-        if found:
-            return text[: found.start()], True
+        match = note.search(text, max(0, len(text) - 2048))
+        if match:
+            return text[: match.start()], True
     return text, False
 
 
 def terminal_text(text: str, profile: Profile) -> Snapshot:
-    """A terminal's text from an agent that sends it whole."""
+    """Return a terminal's output as a snapshot, for an agent that sends all of it (`text`) with each update."""
     return _clean(text, DIRECT, profile, False)
 
 
 def tool_response(meta: object) -> Any:
-    """`_meta.<agent>.toolResponse` or `_meta.toolResponse`, whatever its shape."""
-    if not isinstance(meta, dict):
-        return None
-    if "toolResponse" in meta:
-        return meta["toolResponse"]
-    for part in meta.values():
-        if isinstance(part, dict) and "toolResponse" in part:
-            return part["toolResponse"]
-    return None
+    """Return `toolResponse` from an update's `_meta`, or from an object in it; None if there is none."""
+    parts = (meta, *meta.values()) if isinstance(meta, dict) else ()
+    return next((part["toolResponse"] for part in parts if isinstance(part, dict) and "toolResponse" in part), None)
 
 
 def _response_text(response: object, depth: int = 0) -> str:
@@ -171,53 +164,34 @@ def _joined(blocks: list[Any]) -> str:
 
 
 def _block_text(block: object) -> str:
-    if not isinstance(block, dict):
-        return ""
-    text = block.get("text")
-    if isinstance(text, str):
-        return text
-    resource = block.get("resource")
-    inner = resource.get("text") if isinstance(resource, dict) else None
-    return inner if isinstance(inner, str) else ""
+    text = text_at(block, "text")
+    return text if text is not None else text_at(block, "resource", "text") or ""
 
 
 def content_text(content: object) -> str:
-    """The text of an ACP `ToolCallContent` list. Terminals are placeholders, diffs are not output."""
-    if not isinstance(content, list):
-        return ""
-    inner = [c.get("content") for c in content if isinstance(c, dict) and c.get("type") == "content"]
-    return _joined([c for c in inner if c is not None])
+    """Return the text in an ACP `ToolCallContent` list. Its diffs and references to terminals are not output."""
+    inner = [part.get("content") for part in objects_in(content) if part.get("type") == "content"]
+    return _joined([block for block in inner if block is not None])
 
 
 def diffs(content: object) -> list[dict[str, Any]]:
-    """The diffs of a `ToolCallContent` list: `{"path", "oldText"?, "newText"}`."""
-    if not isinstance(content, list):
-        return []
-    return [
-        {k: c[k] for k in ("path", "oldText", "newText") if k in c}
-        for c in content
-        if isinstance(c, dict) and c.get("type") == "diff"
-    ]
+    """Return the diffs in a `ToolCallContent` list, each as `{"path", "oldText"?, "newText"}`."""
+    parts = [part for part in objects_in(content) if part.get("type") == "diff"]
+    return [{key: part[key] for key in ("path", "oldText", "newText") if key in part} for part in parts]
 
 
 def _unfence(text: str, infos: tuple[str, ...]) -> str:
-    found = _FENCED.match(text) if text.startswith("```") else None
-    return found[3] if found and found[2] in infos else text
+    match = _FENCED.match(text) if text.startswith("```") else None
+    return match[3] if match and match[2] in infos else text
 
 
 def exit_code(data: Mapping[str, Any]) -> int | None:
-    """The command's exit code, where the update has one."""
-    meta = data.get("_meta")
-    places: list[tuple[object, tuple[str, ...]]] = []
-    if isinstance(meta, dict):
-        places.append((meta.get("terminal_exit"), ("exit_code", "exitCode")))
+    """Return the command's exit code, from any place where agents put it in an update; None if there is none."""
     raw = data.get("rawOutput")
-    if isinstance(raw, dict):
-        places.append((raw, ("exit_code", "exitCode", "exit")))
-        places.append((raw.get("metadata"), ("exit", "exit_code", "exitCode")))
-    for place, keys in places:
-        for key in keys if isinstance(place, dict) else ():
-            value = place[key] if isinstance(place, dict) and key in place else None
-            if isinstance(value, int) and not isinstance(value, bool):
-                return value
-    return None
+    places = (
+        (value_at(data, "_meta", "terminal_exit"), ("exit_code", "exitCode")),
+        (raw, ("exit_code", "exitCode", "exit")),
+        (value_at(raw, "metadata"), ("exit", "exit_code", "exitCode")),
+    )
+    values = (value_at(place, key) for place, keys in places for key in keys)
+    return next((value for value in values if isinstance(value, int) and not isinstance(value, bool)), None)

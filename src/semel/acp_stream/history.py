@@ -1,8 +1,9 @@
 """Replay: compare the history that an agent sends when a session is loaded with what the fold already knows.
 
-Known messages and calls are not shown again; unknown ones are shown once and marked as history. They are compared by id
-first (message id, tool call id), then by text without white space (agents trim), copy by copy: if a replay has two
-equal messages and one is known, the other is new. Time is never evidence.
+A message or call is *known* if it is in the view, or if the caller has added it from its record. Known ones are not
+shown again; unknown ones are shown once and marked as history. They are compared by id first (message id, tool call
+id), then by text without white space (agents trim). A known message accounts for one copy in the replay: if it comes
+twice, the second one is new. Time is never evidence.
 """
 
 from __future__ import annotations
@@ -14,41 +15,46 @@ from itertools import islice
 from typing import Any
 
 from semel.acp_stream.attachment import attachment, is_attachment
-from semel.acp_stream.block import Block
+from semel.acp_stream.block import TextBlock
 from semel.acp_stream.dialect import NO_RESULT, content_text
 from semel.acp_stream.notices import Notices
-from semel.acp_stream.ops import Began, Board, Changed, Ended, Grew, Node, Op
+from semel.acp_stream.ops import Board, Changed, Grew, Node, Op
 from semel.acp_stream.profiles import Profile
 from semel.acp_stream.redelivery import are_attempts, bare
-from semel.acp_stream.tool_calls import Call, Calls
+from semel.acp_stream.tool_calls import ToolCall, ToolCalls
+from semel.text.json_types import text_at
 
-KEY = 12  # two versions of one text share at least this many characters at the start or end
-MAX_CANDIDATES = 32  # maximum number of known texts that are compared with one text of a replay
+MIN_SHARED_CHARS = 12  # two versions of one text share at least this many characters, at the start or at the end
+MAX_CANDIDATES = 32  # how many known texts, at most, are compared with one text of a replay
 ROLES = {"agent_message_chunk": "agent", "user_message_chunk": "user", "agent_thought_chunk": "thought"}
 
 
 class KnownText:
-    """One known text, and how many characters of it this replay has repeated."""
+    """A known text. `repeated_size`: how many of its characters, without white space, this replay has repeated."""
 
-    __slots__ = ("bare", "node", "place", "told")
+    __slots__ = ("bare", "index", "node", "repeated_size")
 
-    def __init__(self, node: Node, place: int) -> None:
+    def __init__(self, node: Node, index: int) -> None:
         self.node = node
         self.bare = bare(str(node.fields.get("text", "")) if node.kind == "notice" else node.text())
-        self.place = place  # among the texts of its role
-        self.told = 0
+        self.index = index  # among the texts of its role
+        self.repeated_size = 0
 
     @property
-    def cut_short(self) -> bool:
-        """Whether the agent's history may have more of the text than was shown."""
+    def is_cut_short(self) -> bool:
+        """Whether the replay may have a longer version of the text than was shown."""
         return bool(self.node.fields.get("partial")) or self.node.kind == "thought"
 
 
 class Replay:
-    """One replay, from its first update to its last."""
+    """One replay, from its first update to its last.
+
+    `before`: what the caller has added from its record. `pieces`, `role`, `mid`: the text that is being collected, its
+    role and its message id.
+    """
 
     def __init__(
-        self, board: Board, profile: Profile, calls: Calls, notices: Notices, before: Iterable[Node] = ()
+        self, board: Board, profile: Profile, calls: ToolCalls, notices: Notices, before: Iterable[Node] = ()
     ) -> None:
         self.board = board
         self.profile = profile
@@ -57,68 +63,72 @@ class Replay:
         self.pieces: list[str] = []
         self.role = ""
         self.mid: str | None = None
-        self.texts: dict[str, list[KnownText]] = {"agent": [], "user": [], "thought": []}
-        self.ids: dict[tuple[str, str], KnownText | None] = {}
-        self.same: dict[tuple[str, str], deque[KnownText]] = {}
-        self.starts: dict[tuple[str, str], deque[KnownText]] = {}
-        self.ends: dict[tuple[str, str], list[KnownText]] = {}
-        self.partly: deque[tuple[str, KnownText]] = deque(maxlen=MAX_CANDIDATES)  # repeated in part
-        self.files: Counter[frozenset[tuple[str, Any]]] = Counter()  # known attachments that were not repeated yet
-        self.split: tuple[str, str | None] | None = None  # role and id of the message that an attachment interrupts
-        self.calls_left: dict[str, tuple[Call, set[str]]] = {}
-        self.alias: set[str] = set()
-        self.previous = ""  # role of the message before, or "tool"
-        self.fresh: set[str] = set()  # ids of calls that are new in this replay
+        self.known_texts: dict[str, list[KnownText]] = {"agent": [], "user": [], "thought": []}
+        self.by_id: dict[tuple[str, str], KnownText | None] = {}
+        self.by_text: dict[tuple[str, str], deque[KnownText]] = {}
+        self.by_start: dict[tuple[str, str], deque[KnownText]] = {}
+        self.by_end: dict[tuple[str, str], list[KnownText]] = {}
+        self.partly_repeated: deque[tuple[str, KnownText]] = deque(maxlen=MAX_CANDIDATES)  # (role, text)
+        self.known_files: Counter[frozenset[tuple[str, Any]]] = (
+            Counter()
+        )  # how many copies of each known attachment were not repeated yet
+        self.interrupted_message: tuple[str, str | None] | None = (
+            None  # role and id of the message that an attachment interrupts
+        )
+        self.unrepeated_calls: dict[str, tuple[ToolCall, set[str]]] = {}
+        self.known_call_ids: set[str] = set()
+        self.previous_role = ""  # role of the previous message, or "tool"
+        self.new_calls: set[str] = set()  # ids of calls that are new in this replay
         for node in [*before, *board.nodes]:
             self._learn(node)
 
     def __repr__(self) -> str:
-        return f"<Replay knows { ({role: len(known) for role, known in self.texts.items()}) }>"
+        return f"<Replay knows { ({role: len(texts) for role, texts in self.known_texts.items()}) }>"
 
     def _learn(self, node: Node) -> None:
         fields = node.fields
-        if isinstance(node, Call):
-            self.calls_left[fields["call"]] = (node, _marks(fields.get("title"), fields.get("input"), ""))
+        if isinstance(node, ToolCall):
+            self.unrepeated_calls[fields["call"]] = (node, _marks(fields.get("title"), fields.get("input"), ""))
             return
         role = {"message": fields.get("role"), "thought": "thought", "notice": "agent"}.get(node.kind)
-        if role not in self.texts:
+        if role not in self.known_texts:
             return
         if role == "agent":
-            self.files.update(frozenset(file.items()) for file in fields.get("content", ()))
-        known = KnownText(node, len(self.texts[role]))
-        self.texts[role].append(known)
-        self.same.setdefault((role, known.bare), deque()).append(known)
-        self.starts.setdefault((role, known.bare[:KEY]), deque()).append(known)
-        self.ends.setdefault((role, known.bare[-KEY:]), []).append(known)
+            self.known_files.update(frozenset(file.items()) for file in fields.get("content", ()))
+        known_text = KnownText(node, len(self.known_texts[role]))
+        self.known_texts[role].append(known_text)
+        self.by_text.setdefault((role, known_text.bare), deque()).append(known_text)
+        self.by_start.setdefault((role, known_text.bare[:MIN_SHARED_CHARS]), deque()).append(known_text)
+        self.by_end.setdefault((role, known_text.bare[-MIN_SHARED_CHARS:]), []).append(known_text)
         if isinstance(fields.get("message_id"), str):
-            self.ids[role, fields["message_id"]] = known
+            self.by_id[role, fields["message_id"]] = known_text
 
     # ---- updates
 
     def update(self, kind: str, data: Mapping[str, Any]) -> list[Op]:
-        """Fold one replayed update: a chunk of text or a tool call."""
+        """Fold one replayed update: a chunk of a message, or a tool call. `kind`: its `sessionUpdate`."""
         if kind in ROLES:
-            return self._text(ROLES[kind], data)
+            return self._fold_chunk(ROLES[kind], data)
         ops = self.flush()
-        self.previous = "tool"
+        self.previous_role = "tool"
         cid = data.get("toolCallId")
         if not isinstance(cid, str):
             return ops
-        if cid in self.fresh:
+        if cid in self.new_calls:
             return ops + self.calls.update(cid, data, kind == "tool_call", history=True)
-        if cid in self.alias or self._recognise(cid, data):
+        if cid in self.known_call_ids or self._is_known_call(cid, data):
             return ops
-        self.fresh.add(cid)
+        self.new_calls.add(cid)
         return ops + self.calls.update(cid, data, history=True)
 
     def end(self) -> list[Op]:
-        """The replay is over."""
+        """End the replay: fold its last message, and finish its tool calls."""
         return self.flush() + self._end_turn()
 
     def _end_turn(self) -> list[Op]:
-        """A user message begins a new turn: earlier calls get no result any more, and their ids may be reused."""
+        """End a turn: its unfinished calls get the status "no result", and their ids may be used again."""
         ops: list[Op] = []
-        for cid in self.fresh:
+        for cid in self.new_calls:
             call = self.calls.unfinished.get(cid)
             if call is not None:
                 ops += self.calls.finish(call, NO_RESULT)
@@ -127,45 +137,43 @@ class Replay:
 
     # ---- text
 
-    def _text(self, role: str, data: Mapping[str, Any]) -> list[Op]:
-        content = data.get("content")
-        text = content.get("text") if isinstance(content, dict) else None
-        mid = data.get("messageId")
-        mid = mid if isinstance(mid, str) else None
+    def _fold_chunk(self, role: str, data: Mapping[str, Any]) -> list[Op]:
+        content, mid = data.get("content"), text_at(data, "messageId")
         if role == "agent" and is_attachment(content):
-            return self._attachment(mid, attachment(content or {}))
+            return self._fold_attachment(mid, attachment(content or {}))
         ops = self.flush() if role != self.role or mid != self.mid else []
-        if role == "user" and self.previous != "user":
+        if role == "user" and self.previous_role != "user":
             ops += self._end_turn()
         self.role, self.mid = role, mid
-        if isinstance(text, str) and text:
+        if text := text_at(content, "text"):
             self.pieces.append(text)
         return ops
 
-    def _attachment(self, mid: str | None, named: dict[str, Any]) -> list[Op]:
-        """An attachment becomes a message of its own in its place, unless it is known."""
-        before = (self.role, self.mid)
+    def _fold_attachment(self, mid: str | None, description: dict[str, Any]) -> list[Op]:
+        """Show an attachment as a message of its own, between the texts before and after it, unless it is known.
+
+        `mid`: the id of its message. `description`: as `attachment` returns it.
+        """
+        interrupted = (self.role, self.mid)
         ops = self.flush()
-        self.split = before if before[0] == "agent" and mid is None else ("agent", mid)
-        self.previous = "agent"
-        key = frozenset(named.items())
-        if self.files[key]:
-            self.files[key] -= 1
+        self.interrupted_message = interrupted if interrupted[0] == "agent" and mid is None else ("agent", mid)
+        self.previous_role = "agent"
+        key = frozenset(description.items())
+        if self.known_files[key]:
+            self.known_files[key] -= 1
             return ops
-        fields: dict[str, Any] = {"role": "agent", "history": True}
-        block = Block(self.board.fresh(), "message", {**fields, "content": [named]}, mid)
-        block.ended = True
-        self.board.add(block)
-        began = Began(block.id, "message", {**fields, "text": ""})
-        return [*ops, began, Changed(block.id, {"content": [named]}), Ended(block.id, {})]
+        block = TextBlock("message", {"role": "agent", "history": True}, mid)
+        began = self.board.add(block)
+        block.fields["content"] = [description]
+        return [*ops, began, Changed(block.id, {"content": [description]}), block.end()]
 
     def flush(self) -> list[Op]:
-        """End the text collected so far, and compare it with the known texts: as a whole, then chunk by chunk."""
+        """End the text collected so far, and fold it: compare it as a whole with known texts, then chunk by chunk."""
         pieces, role, mid = self.pieces, self.role, self.mid
         self.pieces, self.role, self.mid = [], "", None
         text = "".join(pieces)
         if len(pieces) < 2 or mid is not None:
-            return self._told(role, mid, text)
+            return self._fold_message(role, mid, text)
         if self._consume(role, bare(text)):
             return []
         ops: list[Op] = []
@@ -174,135 +182,153 @@ class Replay:
             if not self._consume(role, bare(piece)):
                 unknown.append(piece)
             elif unknown:
-                ops += self._told(role, mid, "".join(unknown))
+                ops += self._fold_message(role, mid, "".join(unknown))
                 unknown = []
-        return ops + self._told(role, mid, "".join(unknown))
+        return ops + self._fold_message(role, mid, "".join(unknown))
 
-    def _told(self, role: str, mid: str | None, text: str) -> list[Op]:
-        """One message of the replay."""
-        spare = bare(text)
+    def _fold_message(self, role: str, mid: str | None, text: str) -> list[Op]:
+        """Fold one complete message: ignore it if it is known, or complete a known text with it, or add it."""
+        bare_text = bare(text)
         if not text:
             return []
-        first, self.previous = self.previous == "user", role
+        is_first, self.previous_role = self.previous_role == "user", role
         if (
             mid is not None
-            and (role, mid) in self.ids
-            and (self.ids[role, mid] is not None or self.split != (role, mid))
+            and (role, mid) in self.by_id
+            and (self.by_id[role, mid] is not None or self.interrupted_message != (role, mid))
         ):
-            self._consume(role, spare)
-            known = self.ids[role, mid]
-            longer = known is not None and known.cut_short and spare.startswith(known.bare)
-            return _complete(known.node, text) if known is not None and longer else []
-        if not spare or self._consume(role, spare):
+            self._consume(role, bare_text)
+            known_text = self.by_id[role, mid]
+            is_continued = known_text is not None and known_text.is_cut_short and bare_text.startswith(known_text.bare)
+            return _complete(known_text.node, text) if known_text is not None and is_continued else []
+        if not bare_text or self._consume(role, bare_text):
             return []
-        for known in self._untold(role, spare):
-            if known.cut_short and len(known.bare) >= KEY and spare.startswith(known.bare):
-                known.told = len(known.bare)
-                return _complete(known.node, text)
-        return self._unknown(role, mid, text, first)
+        for known_text in self._find_unrepeated(role, bare_text):
+            if (
+                known_text.is_cut_short
+                and len(known_text.bare) >= MIN_SHARED_CHARS
+                and bare_text.startswith(known_text.bare)
+            ):
+                known_text.repeated_size = len(known_text.bare)
+                return _complete(known_text.node, text)
+        return self._add_message(role, mid, text, is_first)
 
-    def _untold(self, role: str, spare: str) -> list[KnownText]:
-        """The first known texts that begin like `spare` and were not repeated in this replay."""
-        alike = self.starts.get((role, spare[:KEY]), deque())
-        while alike and alike[0].told:
+    def _find_unrepeated(self, role: str, bare_text: str) -> list[KnownText]:
+        """Return the first known texts that begin like `bare_text` and that this replay has not repeated yet."""
+        alike = self.by_start.get((role, bare_text[:MIN_SHARED_CHARS]), deque())
+        while alike and alike[0].repeated_size:
             alike.popleft()
-        return [known for known in islice(alike, MAX_CANDIDATES) if not known.told]
+        return [known_text for known_text in islice(alike, MAX_CANDIDATES) if not known_text.repeated_size]
 
-    def _consume(self, role: str, spare: str) -> bool:
-        """Whether the text is known: as one text, the next part of one, several in a row, or an attempt and its answer.
-        If it is, the known text is consumed."""
-        same = self.same.get((role, spare), deque())
+    def _consume(self, role: str, bare_text: str) -> bool:
+        """Mark what `bare_text` repeats as repeated. Returns False if it repeats no known text.
+
+        It may repeat one known text, the next part of one, or several in a row; or one of the two is the other with
+        failed attempts before it.
+        """
+        same = self.by_text.get((role, bare_text), deque())
         while same:
-            known = same.popleft()
-            if not known.told:
-                known.told = len(spare)
+            known_text = same.popleft()
+            if not known_text.repeated_size:
+                known_text.repeated_size = len(bare_text)
                 return True
-        candidates = self._untold(role, spare)
-        for whose, known in self.partly:
-            if whose == role and known.bare.startswith(spare, known.told):
-                known.told += len(spare)
+        candidates = self._find_unrepeated(role, bare_text)
+        for known_role, known_text in self.partly_repeated:
+            if known_role == role and known_text.bare.startswith(bare_text, known_text.repeated_size):
+                known_text.repeated_size += len(bare_text)
                 return True
-        for known in candidates:
-            if known.bare.startswith(spare) and len(spare) >= KEY:
-                known.told = len(spare)
-                self.partly.append((role, known))
+        for known_text in candidates:
+            if known_text.bare.startswith(bare_text) and len(bare_text) >= MIN_SHARED_CHARS:
+                known_text.repeated_size = len(bare_text)
+                self.partly_repeated.append((role, known_text))
                 return True
-        return any(self._several(role, known, spare) for known in candidates) or self._doubled(role, spare)
+        return any(
+            self._take_several(role, known_text, bare_text) for known_text in candidates
+        ) or self._take_with_attempts(role, bare_text)
 
-    def _several(self, role: str, first: KnownText, spare: str) -> bool:
-        texts, at, place = self.texts[role], 0, first.place
-        while at < len(spare) and place < len(texts) and spare.startswith(texts[place].bare, at):
-            at += len(texts[place].bare)
-            place += 1
-        if at < len(spare):
+    def _take_several(self, role: str, first_text: KnownText, bare_text: str) -> bool:
+        texts, offset, index = self.known_texts[role], 0, first_text.index
+        while offset < len(bare_text) and index < len(texts) and bare_text.startswith(texts[index].bare, offset):
+            offset += len(texts[index].bare)
+            index += 1
+        if offset < len(bare_text):
             return False
-        for known in texts[first.place : place]:
-            known.told = len(known.bare)
+        for known_text in texts[first_text.index : index]:
+            known_text.repeated_size = len(known_text.bare)
         return True
 
-    def _doubled(self, role: str, spare: str) -> bool:
-        """Whether the text equals a known one except for attempts in front of it, on either side: an agent that retries
-        without noticing stores or streams the attempts and the answer as one text."""
-        alike = self.ends.get((role, spare[-KEY:]), []) if self.profile.retry == "whole" else []
-        for known in alike[-MAX_CANDIDATES:]:
-            longer, answer = sorted((spare, known.bare), key=len, reverse=True)
-            if known.told or len(answer) < KEY or not longer.endswith(answer):
+    def _take_with_attempts(self, role: str, bare_text: str) -> bool:
+        """Mark a known text as repeated that equals `bare_text`, except for failed attempts before one of the two.
+
+        An agent that retries without saying so may store or stream the attempts and the answer as one text. Returns
+        False if there is no such known text.
+        """
+        alike = self.by_end.get((role, bare_text[-MIN_SHARED_CHARS:]), []) if self.profile.retry == "whole" else []
+        for known_text in alike[-MAX_CANDIDATES:]:
+            longer, answer = sorted((bare_text, known_text.bare), key=len, reverse=True)
+            if known_text.repeated_size or len(answer) < MIN_SHARED_CHARS or not longer.endswith(answer):
                 continue
             if are_attempts(longer[: -len(answer)], answer):
-                known.told = len(known.bare)
+                known_text.repeated_size = len(known_text.bare)
                 return True
         return False
 
-    def _unknown(self, role: str, mid: str | None, text: str, first: bool) -> list[Op]:
+    def _add_message(self, role: str, mid: str | None, text: str, is_first: bool) -> list[Op]:
         if role == "user" and any(pattern.match(text) for pattern in self.profile.synthetic_user):
-            return self.notices.tell(text, history=True)
-        if role == "agent" and self.notices.spoken(text, mid, {}, first) is not None:
-            return self.notices.tell(text, history=True)
+            return self.notices.add(text, history=True)
+        if role == "agent" and self.notices.classify(text, mid, {}, is_first) is not None:
+            return self.notices.add(text, history=True)
         kind = "thought" if role == "thought" else "message"
         fields: dict[str, Any] = {"history": True} if kind == "thought" else {"role": role, "history": True}
         if mid is not None:
             fields["message_id"] = mid
-            self.ids[role, mid] = None
-        block = Block(self.board.fresh(), kind, fields, mid)
+            self.by_id[role, mid] = None
+        block = TextBlock(kind, fields, mid)
         block.append(text)
-        block.ended = True
-        self.board.add(block)
-        return [Began(block.id, kind, {**fields, "text": ""}), Grew(block.id, text), Ended(block.id, {})]
+        return [self.board.add(block), Grew(block.id, text), block.end()]
 
     # ---- tool calls
 
-    def _recognise(self, cid: str, data: Mapping[str, Any]) -> bool:
-        """Whether this call is known, under this id or another."""
-        name = cid if cid in self.calls_left else self._same_call(data)
-        self.calls_left.pop(name, None)
-        if name or cid in self.calls.known:
-            self.alias.add(cid)
+    def _is_known_call(self, cid: str, data: Mapping[str, Any]) -> bool:
+        """Whether a call is known under the id `cid` or another. If it is, one known call is marked as repeated."""
+        name = cid if cid in self.unrepeated_calls else self._same_call(data)
+        self.unrepeated_calls.pop(name, None)
+        if name or cid in self.calls.by_id:
+            self.known_call_ids.add(cid)
             return True
         return False
 
     def _same_call(self, data: Mapping[str, Any]) -> str:
-        """The id of the first call not repeated in this replay that shares a mark with this one; "" if there is
-        none."""
+        """Return the id of the first known, unrepeated call that has a mark in common with this one; "" if none has."""
         marks = _marks(data.get("title"), data.get("rawInput"), content_text(data.get("content")))
-        return next((name for name, (_, known) in self.calls_left.items() if marks & known), "")
+        return next((name for name, (_, known_marks) in self.unrepeated_calls.items() if marks & known_marks), "")
 
 
-def _marks(title: object, given: object, content: str) -> set[str]:
-    """The marks by which a call is recognised under another id: its input, or a descriptive title."""
+def _marks(title: object, tool_input: object, content: str) -> set[str]:
+    """Return the marks by which a call is recognised under another id: its input, and its title if it is descriptive.
+
+    `content`: the call's content as text, because some agents state the input there.
+    """
     marks: set[str] = set()
-    if given:
-        marks.add("input:" + (given if isinstance(given, str) else json.dumps(given, sort_keys=True, default=str)))
+    if tool_input:
+        marks.add(
+            "input:"
+            + (tool_input if isinstance(tool_input, str) else json.dumps(tool_input, sort_keys=True, default=str))
+        )
     if content:
         marks.add("input:" + content)
-    if isinstance(title, str) and (" " in title or not given):
+    if isinstance(title, str) and (" " in title or not tool_input):
         marks.add("title:" + title)
     return marks
 
 
 def _complete(node: Node, text: str) -> list[Op]:
-    """Complete a text that was cut short. (Texts from before the fold are completed by the caller.)"""
-    shown = node.text()
-    if not node.id or not shown or shown == text or not text.startswith(shown):
+    """Replace the text of `node`, which was cut short, by its longer version `text`.
+
+    Texts from before the fold have no id and are not changed here: the caller completes them.
+    """
+    shown_text = node.text()
+    if not node.id or not shown_text or shown_text == text or not text.startswith(shown_text):
         return []
     node.pieces = [text]
     fields: dict[str, Any] = {"text": text}

@@ -1,8 +1,7 @@
-"""The output of a fold: operations (what changed) and items (the present view).
+"""The output of a fold: items (the present view) and operations (how it changed).
 
-Applied in order to an empty board, the operations give the items. An `id` is a small integer, unique in its fold; ids
-grow in the order in which a person sees the items. The text of a `Grew` is appended to a message, a thought, or a tool
-call's output.
+If the operations are applied in order to an empty view, the result is the items. An `id` is a small integer, unique in
+its fold; ids grow in the order in which a person sees the items.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """A new item. `fields["text"]` is empty for messages and thoughts (their text follows as `Grew`)."""
+    """A new item. `fields["text"]` is empty for messages and thoughts: their text follows in `Grew` operations."""
 
     id: int
     kind: str
@@ -23,7 +22,7 @@ class Began:
 
 @dataclass(frozen=True, slots=True)
 class Grew:
-    """Text joined the end of the item, character for character as the agent wrote it."""
+    """Text was appended to an item: to a message, a thought or a tool call's output, exactly as the agent wrote it."""
 
     id: int
     text: str
@@ -31,7 +30,7 @@ class Grew:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """The fields that changed, with their new values. `None` clears a field. `"text"` replaces the text or output."""
+    """Fields of an item changed. `fields`: the new values. None clears a field; "text" replaces the text or output."""
 
     id: int
     fields: dict[str, Any]
@@ -39,7 +38,10 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The item is complete. A later `Changed` may still mark it (superseded, late)."""
+    """An item is complete. A `Changed` may still follow, for example if it is superseded later.
+
+    `fields`: those that were set at the end.
+    """
 
     id: int
     fields: dict[str, Any]
@@ -50,14 +52,15 @@ Op = Began | Grew | Changed | Ended
 
 @dataclass(frozen=True)
 class Limits:
-    """How much of a tool call's output an `Item` keeps in memory, in characters. `head` None: all of it.
+    """How much of a tool call's output an `Item` keeps in memory, in characters.
 
-    The operations always carry every character, for the ledger to store (Laws 8, 11).
+    `head`: from its beginning; None: all of it. `tail`: from its end. What lies between is the gap. The operations
+    always carry every character, so that the ledger can store it (Laws 8, 11).
     """
 
     head: int | None = 32_768
     tail: int = 32_768
-    window: int = 262_144  # the longest snapshot that is remembered whole, to compare the next one with
+    window: int = 262_144  # an output up to this length is kept whole, to compare it with the next snapshot
 
 
 WHOLE = Limits(head=None, tail=0)
@@ -67,11 +70,16 @@ WHOLE = Limits(head=None, tail=0)
 class Item:
     """One row of the view.
 
-    `kind` is message, thought, tool, plan, notice, usage, mode, commands, title, or turn (a turn's end:
-    `stop`, `error`). A message has role, text, and if so message_id, partial, superseded, history, broken (the agent
-    said that it tries again while this was open). A tool has call, title, status (pending, running, done, failed,
-    cancelled, no result), output, and if so name, tool_kind, input, exit, truncated, late, history; where the middle of
-    the output was let go, also head, gap (characters missing here) and tail.
+    `kind` is message, thought, tool, plan, notice, usage, mode, commands, title, or turn (the end of a turn). `fields`
+    depends on the kind; those in brackets are present only where they apply:
+
+    - message: role, text [message_id, content (attachments), partial, superseded, history, broken (the agent announced
+      a retry while the message was open)]
+    - thought: text [message_id, superseded, history]
+    - tool: call, title, status (pending, running, done, failed, cancelled, no result), output [name, tool_kind, input,
+      exit, diffs, files, truncated, late, history; if the middle of the output was dropped: head, gap (the number of
+      dropped characters), tail]
+    - turn: stop [error]
     """
 
     id: int
@@ -80,17 +88,17 @@ class Item:
 
     @property
     def text(self) -> str:
-        """The item's text, or a tool call's output."""
+        """The item's text; for a tool call, its output."""
         return str(self.fields.get("output" if self.kind == "tool" else "text", ""))
 
 
 class Node:
-    """An item while it grows."""
+    """An item while it grows. `pieces`: its text, in pieces."""
 
     __slots__ = ("ended", "fields", "id", "kind", "pieces")
 
-    def __init__(self, id: int, kind: str, fields: dict[str, Any]) -> None:
-        self.id = id
+    def __init__(self, kind: str, fields: dict[str, Any]) -> None:
+        self.id = 0  # until it is added to a board
         self.kind = kind
         self.fields = fields
         self.pieces: list[str] = []
@@ -101,8 +109,14 @@ class Node:
 
     def text(self) -> str:
         if len(self.pieces) > 1:
-            self.pieces = ["".join(self.pieces)]  # a new list: a Cursor may still follow the old one
+            self.pieces = ["".join(self.pieces)]  # a new list: a TextCursor may still compare with the old one
         return self.pieces[0] if self.pieces else ""
+
+    def end(self, **fields: Any) -> Ended:
+        """Mark the item as complete, and set these fields. Returns the operation that says so."""
+        self.ended = True
+        self.fields.update(fields)
+        return Ended(self.id, fields)
 
     def item(self) -> Item:
         fields = dict(self.fields)
@@ -112,27 +126,27 @@ class Node:
 
 
 class Board:
-    """The items in view order, and the next id."""
+    """The items of a view, in the order in which a person sees them."""
 
-    __slots__ = ("last", "nodes")
+    __slots__ = ("last_id", "nodes")
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
-        self.last = 0  # the newest item's id
+        self.last_id = 0  # the newest item's id
 
     def __repr__(self) -> str:
-        return f"<Board {len(self.nodes)} of {self.last} items>"
+        return f"<Board {len(self.nodes)} of {self.last_id} items>"
 
-    def add(self, node: Node) -> Node:
-        self.last += 1
+    def add(self, node: Node) -> Began:
+        """Give the node the next id and append it. Returns the operation that announces it."""
+        self.last_id += 1
+        node.id = self.last_id
         self.nodes.append(node)
-        return node
+        fields = {**node.fields, "text": ""} if node.kind in ("message", "thought") else dict(node.fields)
+        return Began(node.id, node.kind, fields)
 
-    def fresh(self) -> int:
-        return self.last + 1
-
-    def let_go(self, keep: Container[int]) -> None:
-        """Forget every item but these."""
+    def keep_only(self, keep: Container[int]) -> None:
+        """Forget every item whose id is not in `keep`."""
         self.nodes = [node for node in self.nodes if node.id in keep]
 
     def items(self) -> Iterator[Item]:

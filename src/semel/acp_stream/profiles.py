@@ -1,14 +1,15 @@
 """Profiles: how each agent's ACP traffic differs from the others', as data instead of code paths.
 
 The profile is chosen by the name that the agent gives in `initialize` (`agentInfo.name`). An agent that was never
-measured gets CAREFUL, which relies on the protocol's fields alone, so that no genuine character is lost. docs/agents.md
-says how the values were measured.
+measured gets CAREFUL, which relies on the protocol's fields alone, so that no character that the agent wrote is lost.
+docs/agents.md says how the values were measured. An *adapter* is the program that speaks ACP for an agent.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 Pattern = re.Pattern[str]
@@ -16,98 +17,101 @@ Pattern = re.Pattern[str]
 
 @dataclass(frozen=True)
 class Profile:
-    """One agent's dialect. The defaults are the careful interpretation, for an unknown agent."""
+    """How one agent's ACP traffic is to be read. The defaults suit an unknown agent."""
 
     name: str = "careful"
 
     retry: Literal["marked", "whole", "continue"] = "marked"
-    """What text after a broken model stream is. `whole`: the answer again from its start, perhaps without any
-    mark, so a block whose whole text comes again inside it may be an attempt (`evidence` says how long it must be).
-    `continue`: the rest of the answer, whatever it repeats. `marked`: the whole answer again where something besides
-    the text says so (a message id, a signal)."""
+    """What the agent sends after its model's stream broke. `marked`: the whole answer again, announced by a message id
+    or a signal. `whole`: the whole answer again, perhaps unannounced; so text that comes again inside a block may be
+    another attempt (`redelivery` says how long it must be). `continue`: the rest of the answer only."""
 
     another_id: Literal["copy", "retry", "message"] = "copy"
-    """The meaning of text that comes again under another message id, with no tool call in between. `retry`: another
-    attempt at the same message (measured). `message`: another message, because the agent signals its retries. `copy`:
-    the same message if it now comes in one chunk and came in several before; otherwise another message."""
+    """What text is that comes again under another message id, with no tool call in between. `retry`: another attempt at
+    the same message. `message`: another message, because the agent signals its retries. `copy`: the same message if it
+    now comes in one chunk and came in several before; otherwise another message."""
 
     signal_means_retry: bool = True
-    """After a retry signal, the next text replaces the attempt even if the wording differs."""
+    """Whether, after a retry signal, the next text replaces the text before it, even if the wording differs."""
 
     unidentified_is_notice: bool = False
-    """The agent gives every model message an id: a chunk without one is the adapter's own prose."""
+    """Whether a chunk without a message id is a notice: the agent gives every message of its model an id."""
 
     foreign_id_errors: Pattern | None = None
-    """Text with this start under an id that is not the model's (`model_id`) is an error notice."""
+    """How an error notice begins. It counts as one only under a message id that is not the model's (`model_id`)."""
     model_id: str = ""
+    """How message ids of the model's own messages begin."""
 
     usage_seals: bool = False
-    """A usage update without a cost follows every message that was streamed to its end. A message without one, directly
-    followed by a message with one, was a failed attempt, whatever its wording."""
+    """Whether a usage update without a cost follows every message that was streamed to its end. Then a message without
+    such an update, directly followed by a message with one, was a failed attempt, whatever its wording."""
 
     prose: tuple[tuple[Pattern, str], ...] = ()
-    """(pattern, what) of adapter prose that arrives as one chunk of its own, at a place where it says
-    something about the run: "retry" (the attempt so far is void), "resumed", "queued" (only as a turn's first
-    chunk), "note"."""
+    """The adapter's own statements about the run, each of which arrives as one chunk: (pattern, kind). The kinds are
+    "retry" (another attempt replaces the text so far), "resumed", "queued" (only as a turn's first chunk), "note"."""
 
     empty_is_break: bool = True
-    """An empty text chunk separates two paragraphs (else it only carries usage)."""
+    """Whether an empty text chunk separates two paragraphs; otherwise it means nothing."""
 
     thought_frame: str = ""
-    """What the adapter puts before every thought chunk: the frame of a title that is not there."""
+    """What the adapter puts before every chunk of a thought: the markup of a title without the title. It is removed."""
 
     terminal: Literal["delta", "snapshot", "flips"] = "delta"
-    """What `_meta.terminal_output.data` is.
-
-    `flips`: deltas, but a message that overlaps what was said is a window.
-    """
+    """What `_meta.terminal_output.data` is. `delta`: new output. `snapshot`: all of the output. `flips`: new output, or
+    the newest part of the output if it is long and overlaps the output so far."""
 
     content: Literal["replace", "window"] = "replace"
-    """What text content of a tool call is. `window`: the newest part of one growing output."""
+    """What the text in a tool call's content is. `replace`: the whole output. `window`: the newest part of it."""
 
     content_before_result: Literal["output", "arguments", "none"] = "output"
-    """Content of a call that has no result yet: output so far, or the arguments rendered as text, or prose."""
+    """What the content of a call without a result is: the output so far, its arguments as text, or nothing of use."""
 
     window_marks: tuple[Pattern, ...] = ()
-    """Starts of a snapshot that say "the beginning was cut": taken off where the rest joins what is known."""
+    """Notes at the start of a snapshot that say that its beginning was cut. Removed if the known output has it."""
 
     cut_notes: tuple[Pattern, ...] = ()
-    """Ends of a snapshot that say "the rest was cut": taken off, the call is marked truncated."""
+    """Notes at the end of a snapshot that say that the rest was cut. Removed; the call is marked as truncated."""
 
     fences: tuple[str, ...] = ("console",)
-    """Info strings of code fences that the adapter wraps around a tool call's text content."""
+    """The info strings of code fences that the adapter puts around the text in a tool call's content."""
 
     result_prose: Pattern | None = None
-    """A result rendered as prose; groups `output`, `exit`."""
+    """The form of a result that the adapter writes as prose, with the groups `output` and `exit` (the exit code)."""
 
     permission_is_call: bool = True
-    """A permission request's toolCallId is that of the call (else it is an id of its own)."""
+    """Whether a permission request has the id of its tool call; otherwise it has an id of its own."""
 
     unfinished: Literal["no result", "done"] = "no result"
-    """What a call without a result is once the turn ended normally."""
+    """The status of a call that has no result when the turn ends normally."""
 
     replay_until: Literal["response", "prompt"] = "response"
-    """Where the replay of `session/load` ends: at its response, or at the next prompt."""
+    """Where the replay after `session/load` ends: at the response, or at the next prompt."""
 
     history_end: str = ""
-    """The key in the `_meta` of a replayed update that marks the end of a completed turn. Without it, a history is no
-    evidence that a turn ended; no measured third-party agent has one."""
+    """The key in the `_meta` of a replayed update that marks the end of a turn; "" if the agent has none. Without it, a
+    history is no evidence that a turn ended; no measured third-party agent has one."""
 
     synthetic_user: tuple[Pattern, ...] = ()
-    """Patterns of user messages that no person wrote."""
+    """How user messages begin that no person wrote: the agent or its adapter put them into the history."""
 
     second: Literal["queues", "steers"] = "queues"
-    """How the agent handles a second prompt during a turn. `steers`: it reads the prompt in that turn and answers both.
-    All other ways (measured: queued, cancels the first, refused, never answered) are no better than our own queue."""
+    """What the agent does with a second prompt during a turn. `steers`: it reads it in that turn and answers both.
+    `queues`: anything else (measured: it queues it, cancels the first, refuses, or never answers), so Semel queues."""
 
     exact: bool = False
-    """Every message has its own id and every chunk is a delta: nothing is delivered twice, so nothing is compared."""
+    """Whether every message has its own id and every chunk is new text. Then nothing is compared with anything."""
 
     nulls_clear: bool = False
-    """ACP v2: an explicit null clears a field (in v1 it says nothing)."""
+    """Whether a null in an update clears the field, as in ACP v2; in v1 it means nothing."""
 
-    prose_leads: frozenset[str] = field(default=frozenset(), compare=False)
-    """First letters of `prose`, so that the common chunk costs one look-up."""
+    @cached_property
+    def prose_leads(self) -> frozenset[str]:
+        """The first characters of texts that `prose` and `foreign_id_errors` match: any other chunk is no notice."""
+        patterns = [pattern for pattern, _ in self.prose]
+        if self.foreign_id_errors is not None:
+            patterns.append(self.foreign_id_errors)
+        starts = [start for pattern in patterns for start in pattern.pattern.split("|")]
+        return frozenset("\n" if start.startswith("\\n") else start[0] for start in starts)
 
 
 _INTERRUPTED = re.compile(r"\[Request interrupted by user")
@@ -135,26 +139,14 @@ _PI_COMPACT = re.compile(
 
 CAREFUL = Profile(synthetic_user=_SYNTHETIC, window_marks=(_DOTS,), cut_notes=(_CLAUDE_CUT,))
 
-
-def _lead(pattern: str) -> str:
-    return "\n" if pattern.startswith("\\n") else pattern[0]
-
-
-def _profile(name: str, **values: object) -> Profile:
-    profile = replace(CAREFUL, name=name, **values)  # type: ignore[arg-type]
-    patterns = [pattern for pattern, _ in profile.prose]
-    if profile.foreign_id_errors:
-        patterns.append(profile.foreign_id_errors)
-    return replace(profile, prose_leads=frozenset(_lead(p) for pattern in patterns for p in pattern.pattern.split("|")))
-
-
 PROFILES: dict[str, Profile] = {
     profile.name: profile
     for profile in (
         CAREFUL,
-        _profile("semel-demo", second="steers", history_end="semel-demo/ended"),
-        _profile(
-            "semel-model",  # our own loop: it says what things are, and nothing has to be guessed
+        replace(CAREFUL, name="semel-demo", second="steers", history_end="semel-demo/ended"),
+        replace(
+            CAREFUL,
+            name="semel-model",  # our own loop: nothing in its stream has to be guessed
             exact=True,
             retry="continue",
             empty_is_break=False,
@@ -164,8 +156,9 @@ PROFILES: dict[str, Profile] = {
             synthetic_user=(),
             second="steers",
         ),
-        _profile(
-            "claude",
+        replace(
+            CAREFUL,
+            name="claude",
             another_id="retry",
             signal_means_retry=False,  # a fallback sends only the rest of the answer, under a new id
             foreign_id_errors=re.compile(r"API Error"),
@@ -175,21 +168,23 @@ PROFILES: dict[str, Profile] = {
             content_before_result="none",  # the call's description
             fences=("console", ""),
         ),
-        _profile("codex", another_id="message", unidentified_is_notice=True),
-        _profile("codex-zed", retry="whole", fences=("console", "sh")),
-        _profile("gemini", retry="whole", replay_until="prompt", thought_frame="****\n"),
-        _profile("qwen", retry="whole", empty_is_break=False),
-        _profile(
-            "opencode",
+        replace(CAREFUL, name="codex", another_id="message", unidentified_is_notice=True),
+        replace(CAREFUL, name="codex-zed", retry="whole", fences=("console", "sh")),
+        replace(CAREFUL, name="gemini", retry="whole", replay_until="prompt", thought_frame="****\n"),
+        replace(CAREFUL, name="qwen", retry="whole", empty_is_break=False),
+        replace(
+            CAREFUL,
+            name="opencode",
             retry="whole",
             another_id="retry",
             content="window",
             window_marks=(_OPENCODE_CUT, _DOTS),
             second="steers",
         ),
-        _profile("kimi", retry="whole", content_before_result="arguments"),
-        _profile(
-            "hermes",
+        replace(CAREFUL, name="kimi", retry="whole", content_before_result="arguments"),
+        replace(
+            CAREFUL,
+            name="hermes",
             retry="continue",
             prose=((_HERMES_RETRY, "retry"), (_QUEUED, "queued")),
             content_before_result="arguments",
@@ -197,10 +192,11 @@ PROFILES: dict[str, Profile] = {
             cut_notes=(_HERMES_CUT,),
             permission_is_call=False,
         ),
-        _profile("vibe", retry="whole"),
-        _profile("fast-agent", retry="whole", empty_is_break=False, unfinished="done"),
-        _profile(
-            "pi",
+        replace(CAREFUL, name="vibe", retry="whole"),
+        replace(CAREFUL, name="fast-agent", retry="whole", empty_is_break=False, unfinished="done"),
+        replace(
+            CAREFUL,
+            name="pi",
             retry="whole",
             terminal="flips",
             prose=(
@@ -210,11 +206,12 @@ PROFILES: dict[str, Profile] = {
                 (_QUEUED, "queued"),
             ),
         ),
-        _profile("openclaw", content="window"),
+        replace(CAREFUL, name="openclaw", content="window"),
     )
 }
 
-# Needles in the lower-cased agentInfo.name, in this order; the two Codex adapters differ by their scope.
+# (part of the lower-cased agentInfo.name, profile): the first that fits counts. npm scopes tell the Codex adapters
+# apart.
 _NAMES: tuple[tuple[str, str], ...] = (
     ("@agentclientprotocol/codex", "codex"),
     ("zed-industries/codex", "codex-zed"),
@@ -237,13 +234,13 @@ _NAMES: tuple[tuple[str, str], ...] = (
 
 
 def profile_for(agent_name: str) -> Profile:
-    """The profile of the agent that calls itself `agent_name` in `initialize`; CAREFUL if none fits."""
+    """Return the profile for an agent by its name in ACP's initialize; CAREFUL if no other fits."""
     name = agent_name.strip().lower()
     if name in PROFILES:
         return PROFILES[name]
-    for needle, found in _NAMES:
+    for needle, profile_name in _NAMES:
         if needle in name:
-            return PROFILES[found]
+            return PROFILES[profile_name]
     if re.fullmatch(r"(?:@[\w./-]+/)?pi(?:[-_ ].*)?", name):
         return PROFILES["pi"]
     return CAREFUL

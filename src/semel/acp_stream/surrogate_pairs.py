@@ -1,8 +1,8 @@
 """Join surrogate pairs that an agent split between two chunks.
 
 JavaScript programs cut strings by UTF-16 units, so an emoji may come as "\\ud83d" in one chunk and "\\ude00" in the
-next. No store and no platform accepts a half. It waits here for the next chunk of its stream. If the stream continues
-without the other half, or ends, U+FFFD is shown in its place (Law 8).
+next. No store and no platform accepts half a pair, so it waits here for the next chunk of its stream. If the stream
+ends or continues without the other half, U+FFFD is shown in its place (Law 8).
 """
 
 from __future__ import annotations
@@ -11,24 +11,26 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from semel.acp_stream.dialect import FINAL, STATUS
+from semel.acp_stream.dialect import DELTAS, FINAL, STATUS
+from semel.text.json_types import Json
 from semel.text.wellformed import scrub
 
-Json = dict[str, Any]
 CHUNKS = ("agent_message_chunk", "agent_thought_chunk", "user_message_chunk")
-DELTAS = ("terminal_output", "terminal_output_delta", "terminal-output")
 LOST_HALF = "\ufffd"
 
 _HALF = re.compile("[\ud800-\udfff]")
 
 
 def has_half(text: str) -> bool:
-    """Does the text hold half of a surrogate pair?"""
+    """Whether the text contains half a surrogate pair."""
     return not text.isascii() and _HALF.search(text) is not None
 
 
 def find_streamed_text(update: Mapping[str, Any]) -> str | None:
-    """The text of an update that the next update of its stream goes on with; None if it has none."""
+    """Return the text of an update if a later update may continue it: a chunk, or new output of a terminal.
+
+    None if the update has no such text.
+    """
     kind = update.get("sessionUpdate")
     if kind in CHUNKS:
         content = update.get("content")
@@ -43,7 +45,7 @@ def find_streamed_text(update: Mapping[str, Any]) -> str | None:
 
 
 def replace_streamed_text(update: Mapping[str, Any], text: str) -> Json:
-    """The update with another text in that place."""
+    """Return the update with `text` in place of its streamed text (see `find_streamed_text`)."""
     if update.get("sessionUpdate") in CHUNKS:
         return {**update, "content": {**update["content"], "text": text}}
     name = next(name for name in DELTAS if isinstance(update["_meta"].get(name), dict))
@@ -51,14 +53,18 @@ def replace_streamed_text(update: Mapping[str, Any], text: str) -> Json:
 
 
 def scrub_update(update: Mapping[str, Any]) -> Json:
-    """Replace halves of surrogate pairs everywhere but in the streamed text, where the fold joins them."""
+    """Return the update with U+FFFD for each half surrogate pair, except in its streamed text: the fold joins those."""
     text = find_streamed_text(update)
     scrubbed: Json = scrub(update)
     return scrubbed if text is None or not has_half(text) else replace_streamed_text(scrubbed, text)
 
 
 class Halves:
-    """Unpaired halves by stream (a chunk's kind, or a tool call's id), each with the update whose text ended in it."""
+    """Halves of surrogate pairs that wait for their other half.
+
+    `waiting`: by stream, (the half, the update whose text ended with it). A stream is the chunks of one kind, or the
+    output of one tool call.
+    """
 
     __slots__ = ("waiting",)
 
@@ -69,22 +75,27 @@ class Halves:
         return f"<Halves {sorted(self.waiting)}>"
 
     def join(self, update: Mapping[str, Any], text: str, waits: bool = True) -> Json | None:
-        """The update with whole characters only; None if it held nothing but a half.
+        """Join the half that waits in this stream with an update. Returns the update without unpaired halves.
 
-        `waits` is false for a stream in which each update repeats the whole text: a half at its end is not kept.
+        None if nothing but a half is left of it. `text`: its streamed text. `waits`: a half at the end of the text is
+        kept for the next update; false if each update of the stream repeats the whole text.
         """
         stream = _stream_of(update)
         half, _ = self.waiting.pop(stream, ("", {}))
-        whole = half + text
-        if waits and "\ud800" <= whole[-1:] <= "\udbff":
-            self.waiting[stream] = (whole[-1], update)
-            whole = whole[:-1]
-        if not whole and update.get("sessionUpdate") in CHUNKS:
+        joined = half + text
+        if waits and "\ud800" <= joined[-1:] <= "\udbff":
+            self.waiting[stream] = (joined[-1], update)
+            joined = joined[:-1]
+        if not joined and update.get("sessionUpdate") in CHUNKS:
             return None
-        return replace_streamed_text(update, scrub(whole))
+        return replace_streamed_text(update, scrub(joined))
 
-    def give_up(self, update: Mapping[str, Any] | None = None, tools_only: bool = False) -> Iterator[Json]:
-        """Updates that show U+FFFD for the halves that `update` leaves unpaired; for all (or `tools_only`) if None."""
+    def take_lost(self, update: Mapping[str, Any] | None = None, tools_only: bool = False) -> Iterator[Json]:
+        """Remove halves whose other half will not come, and yield an update that shows U+FFFD for each.
+
+        `update`: the next update, which decides which halves are lost; None: all are. `tools_only`: only those in the
+        output of tool calls.
+        """
         for stream, (_, last) in list(self.waiting.items()):
             if tools_only and stream in CHUNKS:
                 continue
@@ -107,7 +118,10 @@ def _stream_of(update: Mapping[str, Any]) -> str:
 
 
 def _ends(update: Mapping[str, Any], stream: str, last: Mapping[str, Any]) -> bool:
-    """Does this update end the stream, or go on with it without the half that was missing?"""
+    """Whether `update` ends a stream, or continues it without the missing half.
+
+    `last`: the latest update of that stream; its text ended with a half.
+    """
     kind, text = update.get("sessionUpdate"), find_streamed_text(update)
     if _stream_of(update) == stream:
         if stream in CHUNKS and update.get("messageId") not in (None, last.get("messageId")):

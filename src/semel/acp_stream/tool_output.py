@@ -1,18 +1,18 @@
-"""Merges the statements of a tool call's output, from several sources and updates, into one text (Law 8).
+"""Merge what an agent states as a tool call's output, in several fields and updates, into one text (Law 8).
 
 An agent may state one output in several sources: `toolResponse` and terminals (the richest), `rawOutput`, `content`.
-The rule:
+A *delta* is new output. A *snapshot* is all of the output so far, or a *window*: only its newest part, which slides
+forward as the output grows (see `profiles`). The *known text* is what was merged so far. The rules:
 
-- Within one source the protocol's own meaning holds. Deltas append. `content` and `rawOutput` replace: the newest
-  statement is the output, even if it is shorter. It replaces nothing if it is empty, if it says itself that it is cut,
-  or if it may be the newest part of a growing output (a sliding window, see `profiles`): then it is joined where it
-  overlaps.
-- Across sources the richest one stays, whichever comes last: a summary in `content` never replaces what a terminal
-  printed, and what a terminal prints replaces such a summary. Where one statement holds the other (as its beginning or
-  its end), the longer one stays: it has every character of both.
+- Within one source, a delta is appended, and a snapshot from `content` or `rawOutput` replaces the known text, even if
+  it is shorter. It replaces nothing if it is empty, if it says itself that it is cut, or if it may be a window: then it
+  is joined with the known text where the two overlap.
+- Between sources, the richest one stays, in whatever order they come: a summary in `content` never replaces what a
+  terminal printed, and what a terminal prints replaces such a summary. If one text is the beginning or the end of the
+  other, the longer one stays: it has every character of both.
 
-Memory is bounded by `Limits`: beyond them, the middle is dropped and shown as a gap. The dropped text is in the
-operations that the caller stored.
+Memory is bounded by `Limits`: of a longer output, the middle is dropped and shown as a gap. The dropped text is in the
+operations that the caller has stored.
 """
 
 from __future__ import annotations
@@ -20,65 +20,70 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from semel.acp_stream.dialect import CONTENT, DIRECT
+from semel.acp_stream.dialect import CONTENT, DIRECT, Snapshot
 from semel.acp_stream.ops import Limits
 
-LEAST_WINDOW = 2_000  # characters of the shortest sliding window that was measured: a shorter output has not slid yet
-PROBE_CHARS = 64  # characters of a window's beginning that are looked for in what is known
-LEAST_OVERLAP = 32
+LEAST_WINDOW = 2_000  # characters of the shortest window that was measured: a shorter output is no window yet
+PROBE_CHARS = 64  # how many characters are searched for, to find where two texts may overlap
+LEAST_OVERLAP = 32  # characters; a shorter overlap may be chance
 
 
-class Change(NamedTuple):
-    """`text` replaces the output if `whole`, else joins its end.
+class OutputChange(NamedTuple):
+    """A change of the output. `replaces`: `text` replaces the output; otherwise it is appended.
 
-    `missing`: something is known to be lacking.
+    `missing`: part of the output is known to be missing.
     """
 
     text: str
-    whole: bool = False
+    replaces: bool = False
     missing: bool = False
 
 
 def is_same_source(rank: int, other: int) -> bool:
-    """Content is one source, whether it came with the result or before it."""
+    """Whether two ranks are of one source. Content is one source, before the result and with it."""
     return max(rank, CONTENT) == max(other, CONTENT)
 
 
-class Output:
+class ToolOutput:
+    """The output of one tool call, merged from deltas and snapshots."""
+
     __slots__ = (
         "_gap",
         "_head",
-        "_keep",
         "_limits",
+        "_max_kept",
         "_size",
         "_tail",
+        "accounted",
         "headless",
         "rank",
-        "seen",
         "snapshot",
         "total",
     )
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._keep = None if limits.head is None else max(limits.window, limits.head + limits.tail)
-        self._head: list[str] = []  # the whole, until it outgrows `_keep`; then the head
+        self._max_kept = None if limits.head is None else max(limits.window, limits.head + limits.tail)
+        self._head: list[str] = []  # the whole text, until it is longer than `_max_kept`; then its head
         self._tail: deque[str] | None = None
         self._size = 0  # characters in `_tail`
-        self._gap = (0, 0)  # the last place where something never came: (end before it, start after it)
-        self.total = 0
-        self.seen = 0  # how much of the text the deltas have accounted for
-        self.headless = False  # the first thing ever said began with "the beginning was cut"
-        self.rank = 0  # how good the source of the text is
-        self.snapshot = ""  # the latest snapshot, if the text is exactly that
+        self._gap = (0, 0)  # the last place where output never arrived: (end of the text before it, start after it)
+        self.total = 0  # characters of the known text, dropped ones included
+        self.accounted = 0  # how many characters of the text came as deltas; the rest is from a snapshot
+        self.headless = False  # the first snapshot said that its beginning was cut
+        self.rank = 0  # the rank of the text's source (`dialect`)
+        self.snapshot = ""  # the latest snapshot, if the text is equal to it
 
     def __repr__(self) -> str:
-        return f"<Output {self.total} chars rank={self.rank}{' bounded' if self._tail is not None else ''}>"
+        return f"<ToolOutput {self.total} chars rank={self.rank}{' bounded' if self._tail is not None else ''}>"
 
-    # ---- as it stands
+    # ---- reading
 
     def shown(self) -> tuple[str, int, str]:
-        """(head, characters missing in between, tail), within the limits; all of it in `head` if it fits."""
+        """Return (head, number of characters between head and tail, tail), as long as the limits allow.
+
+        If the whole text fits, it is the head.
+        """
         head, tail, limits = self._joined_head(), self._joined_tail(), self._limits
         if limits.head is None or self.total <= limits.head + limits.tail:
             return head + tail, 0, ""
@@ -86,7 +91,7 @@ class Output:
         return head[: limits.head], self.total - limits.head - len(end), end
 
     def start(self, size: int) -> str:
-        """The first characters."""
+        """Return the first `size` characters, as far as they are kept."""
         parts: list[str] = []
         for piece in self._head:
             if size <= 0:
@@ -96,7 +101,7 @@ class Output:
         return "".join(parts)
 
     def end(self, size: int) -> str:
-        """The last characters, as far as they are kept."""
+        """Return the last `size` characters, as far as they are kept."""
         parts: list[str] = []
         for piece in [*reversed(self._tail or ()), *([] if self._tail is not None else reversed(self._head))]:
             if size <= 0:
@@ -121,12 +126,12 @@ class Output:
     # ---- growing
 
     def append(self, text: str) -> None:
-        """Text joins the end. O(1) amortised."""
+        """Append text. The cost does not depend on the length of the output (amortised)."""
         self.total += len(text)
         if self._tail is None:
             self._head.append(text)
-            if self._keep is not None and self.total > self._keep:
-                self._let_go()
+            if self._max_kept is not None and self.total > self._max_kept:
+                self._drop_middle()
             return
         self._tail.append(text)
         self._size += len(text)
@@ -139,196 +144,192 @@ class Output:
         if self._size > room:
             self._joined_tail()
 
-    def _let_go(self) -> None:
-        whole = self._joined_head()
-        self._head = [whole[: self._limits.head]]
-        tail = whole[-self._limits.tail :] if self._limits.tail else ""
+    def _drop_middle(self) -> None:
+        text = self._joined_head()
+        self._head = [text[: self._limits.head]]
+        tail = text[-self._limits.tail :] if self._limits.tail else ""
         self._tail = deque([tail])
         self._size = len(tail)
         self.snapshot = ""
 
     def replace(self, text: str) -> None:
-        self._head, self._tail, self._size, self.total, self.seen = [], None, 0, 0, 0
+        self._head, self._tail, self._size, self.total, self.accounted = [], None, 0, 0, 0
         self._gap = (0, 0)
         self.append(text)
 
-    def delta(self, text: str) -> Change | None:
-        """One piece of a delta stream.
-
-        Beside snapshots of the same output it may say what is known already.
-        """
-        if self.seen == self.total:
-            self.append(text)
-            self.seen = self.total
-            self.snapshot = ""
-            return Change(text)
-        known = self._known(self.seen, len(text))
-        if known is None or text.startswith(known):
-            size = min(len(text), self.total - self.seen)
-            self.seen += size
-            if size == len(text):
-                return None
-            text = text[size:]
+    def apply_delta(self, text: str) -> OutputChange | None:
+        """Append a delta, without the part that is known already from a snapshot. Returns None if all of it is."""
+        if self.accounted < self.total:
+            known_text = self._known_text(self.accounted, len(text))
+            if known_text is None or text.startswith(known_text):
+                size = min(len(text), self.total - self.accounted)
+                self.accounted += size
+                text = text[size:]
+                if not text:
+                    return None
         self.append(text)
-        self.seen = self.total
+        self.accounted = self.total
         self.snapshot = ""
-        return Change(text)
+        return OutputChange(text)
 
-    def extend(self, text: str) -> Change:
-        """Append a further chunk from the source of the present text."""
+    def extend(self, text: str) -> OutputChange:
+        """Append text that continues the known text, from the same source."""
         self.append(text)
         self.snapshot = ""
-        return Change(text)
+        return OutputChange(text)
 
     def is_contradicted_by(self, delta: str) -> bool:
-        """Whether the present text comes from a poorer source than deltas and does not begin with this first delta."""
-        if not self.total or self.seen or self.rank >= DIRECT:
+        """Whether the known text is from a poorer source than deltas, and differs from this first delta."""
+        if not self.total or self.accounted or self.rank >= DIRECT:
             return False
-        known = self._known(0, len(delta))
-        return known is not None and not delta.startswith(known)
+        known_text = self._known_text(0, len(delta))
+        return known_text is not None and not delta.startswith(known_text)
 
-    def restart(self, delta: str) -> Change:
-        """Replace the text by the first delta of a richer source."""
+    def restart(self, delta: str) -> OutputChange:
+        """Replace the known text by the first delta of a richer source."""
         self.replace(delta)
-        self.seen, self.rank, self.snapshot = self.total, DIRECT, ""
-        return Change(delta, True)
+        self.accounted, self.rank, self.snapshot = self.total, DIRECT, ""
+        return OutputChange(delta, True)
 
-    def _known(self, start: int, size: int) -> str | None:
-        """The text from `start` on, at most `size` characters; None where it was let go."""
+    def _known_text(self, start: int, size: int) -> str | None:
+        """Return at most `size` characters of the known text, from the index `start` on; None if they were dropped."""
         head = self._joined_head()
         if self._tail is None or start + size <= len(head):
             return head[start : start + size]
         tail = self._joined_tail()
-        at = start - (self.total - len(tail))
-        return tail[at : at + size] if at >= 0 else None
+        offset = start - (self.total - len(tail))
+        return tail[offset : offset + size] if offset >= 0 else None
 
     # ---- merging
 
-    def merge(self, text: str, rank: int, window: bool = False, missing: bool = False, mark: str = "") -> Change | None:
-        """Merge a snapshot of the output. Returns the change, or None if the snapshot adds nothing.
+    def merge(self, snapshot: Snapshot) -> OutputChange | None:
+        """Merge a snapshot with the known text. Returns the change; None if nothing changes.
 
-        `window`: it may be only the newest part. `missing`: it says itself that it is cut. `mark`: the agent's note
-        that the beginning is missing; it is kept only if the beginning really is.
+        The snapshot's mark ("the beginning was cut") becomes part of the text only if the output before it is unknown.
         """
+        text, rank, missing, window, mark = snapshot
         if not text:
             return None
         if not self.total:
             self.headless = bool(mark)
             return self._set(mark + text, rank, missing)
-        rest = self._beyond(text)
-        if self._is_replacement(rank, window, missing) and (rest is None or len(text) < self.total):
+        new_text = self._find_new_text(text)
+        if self._is_replacement(rank, window, missing) and (new_text is None or len(text) < self.total):
             return self._set(text, rank, missing)
-        if rest is not None:
+        if new_text is not None:
             if not window or len(text) >= self.total:
                 self.rank = max(self.rank, rank)
-            change = self._join(rest, text if len(text) >= self.total else "")
-            cut = missing and not window and self.total == len(text)  # all that is known is what was left of it
-            return Change(rest, missing=True) if cut else change
+            change = self._join(new_text, text if len(text) >= self.total else "")
+            cut = missing and not window and self.total == len(text)  # nothing is known beyond what was cut
+            return OutputChange(new_text, missing=True) if cut else change
         if window or missing:
             filled = self._fill(text, rank)
             if filled is not None:
                 return filled
-            overlap = self._overlap(text)
+            overlap = self.overlap(text)
             if overlap:
                 return self._join(text[overlap:], "")
         if self._is_tail_of(text):
             self.headless = False
             return self._set(text, rank, missing)
-        if window and self.rank >= 2 and self._same_start(text):
+        if window and self.rank >= 2 and self._has_same_start(text):
             return self._set(text, rank, missing) if len(text) > self.total and not mark else None
         if window and self.rank < DIRECT:
             before = self.total
-            self.append(mark + text)  # nothing in common with what is known: what lies between never came
+            self.append(mark + text)  # it does not overlap with the known text: what lies between never arrived
             self._gap = (before, before + len(mark))
-            return Change(mark + text, missing=True)
+            return OutputChange(mark + text, missing=True)
         poorer = missing and self.rank > 1
         return None if poorer or rank < self.rank else self._set(text, rank, missing)
 
     def _is_replacement(self, rank: int, window: bool, missing: bool) -> bool:
-        """Whether a snapshot of this source replaces the present text as a whole."""
+        """Whether a snapshot with these properties replaces the whole known text."""
         slides = window and self.total >= LEAST_WINDOW
         return rank < DIRECT and is_same_source(rank, self.rank) and not missing and not slides
 
-    def _set(self, text: str, rank: int, missing: bool) -> Change:
-        whole = self.total > 0
+    def _set(self, text: str, rank: int, missing: bool) -> OutputChange:
+        replaces = self.total > 0
         self.replace(text)
         self.rank = rank
         self.snapshot = text if self._tail is None else ""
-        return Change(text, whole, missing)
+        return OutputChange(text, replaces, missing)
 
-    def _join(self, rest: str, snapshot: str) -> Change | None:
-        if rest:
-            self.append(rest)
+    def _join(self, new_text: str, snapshot: str) -> OutputChange | None:
+        if new_text:
+            self.append(new_text)
         self.snapshot = snapshot if self._tail is None else ""
-        return Change(rest) if rest else None
+        return OutputChange(new_text) if new_text else None
 
-    def _beyond(self, text: str) -> str | None:
-        """What of `text` is new, if it is the known text, part of its beginning or end, or goes on from it."""
+    def _find_new_text(self, text: str) -> str | None:
+        """Return the part of a snapshot's text by which it is longer than the known text.
+
+        It is "" if the known text has it all: as the whole, as its beginning or as its end. None if the two differ.
+        """
         if self.snapshot and text.startswith(self.snapshot):
             return text[len(self.snapshot) :]
         if len(text) >= self.total:
             if not text.startswith(self._joined_head()):
-                return self._but_for_space(text)
+                return self._equals_but_for_space(text)
             tail = self._joined_tail()
             return text[self.total :] if text[self.total - len(tail) : self.total] == tail else None
         if self.end(len(text)) == text or self.start(len(text)) == text:
             return ""
-        return self._but_for_space(text)
+        return self._equals_but_for_space(text)
 
-    def _but_for_space(self, text: str) -> str | None:
-        """The same text with other white space at its end is the same text."""
+    def _equals_but_for_space(self, text: str) -> str | None:
+        """Return "" if the text differs from the known text only in white space at the end; otherwise None."""
         if abs(len(text) - self.total) > 8 or self._tail is not None:
             return None
         return "" if self._joined_head().rstrip() == text.rstrip() else None
 
-    def _same_start(self, text: str) -> bool:
-        """The same output told again in other words (cut differently)?"""
+    def _has_same_start(self, text: str) -> bool:
+        """Whether the text begins like the known text: then it is probably the same output, cut elsewhere."""
         return len(text) >= 256 and self.start(256) == text[:256]
 
     def _is_tail_of(self, text: str) -> bool:
         return self._tail is None and len(text) > self.total and text.endswith(self._joined_head())
 
-    def _overlap(self, text: str) -> int:
-        """How many characters at the beginning of `text` are known: up to the end of what is known."""
+    def overlap(self, text: str) -> int:
+        """Return how many characters at the beginning of `text` end the known text; 0 if the two do not overlap."""
         size = self.total - self._gap[1]
         if size < LEAST_OVERLAP or len(text) < PROBE_CHARS:
             return 0
-        known = self.end(min(size, len(text)))
-        at = text.find(known[:PROBE_CHARS]) if size <= len(text) else -1
-        if at >= 0 and text.startswith(known, at):
-            return at + len(known)
-        return _overlap_length(known, text)
+        known_end = self.end(min(size, len(text)))
+        offset = text.find(known_end[:PROBE_CHARS]) if size <= len(text) else -1
+        if offset >= 0 and text.startswith(known_end, offset):
+            return offset + len(known_end)
+        return _overlap_length(known_end, text)
 
-    def _fill(self, text: str, rank: int) -> Change | None:
-        """Fill the last gap from a wider window that contains the missing text. None if the window does not fit."""
+    def _fill(self, text: str, rank: int) -> OutputChange | None:
+        """Fill the place where output never arrived (`_gap`), wholly or in part, from a snapshot's text.
+
+        Returns None if that is impossible: the snapshot must begin before the known text after that place, and contain
+        all of it. `rank`: the snapshot's.
+        """
         before, after = self._gap
         if not after or self._tail is not None:
             return None
-        whole = self._joined_head()
-        at = text.find(whole[after : after + PROBE_CHARS])
-        if at <= 0 or not text.startswith(whole[after:], at):
+        known_text = self._joined_head()
+        offset = text.find(known_text[after : after + PROBE_CHARS])
+        if offset <= 0 or not text.startswith(known_text[after:], offset):
             return None
-        joint = _overlap_length(whole[:before][-at:], text[:at])
-        mark = "" if joint else whole[before:after]
+        joint = _overlap_length(known_text[:before][-offset:], text[:offset])
+        mark = "" if joint else known_text[before:after]
         gap = (0, 0) if joint else (before, after)
-        change = self._set(whole[:before] + mark + text[joint:], rank, bool(gap[1]) or self.headless)
+        change = self._set(known_text[:before] + mark + text[joint:], rank, bool(gap[1]) or self.headless)
         self._gap, self.snapshot = gap, ""
         return change
 
-    def overlap(self, text: str) -> int:
-        """For sources that flip between deltas and windows: the overlap, if `text` is a window."""
-        return self._overlap(text)
 
-
-def _overlap_length(known: str, text: str) -> int:
-    """How many characters at the beginning of `text` are the end of `known`; 0 if too few to tell."""
-    if len(text) < PROBE_CHARS or len(known) < LEAST_OVERLAP:
+def _overlap_length(before: str, text: str) -> int:
+    """Return how many characters at the beginning of `text` end `before`; 0 if the texts are too short to tell."""
+    if len(text) < PROBE_CHARS or len(before) < LEAST_OVERLAP:
         return 0
-    at = known.find(text[:PROBE_CHARS])
+    offset = before.find(text[:PROBE_CHARS])
     for _ in range(64):
-        if at < 0:
+        if offset < 0:
             return 0
-        if text.startswith(known[at:]):
-            return len(known) - at
-        at = known.find(text[:PROBE_CHARS], at + 1)
+        if text.startswith(before[offset:]):
+            return len(before) - offset
+        offset = before.find(text[:PROBE_CHARS], offset + 1)
     return 0

@@ -1,4 +1,4 @@
-"""Fold a recorded stream at once: `fold(...)` returns the final view."""
+"""Fold a whole recorded stream: `fold(...)` returns the final view."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOOL_MARKS = frozenset(("truncated", "exit", "late", "history", "name", "input")
 
 @dataclass(frozen=True)
 class View:
-    """The items a person sees, in order; `sessions` are the same by session id."""
+    """The items that a person sees, in order. `sessions`: by session id; `items`: of all sessions."""
 
     sessions: dict[str, tuple[Item, ...]]
 
@@ -29,7 +29,7 @@ class View:
         return iter(self.items)
 
     def texts(self, kind: str = "message", role: str = "agent") -> list[str]:
-        """The texts that count: superseded attempts are left out."""
+        """Return the texts of the items of this kind and role, in order, without superseded ones."""
         return [
             item.text
             for item in self.items
@@ -37,16 +37,19 @@ class View:
         ]
 
     def json(self) -> Iterator[dict[str, Any]]:
-        """The view as JSON objects (docs/agents.md): one per item, `item` says what it is."""
+        """Yield the items as JSON objects (`as_json`); with the session's id if there are several sessions."""
         for session, items in self.sessions.items():
             for item in items:
-                found = as_json(item)
-                if found is not None:
-                    yield found if len(self.sessions) == 1 else {**found, "session": session}
+                row = as_json(item)
+                if row is not None:
+                    yield row if len(self.sessions) == 1 else {**row, "session": session}
 
 
 def as_json(item: Item) -> dict[str, Any] | None:
-    """One item as `semel fold` prints it; None for what only a client uses (commands)."""
+    """Return an item as the JSON object that `semel fold` prints, with its kind as `item`.
+
+    None if it is not printed: the agent's commands, and thoughts that were repeated whole.
+    """
     fields = dict(item.fields)
     if item.kind == "message":
         return _picked(item, ("role", "text"), ("partial", "superseded", "history", "message_id", "content"), fields)
@@ -54,13 +57,13 @@ def as_json(item: Item) -> dict[str, Any] | None:
         return None if fields.get("repeated") else _picked(item, ("text",), ("superseded", "history"), fields)
     if item.kind == "tool":
         output = display(str(fields["output"]))
-        told = {
+        head = {
             "id": fields["call"],
             "title": fields["title"] or fields.get("name") or "",
             "status": fields["status"],
         }
         extra = {key: value for key, value in fields.items() if key in TOOL_MARKS}
-        return {"item": "tool", **told, "output": output, **extra}
+        return {"item": "tool", **head, "output": output, **extra}
     if item.kind == "turn":
         return {"item": "turn", **fields}
     if item.kind == "commands":
@@ -68,9 +71,9 @@ def as_json(item: Item) -> dict[str, Any] | None:
     return {"item": item.kind, **fields}
 
 
-def _picked(item: Item, always: tuple[str, ...], maybe: tuple[str, ...], fields: dict[str, Any]) -> dict[str, Any]:
-    picked = {key: fields[key] for key in always}
-    return {"item": item.kind, **picked, **{key: fields[key] for key in maybe if fields.get(key)}}
+def _picked(item: Item, required: tuple[str, ...], optional: tuple[str, ...], fields: dict[str, Any]) -> dict[str, Any]:
+    picked = {key: fields[key] for key in required}
+    return {"item": item.kind, **picked, **{key: fields[key] for key in optional if fields.get(key)}}
 
 
 def fold(
@@ -78,17 +81,19 @@ def fold(
     profile: Profile | str | None = None,
     limits: Limits = WHOLE,
 ) -> View:
-    """Fold a stream at once. `profile` may be an agent's name; None: found by what `initialize` says, else careful.
+    """Fold a whole stream, and return the final view.
 
-    Each element is one of: an ACP update (`{"sessionUpdate": ...}`), a JSON-RPC message, a trace record
-    (`{"t", "dir", "msg"}`), a line of JSON that is one of these, or a mark: `{"_prompt": text}`, `{"_load":
-    true}`, `{"_cancel": true}`, `{"_end_turn": true}`. Lines that are not JSON say nothing.
+    `profile`: a profile or an agent's name; None: by the agent's name in the answer to ACP's initialize, if the stream
+    has one. Each element of the stream is one of: an ACP update (`{"sessionUpdate": ...}`), a JSON-RPC message, a
+    record of a trace (`{"t", "dir", "msg"}`), a line of JSON that is one of these, or a remark on what the client did:
+    `{"_prompt": text}`, `{"_load": true}`, `{"_cancel": true}`, `{"_permission": toolCall}`, `{"_died": true}`,
+    `{"_end_turn": stop reason}`. Lines that are not JSON are ignored.
     """
     wire = Wire(profile_for(profile) if isinstance(profile, str) else profile, limits)
     reader = RecordedStreamReader(wire)
     for element in lines_or_updates:
         reader.read(element)
-    return reader.view()
+    return reader.build_view()
 
 
 class RecordedStreamReader:
@@ -99,52 +104,52 @@ class RecordedStreamReader:
         self._loading = False
 
     def read(self, element: object) -> None:
-        """One element of the stream, decoded or not."""
+        """Fold one element of the stream (see `fold`). Text is parsed as JSON."""
         if isinstance(element, (str, bytes)):
             try:
                 element = json.loads(element)
             except (ValueError, RecursionError):
                 return
         if isinstance(element, list):
-            self.wire.received(element)
+            self.wire.fold_received(element)
         if not isinstance(element, dict):
             return
         if "dir" in element:
-            self._record(element)
+            self._read_record(element)
         elif "sessionUpdate" in element:
             self.wire.fold("").update(element, self._loading)
         elif "jsonrpc" in element or "method" in element or "id" in element:
-            self._message(element)
+            self._read_message(element)
         else:
-            self._mark(element)
+            self._read_mark(element)
 
-    def view(self) -> View:
-        """The view after everything that was read."""
+    def build_view(self) -> View:
+        """Return the view after all elements that were read."""
         for fold in self.wire.folds.values():
             fold.settle()
         return View({session: tuple(fold.items()) for session, fold in self.wire.folds.items()})
 
-    def _record(self, record: Mapping[str, Any]) -> None:
+    def _read_record(self, record: Mapping[str, Any]) -> None:
         side, message = record["dir"], record.get("msg")
         if side == "c2a":
-            self.wire.sent(message)
+            self.wire.fold_sent(message)
         elif side == "a2c":
-            self.wire.received(message)
+            self.wire.fold_received(message)
         elif side == "note":
-            self.wire.noted(message)
+            self.wire.fold_note(message)
 
-    def _message(self, message: Mapping[str, Any]) -> None:
-        """A message whose direction is not recorded: derive the sender from its method."""
+    def _read_message(self, message: Mapping[str, Any]) -> None:
+        """Fold a message whose sender is not recorded: it is derived from the method."""
         method, result = message.get("method"), message.get("result")
         if method is None and isinstance(result, dict) and "outcome" in result:
             return  # our answer to a permission request: its id is the agent's
         ours = isinstance(method, str) and (method == "initialize" or method.startswith("session/"))
         if ours and method not in ("session/update", "session/request_permission"):
-            self.wire.sent(dict(message))
+            self.wire.fold_sent(dict(message))
         else:
-            self.wire.received(dict(message))
+            self.wire.fold_received(dict(message))
 
-    def _mark(self, mark: Mapping[str, Any]) -> None:
+    def _read_mark(self, mark: Mapping[str, Any]) -> None:
         fold = self.wire.fold("")
         if "_prompt" in mark:
             self._loading = False

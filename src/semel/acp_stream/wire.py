@@ -1,7 +1,7 @@
-"""Feeds the JSON-RPC messages of a recorded or live ACP connection to the folds of its sessions, in order.
+"""Pass the JSON-RPC messages of a recorded ACP connection to the folds of its sessions, in order.
 
-One `Wire` follows successive connections to the same agent (a trace may contain a kill and a restart). It tracks which
-requests are prompts and loads, and reports turns, replays and the agent's death to each session's `Fold`.
+One `Wire` follows successive connections to the same agent (a trace may contain a kill and a restart). It keeps track
+of open prompts and loads, and so knows when each session's turns and replays begin and end.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from semel.acp_stream.folding import Fold
 from semel.acp_stream.notices import failure
 from semel.acp_stream.ops import WHOLE, Limits, Op
 from semel.acp_stream.profiles import CAREFUL, Profile, profile_for
+from semel.text.json_types import object_at, objects_in, text_at
 
-END_REMARKS = (
-    "eof",
-    "exit",
-    "spawn",
-)  # remarks after which nothing more comes from a process; a kill is not yet one
+END_REMARKS = ("eof", "exit", "spawn")  # after one of these, the process sends nothing more; after "kill" it may
 
 
 class Wire:
-    """Feeds messages to one `Fold` per session. `profile` None: found by the agent's name in `initialize`."""
+    """Passes messages to one `Fold` per session.
+
+    `profile`: None if it shall be chosen by the name that the agent gives in its answer to ACP's initialize.
+    """
 
     def __init__(self, profile: Profile | None = None, limits: Limits = WHOLE) -> None:
-        self._given = profile
+        self._fixed_profile = profile
         self.profile = profile or CAREFUL
         self.limits = limits
         self.folds: dict[str, Fold] = {}
-        self._asked: dict[tuple[str, str], tuple[str, str]] = {}  # (side, request id) -> (method, session)
+        self._requests: dict[tuple[str, str], tuple[str, str]] = {}  # (side, request id) -> (method, session)
         self._prompts: dict[str, int] = {}  # session -> prompts in flight
         self._replaying: set[str] = set()
 
@@ -37,23 +37,21 @@ class Wire:
         return f"<Wire {self.profile.name} {len(self.folds)} sessions>"
 
     def fold(self, session: str) -> Fold:
-        """The fold of a session; made when the session is first spoken of."""
+        """Return the fold of a session, given its id. It is made at the first call."""
         if session not in self.folds:
             self.folds[session] = Fold(self.profile, self.limits)
         return self.folds[session]
 
-    def sent(self, message: object) -> list[Op]:
-        """A message from the client to the agent."""
+    def fold_sent(self, message: object) -> list[Op]:
+        """Fold a message from the client to the agent."""
         if not isinstance(message, dict):
             return []
-        method, params = message.get("method"), message.get("params")
-        params = params if isinstance(params, dict) else {}
-        session = params.get("sessionId")
-        session = session if isinstance(session, str) else ""
+        method, params = message.get("method"), object_at(message, "params")
+        session = text_at(params, "sessionId") or ""
         if not isinstance(method, str):
             return []
         if "id" in message:
-            self._asked["c", str(message["id"])] = (method, session)
+            self._requests["c", str(message["id"])] = (method, session)
         if method == "session/prompt":
             self._replaying.discard(session)
             self._prompts[session] = self._prompts.get(session, 0) + 1
@@ -64,19 +62,17 @@ class Wire:
             return self.fold(session).cancel()
         return []
 
-    def received(self, message: object) -> list[Op]:
-        """A message from the agent to the client. Anything that is not a JSON-RPC message is ignored."""
+    def fold_received(self, message: object) -> list[Op]:
+        """Fold a message from the agent to the client. Anything that is not a JSON-RPC message is ignored."""
         if isinstance(message, list):  # a batch
-            return [op for each in message if isinstance(each, dict) for op in self.received(each)]
+            return [op for inner in objects_in(message) for op in self.fold_received(inner)]
         if not isinstance(message, dict):
             return []
         method = message.get("method")
         if method is None:
             return self._answer(message) if "id" in message else []
-        params = message.get("params")
-        params = params if isinstance(params, dict) else {}
-        session = params.get("sessionId")
-        session = session if isinstance(session, str) else ""
+        params = object_at(message, "params")
+        session = text_at(params, "sessionId") or ""
         if method == "session/update":
             data = params.get("update")
             return self.update(session, data) if isinstance(data, dict) else []
@@ -88,32 +84,33 @@ class Wire:
         return []
 
     def update(self, session: str, data: Mapping[str, Any]) -> list[Op]:
-        """One update of a session."""
+        """Fold one ACP update of a session, given its id."""
         return self.fold(session).update(data, session in self._replaying)
 
-    def noted(self, note: object) -> list[Op]:
-        """A recorder's remark. If it marks the end of the agent's output, the running turns end."""
+    def fold_note(self, note: object) -> list[Op]:
+        """Fold a remark of the recorder (a trace record "note"). If it means that the process has ended, turns end."""
         if not isinstance(note, dict) or not any(key in note for key in END_REMARKS):
             return []
-        return self.died()
+        return self.fold_death()
 
-    def died(self) -> list[Op]:
-        """The agent process has died: end all turns whose prompt was not answered."""
+    def fold_death(self) -> list[Op]:
+        """End all turns whose prompt was not answered, because the agent process has died."""
         ops: list[Op] = []
         for session, count in self._prompts.items():
             for _ in range(count):
                 ops += self.fold(session).end("error", "the agent died", died=True)
         self._prompts.clear()
         self._replaying.clear()
-        self._asked.clear()
+        self._requests.clear()
         return ops
 
     def _answer(self, message: Mapping[str, Any]) -> list[Op]:
-        method, session = self._asked.pop(("c", str(message["id"])), ("", ""))
-        result = message.get("result")
-        result = result if isinstance(result, dict) else {}
+        method, session = self._requests.pop(("c", str(message["id"])), ("", ""))
+        result = object_at(message, "result")
         if method == "initialize":
-            self._named(result.get("agentInfo"))
+            name = text_at(result, "agentInfo", "name")
+            if self._fixed_profile is None and name is not None:
+                self.profile = profile_for(name)
         elif method in ("session/load", "session/resume"):
             if self.profile.replay_until == "response" or "error" in message:
                 self._replaying.discard(session)
@@ -121,27 +118,20 @@ class Wire:
             self._prompts[session] = max(0, self._prompts.get(session, 0) - 1)
             if "error" in message:
                 return self.fold(session).end("error", _error_text(message["error"]))
-            stop = result.get("stopReason")
-            return self.fold(session).end(stop if isinstance(stop, str) else "unknown", failure(result.get("_meta")))
+            stop = text_at(result, "stopReason")
+            return self.fold(session).end("unknown" if stop is None else stop, failure(result.get("_meta")))
         return []
-
-    def _named(self, info: object) -> None:
-        name = info.get("name") if isinstance(info, dict) else None
-        if self._given is None and isinstance(name, str):
-            self.profile = profile_for(name)
 
 
 def _prompt_text(prompt: object) -> str:
-    blocks = prompt if isinstance(prompt, list) else []
-    texts = [b.get("text") for b in blocks if isinstance(b, dict) and b.get("type") == "text"]
-    return "\n".join(t for t in texts if isinstance(t, str))
+    texts = [text_at(block, "text") for block in objects_in(prompt) if block.get("type") == "text"]
+    return "\n".join(text for text in texts if text is not None)
 
 
 def _error_text(error: object) -> str:
     if not isinstance(error, dict):
         return "error"
-    data = error.get("data")
-    data = data if isinstance(data, dict) else {}
-    detail = next((data[k] for k in ("message", "details") if isinstance(data.get(k), str)), "")
+    details = (text_at(error, "data", key) for key in ("message", "details"))
+    detail = next((text for text in details if text is not None), "")
     message = str(error.get("message") or "error")
     return f"{message}: {detail}" if detail and detail not in message else message

@@ -1,9 +1,9 @@
 """The launcher of every agent process: wait until the spawn is recorded, then exec the agent.
 
-Run by path as `python -I -S launch.py CONTROL_FD -- COMMAND...`, so it imports nothing of Semel. CONTROL_FD
-is the read end of a pipe whose only writer is the gateway. When the spawn's row is committed, the gateway
-writes one line, MARK; the launcher then execs COMMAND with SEMEL_SPAWN=MARK in its environment. If the pipe
-ends without that line, the gateway has died and the launcher exits: no agent runs that is not recorded (Law 10).
+It is run as `python -I -S launch.py CONTROL_FD -- COMMAND...` and imports nothing of Semel. CONTROL_FD is the read end
+of a pipe whose only writer is the gateway. When the spawn's row is committed, the gateway writes one line, MARK; the
+launcher then execs COMMAND with SEMEL_SPAWN=MARK in its environment. If the pipe ends without that line, the gateway
+has died and the launcher exits: no agent runs that is not recorded (Law 10).
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ PR_SET_PDEATHSIG = 1
 def die_with_parent() -> None:
     """On Linux, have the kernel kill this process when the gateway's event loop thread ends.
 
-    PDEATHSIG fires when the *thread* that started the process ends; agents are started in the event loop's thread.
+    The kernel sends the signal (PDEATHSIG) when the *thread* that started this process ends; agents are started in the
+    event loop's thread.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -27,18 +28,21 @@ def die_with_parent() -> None:
 
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     except (ImportError, OSError, AttributeError):
-        pass  # the guard process covers this case, too (guard.py)
+        pass  # the guard process kills this process, too (acp/process.py)
 
 
 def read_mark(control: int) -> str | None:
-    """Read the mark from the control pipe; `None` if the gateway died before it recorded this spawn."""
-    got = b""
-    while not got.endswith(b"\n"):
+    """Read MARK from the control pipe. Returns None if the gateway died before it recorded this spawn.
+
+    `control`: the pipe's file descriptor.
+    """
+    line = b""
+    while not line.endswith(b"\n"):
         byte = os.read(control, 1)
         if not byte:
             return None
-        got += byte
-    return got.decode().strip()
+        line += byte
+    return line.decode().strip()
 
 
 def main() -> None:
@@ -49,8 +53,8 @@ def main() -> None:
     if mark is None:
         os._exit(0)
     os.environ["SEMEL_SPAWN"] = mark
-    for one in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(one, signal.SIG_DFL)  # Python ignores both, and the agent would inherit that
+    for ignored_signal in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(ignored_signal, signal.SIG_DFL)  # Python ignores both, and the agent would inherit that
     try:
         os.execvp(command[0], command)
     except OSError as error:

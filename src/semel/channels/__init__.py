@@ -10,7 +10,6 @@ adds a kind through the entry point group `semel.channels`; the entry point's na
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -67,46 +66,41 @@ _OWN = {
 @cache
 def kinds() -> Mapping[str, Kind]:
     """All kinds by name: the built-in ones and those of installed packages. Raises ChannelError for a broken one."""
-    found = dict(_OWN)
+    known = dict(_OWN)
     for entry in metadata.entry_points(group=GROUP):
-        whose = f"the package {entry.dist.name}" if entry.dist else "a package"
-        if entry.name in found:
-            raise ChannelError(f"{whose} brings the channel kind {entry.name!r}, which exists: remove it")
+        package = f"the package {entry.dist.name}" if entry.dist else "a package"
+        if entry.name in known:
+            raise ChannelError(f"{package} brings the channel kind {entry.name!r}, which exists: remove it")
         try:
             kind = entry.load()
-        except Exception as fault:
-            raise ChannelError(f"the channel kind {entry.name!r} of {whose} cannot be loaded: {fault}") from fault
+        except Exception as error:
+            raise ChannelError(f"the channel kind {entry.name!r} of {package} cannot be loaded: {error}") from error
         if not isinstance(kind, Kind) or not dataclasses.is_dataclass(kind.settings):
-            raise ChannelError(f"{entry.value} of {whose} should be a Kind with a settings dataclass")
-        found[entry.name] = kind
-    return found
+            raise ChannelError(f"{entry.value} of {package} should be a Kind with a settings dataclass")
+        known[entry.name] = kind
+    return known
 
 
 def make(settings: ChannelSettings) -> Channel:
     """Create the channel of one `[channels.NAME]` section. Raises ChannelError if its settings are wrong."""
-    where = f"[channels.{settings.name}]"
+    section = f"[channels.{settings.name}]"
     if settings.name in RESERVED:
-        raise ChannelError(f"{where}: the name is taken by the {settings.name} itself; choose another")
+        raise ChannelError(f"{section}: the name is taken by the {settings.name} itself; choose another")
     if ":" in settings.name:
-        raise ChannelError(f"{where}: a channel's name holds no colon; it stands before it in destinations")
-    known = kinds()
-    if settings.kind not in known:
-        raise ChannelError(f"{where}: there is no kind {settings.kind!r}{_nearest(settings.kind, known)}")
-    kind = known[settings.kind]
-    fields = {each.name for each in dataclasses.fields(kind.settings) if each.init}
-    for option in settings.options:
-        if option not in fields:
-            near = _nearest(option, fields)
-            raise ChannelError(f"{where}: {settings.kind} has no setting {option!r}{near}")
+        raise ChannelError(f"{section}: a channel's name holds no colon; it stands before it in destinations")
+    all_kinds = kinds()
+    if settings.kind not in all_kinds:
+        raise ChannelError(f"{section}: there is no kind {settings.kind!r}; there is {', '.join(sorted(all_kinds))}")
+    kind = all_kinds[settings.kind]
     try:
         channel = kind.make(settings.name, kind.settings(**settings.options))
-    except (ValueError, TypeError) as bad:
-        raise ChannelError(f"{where}: {bad}") from None
+    except (ValueError, TypeError) as error:
+        raise ChannelError(f"{section}: {error}") from None
     if channel.name != settings.name or not isinstance(channel.caps, Caps):
-        raise ChannelError(f"{where}: the kind {settings.kind!r} made something that is not this channel")
+        raise ChannelError(f"{section}: the kind {settings.kind!r} made something that is not this channel")
     if settings.stream and not (channel.caps.edits and channel.caps.deletes):
         raise ChannelError(
-            f"{where}: stream = true needs a platform where messages can be edited and deleted, "
+            f"{section}: stream = true needs a platform where messages can be edited and deleted, "
             f"and {settings.kind} has none; leave the setting out"
         )
     return channel
@@ -114,19 +108,14 @@ def make(settings: ChannelSettings) -> Channel:
 
 def make_all(settings: Mapping[str, ChannelSettings]) -> dict[str, Channel]:
     """Create all configured channels, by name. Raises ChannelError, also if two sections share one account."""
-    made: dict[str, Channel] = {}
-    whose: dict[tuple[str, str], str] = {}
-    for name, each in settings.items():
-        made[name] = make(each)
-        account = getattr(getattr(made[name], "settings", None), "account", None)
-        if account is not None and (first := whose.setdefault((each.kind, account), name)) != name:
+    channels: dict[str, Channel] = {}
+    owners: dict[tuple[str, str], str] = {}
+    for name, section in settings.items():
+        channels[name] = make(section)
+        account = getattr(getattr(channels[name], "settings", None), "account", None)
+        if account is not None and (owner := owners.setdefault((section.kind, account), name)) != name:
             raise ChannelError(
-                f"[channels.{name}]: this is the account of [channels.{first}], {account}, and each message is told to "
+                f"[channels.{name}]: this is the account of [channels.{owner}], {account}, and each message is told to "
                 "one of them alone: remove one, or give it an account of its own"
             )
-    return made
-
-
-def _nearest(word: str, known: Mapping[str, Any] | set[str]) -> str:
-    near = difflib.get_close_matches(word, sorted(known), 1)
-    return f"; did you mean {near[0]!r}?" if near else f"; there is {', '.join(sorted(known))}"
+    return channels

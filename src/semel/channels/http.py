@@ -17,15 +17,15 @@ import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any
 
 import httpx2
 
 from semel.gateway.ports import NotSent, Unknown
+from semel.timing.durations import read_retry_after
 
-AGENT = "Semel"
+USER_AGENT = "Semel"
 CONNECT_TIMEOUT_S = 10.0
 """Time limit in seconds for the name look-up, and again for all connection attempts (TCP and TLS)."""
 MAX_ANSWER_BYTES = 64 * 1024
@@ -65,31 +65,31 @@ def is_public(address: str) -> bool:
     differs between Python versions. Raises ValueError if `address` is not an IP address.
     """
     ip = ipaddress.ip_address(address.partition("%")[0])
-    carried = _carried(ip)
-    alone = isinstance(ip, ipaddress.IPv6Address) and (ip.ipv4_mapped or ip.sixtofour) is not None
-    return all(map(_is_outside, carried if alone else (ip, *carried)))
+    embedded = _embedded_addresses(ip)
+    only_embedded = isinstance(ip, ipaddress.IPv6Address) and (ip.ipv4_mapped or ip.sixtofour) is not None
+    return all(map(_is_outside, embedded if only_embedded else (ip, *embedded)))
 
 
 def _is_outside(ip: Address) -> bool:
     return ip.is_global and not ip.is_multicast and not any(ip in network for network in _SPECIAL)
 
 
-def _carried(ip: Address) -> list[Address]:
+def _embedded_addresses(ip: Address) -> list[Address]:
     if isinstance(ip, ipaddress.IPv4Address):
         return []
-    carried: list[Address | None] = [ip.sixtofour, *(ip.teredo or ())]
+    embedded: list[Address | None] = [ip.sixtofour, *(ip.teredo or ())]
     if any(ip in network for network in _IPV4_EMBEDDING_NETWORKS) or int(ip) >> 32 & 0xFFFFFFFF in _ISATAP:
-        carried.append(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
-    return [each for each in carried if each is not None]
+        embedded.append(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
+    return [item for item in embedded if item is not None]
 
 
 async def look_up(host: str, port: int, *, allow_private: bool) -> list[str]:
     """Resolve a host to the addresses that may be connected to, in the system's order. Raises NotSent if none may."""
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise NotSent(f"{host} cannot be looked up: {getattr(error, 'strerror', None) or error}") from None
-    addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
+    addresses = list(dict.fromkeys(str(each[4][0]) for each in infos))
     allowed = [each for each in addresses if allow_private or is_public(each)]
     if not allowed:
         raise NotSent(
@@ -97,19 +97,6 @@ async def look_up(host: str, port: int, *, allow_private: bool) -> list[str]:
             "set allow_private = true for this channel if that is meant"
         )
     return allowed
-
-
-async def post(
-    url: str,
-    body: bytes,
-    headers: Mapping[str, str],
-    *,
-    timeout: float,
-    allow_private: bool = False,
-    tls: ssl.SSLContext | None = None,
-) -> Answer:
-    """Send one POST. `timeout` is in seconds, for the answer, once connected. Raises NotSent or Unknown."""
-    return await request("POST", url, body, headers, timeout=timeout, allow_private=allow_private, tls=tls)
 
 
 async def request(
@@ -125,8 +112,9 @@ async def request(
 ) -> Answer:
     """Send one request, trying the host's addresses in turn until one accepts the connection.
 
-    `timeout`: seconds for the answer, once connected. `most`: bytes of the answer's body to read. Raises NotSent or
-    Unknown.
+    `timeout`: seconds for the answer, once connected. `most`: bytes of the answer's body to read.
+
+    Raises NotSent or Unknown.
     """
     target = httpx2.URL(url)
     port = target.port or (443 if target.scheme == "https" else 80)
@@ -135,16 +123,16 @@ async def request(
             addresses = await look_up(target.host, port, allow_private=allow_private)
     except TimeoutError:
         raise NotSent(f"{target.host} was not looked up within {CONNECT_TIMEOUT_S:g} s") from None
-    one = _OutgoingRequest(method, target, body, headers, timeout, tls, most)
+    outgoing = _OutgoingRequest(method, target, body, headers, timeout, tls, most)
     deadline = asyncio.get_running_loop().time() + CONNECT_TIMEOUT_S
     for address in addresses[:-1]:
         try:
-            return await _attempt(one, address, CONNECT_TIMEOUT_S / 2)
+            return await _attempt(outgoing, address, CONNECT_TIMEOUT_S / 2)
         except NotSent:
             if asyncio.get_running_loop().time() >= deadline:
                 raise
-    left = max(1.0, deadline - asyncio.get_running_loop().time())
-    return await _attempt(one, addresses[-1], left)
+    remaining_s = max(1.0, deadline - asyncio.get_running_loop().time())
+    return await _attempt(outgoing, addresses[-1], remaining_s)
 
 
 @dataclass(frozen=True)
@@ -157,23 +145,23 @@ class _OutgoingRequest:
     headers: Mapping[str, str]
     timeout: float
     tls: ssl.SSLContext | None
-    most: int
+    max_bytes: int
 
 
-async def _attempt(one: _OutgoingRequest, address: str, connect: float) -> Answer:
+async def _attempt(outgoing: _OutgoingRequest, address: str, connect: float) -> Answer:
     """Send the request to one address. Raises NotSent if no byte of it left, else Unknown."""
-    left = False  # whether a byte of the request may have left
+    may_have_left = False  # whether a byte of the request may have left
 
     async def trace(event: str, info: Mapping[str, Any]) -> None:
-        nonlocal left
-        left = left or event == "http11.send_request_headers.started"
+        nonlocal may_have_left
+        may_have_left = may_have_left or event == "http11.send_request_headers.started"
 
-    url, timeout, tls = one.url, one.timeout, one.tls
+    url, timeout, tls = outgoing.url, outgoing.timeout, outgoing.tls
     request = httpx2.Request(
-        one.method,
+        outgoing.method,
         url.copy_with(host=address),
-        content=one.body,
-        headers={"host": url.netloc.decode("ascii"), "connection": "close", **one.headers},
+        content=outgoing.body,
+        headers={"host": url.netloc.decode("ascii"), "connection": "close", **outgoing.headers},
         extensions={
             "trace": trace,
             "sni_hostname": url.host,
@@ -181,48 +169,40 @@ async def _attempt(one: _OutgoingRequest, address: str, connect: float) -> Answe
         },
     )
     if url.scheme == "https" and tls is None:
-        tls = await asyncio.to_thread(trust)
+        tls = await asyncio.to_thread(system_tls_context)
     transport = httpx2.AsyncHTTPTransport(verify=tls or False, trust_env=False, retries=0)
     try:
         async with transport, asyncio.timeout(connect + timeout):
             response = await transport.handle_async_request(request)
-            return await _read(response, one.most)
+            return await _read(response, outgoing.max_bytes)
     except (httpx2.HTTPError, OSError, TimeoutError) as error:
-        why = _why(error, url.host)
-        raise (Unknown(why) if left else NotSent(why)) from None
+        reason = _describe_error(error, url.host)
+        raise (Unknown(reason) if may_have_left else NotSent(reason)) from None
 
 
-async def _read(response: httpx2.Response, most: int) -> Answer:
-    """Read at most `most` bytes of the body. A broken-off body is no error: the status alone settles the outcome."""
+async def _read(response: httpx2.Response, max_bytes: int) -> Answer:
+    """Read the body up to `max_bytes`. A broken-off body is no error: the status alone settles the outcome."""
     body = bytearray()
     try:
         async for chunk in response.aiter_raw():
             body += chunk
-            if len(body) >= most:
+            if len(body) >= max_bytes:
                 break
     except (httpx2.HTTPError, OSError):
         pass
     finally:
         await response.aclose()
     headers = {name.lower(): value for name, value in response.headers.items()}
-    return Answer(response.status_code, headers, bytes(body[:most]))
+    return Answer(response.status_code, headers, bytes(body[:max_bytes]))
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds to wait according to the Retry-After header (RFC 9110, 10.2.3), or None if it is missing or malformed.
-
-    A date is compared with `now` (seconds since the epoch; default: the clock). Header names must be lower-case.
-    """
-    value = headers.get("retry-after", "").strip()
-    if value.isascii() and value.isdigit():
-        return float(value[:9])
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - (time.time() if now is None else now))
-    except (ValueError, OverflowError):
-        return None
+    """Seconds to wait according to the Retry-After header, or None. `now`: seconds since the epoch (default: the
+    clock). Header names must be lower-case."""
+    return read_retry_after(headers.get("retry-after", ""), time.time() if now is None else now)
 
 
-def _why(error: BaseException, host: str) -> str:
+def _describe_error(error: BaseException, host: str) -> str:
     if isinstance(error, httpx2.ConnectTimeout):
         return f"{host} took too long to accept a connection"
     if isinstance(error, httpx2.TimeoutException | TimeoutError):
@@ -231,6 +211,6 @@ def _why(error: BaseException, host: str) -> str:
 
 
 @cache
-def trust() -> ssl.SSLContext:
+def system_tls_context() -> ssl.SSLContext:
     """A TLS context with the system's certificates. Cached; the first call takes 0.2 s: make it in a thread."""
     return httpx2.create_ssl_context(trust_env=False)

@@ -50,11 +50,11 @@ class _Reader(MarkdownIt):
         self.linkify.set({"fuzzy_link": False, "fuzzy_email": False, "fuzzy_ip": False})
         self.enable(["table", "strikethrough", "linkify"]).disable("reference")
         self.block.ruler.at("table", _table, {"alt": ["paragraph", "reference"]})
-        self.core.ruler.after("block", "whole_lists", _whole_lists)
-        self.core.ruler.after("inline", "whole_rows", _whole_rows)
-        self.core.ruler.after("whole_rows", "whole_fences", _whole_fences)
-        self.core.ruler.before("text_join", "as_written", _as_written)
-        self.core.ruler.push("whole_links", _whole_links)
+        self.core.ruler.after("block", "whole_lists", _split_lists)
+        self.core.ruler.after("inline", "whole_rows", _show_surplus_cells)
+        self.core.ruler.after("whole_rows", "whole_fences", _show_fence_info)
+        self.core.ruler.before("text_join", "as_written", _restore_escapes)
+        self.core.ruler.push("whole_links", _show_link_titles)
 
     def parse(self, src: str, env: Any = None) -> list[Token]:
         tokens = super().parse(src, env)
@@ -65,17 +65,17 @@ class _Reader(MarkdownIt):
         return link
 
 
-def reader() -> MarkdownIt:
+def make_parser() -> MarkdownIt:
     """A new parser, for callers that change its rules or options."""
     return _Reader()
 
 
-_shared = cache(reader)
+_shared_parser = cache(make_parser)
 
 
 def parse(text: str) -> list[Token]:
     """The text as markdown-it-py block tokens; the `children` of an `inline` token are its inline tokens."""
-    return _shared().parse(text)
+    return _shared_parser().parse(text)
 
 
 def spell_links(tokens: Sequence[Token], follows: Callable[[str], bool], keep: bool = False) -> None:
@@ -85,7 +85,7 @@ def spell_links(tokens: Sequence[Token], follows: Callable[[str], bool], keep: b
     """
     for token in tokens:
         if token.children:
-            token.children = _spelled(token.children, follows, keep)
+            token.children = _spell_children(token.children, follows, keep)
 
 
 def follows_no_links(address: str) -> bool:
@@ -103,11 +103,11 @@ def has_scheme(schemes: frozenset[str]) -> Callable[[str], bool]:
 
 def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     """Parse a table. Surplus cells of a row (more than its head has) are kept in the metadata of its last cell."""
-    before = len(state.tokens)
+    previous = len(state.tokens)
     if not table(state, start, end, silent):
         return False
-    columns = sum(token.type == "th_open" for token in state.tokens[before:])
-    last_cells = {token.map[0]: token for token in state.tokens[before:] if token.type == "inline" and token.map}
+    columns = sum(token.type == "th_open" for token in state.tokens[previous:])
+    last_cells = {token.map[0]: token for token in state.tokens[previous:] if token.type == "inline" and token.map}
     for line, token in last_cells.items():
         if extra := _cells(state, line)[columns:]:
             token.meta[_EXTRA] = "".join(f" | {cell}" for cell in extra)
@@ -135,22 +135,22 @@ def _paragraph(text: str, level: int, lines: list[int]) -> list[Token]:
     return [opening, inline, Token("paragraph_close", "p", -1, level=level, block=True)]
 
 
-def _whole_fences(state: StateCore) -> None:
+def _show_fence_info(state: StateCore) -> None:
     """Move the info string of a code fence into a paragraph above the code, unless it is only a language."""
-    out: list[Token] = []
+    tokens: list[Token] = []
     for token in state.tokens:
         if token.type != "fence":
-            out.append(token)
+            tokens.append(token)
             continue
-        token.info, told = language_of(token.info)
-        if told:
+        token.info, shown_info = split_fence_info(token.info)
+        if shown_info:
             assert token.map is not None
-            out += _paragraph(told, token.level, [token.map[0], token.map[0] + 1])
-        out.append(token)
-    state.tokens = out
+            tokens += _paragraph(shown_info, token.level, [token.map[0], token.map[0] + 1])
+        tokens.append(token)
+    state.tokens = tokens
 
 
-def language_of(info: str) -> tuple[str, str]:
+def split_fence_info(info: str) -> tuple[str, str]:
     """(language, text to show) of a code fence's info string. The text is the whole info string, or "" if it is only a
     language; the language is "" if the first word is not one."""
     words = info.split()
@@ -158,15 +158,15 @@ def language_of(info: str) -> tuple[str, str]:
     return language, "" if words in ([], [language]) else info.strip()
 
 
-def _whole_rows(state: StateCore) -> None:
+def _show_surplus_cells(state: StateCore) -> None:
     for token in state.tokens:
         if token.children is not None and _EXTRA in token.meta:
             token.children.append(_text(token.meta[_EXTRA]))
 
 
-def _whole_lists(state: StateCore) -> None:
+def _split_lists(state: StateCore) -> None:
     """Split an ordered list before each item whose number does not follow its predecessor's."""
-    out: list[Token] = []
+    tokens: list[Token] = []
     open_lists: list[tuple[Token, int | None]] = []
     for token in state.tokens:
         if token.type in ("ordered_list_open", "bullet_list_open"):
@@ -177,18 +177,18 @@ def _whole_lists(state: StateCore) -> None:
             opening, expected = open_lists[-1]
             number = int(token.info)
             if expected is not None and number != expected:
-                opening = _begin_list_anew(out, opening, token, number)
+                opening = _start_new_list(tokens, opening, token, number)
             open_lists[-1] = (opening, number + 1)
-        out.append(token)
-    state.tokens = out
+        tokens.append(token)
+    state.tokens = tokens
 
 
-def _begin_list_anew(out: list[Token], opening: Token, item: Token, number: int) -> Token:
+def _start_new_list(tokens: list[Token], opening: Token, item: Token, number: int) -> Token:
     assert opening.map is not None and item.map is not None
     closing = Token("ordered_list_close", "ol", -1, level=opening.level, block=True, markup=opening.markup)
-    anew = opening.copy(attrs={"start": number}, map=[item.map[0], opening.map[1]])
-    out += [closing, anew]
-    return anew
+    new_list = opening.copy(attrs={"start": number}, map=[item.map[0], opening.map[1]])
+    tokens += [closing, new_list]
+    return new_list
 
 
 # ---------------------------------------------------------------- inside a line
@@ -198,27 +198,27 @@ def _text(content: str) -> Token:
     return Token("text", "", 0, content=content)
 
 
-def _as_written(state: StateCore) -> None:
+def _restore_escapes(state: StateCore) -> None:
     """Show entities and escaped backslashes as they were written."""
     for token in state.tokens:
-        for child in _all(token.children or ()):
+        for child in _flatten(token.children or ()):
             if child.type == "text_special" and (child.info == "entity" or child.markup == "\\\\"):
                 child.content = child.markup
 
 
-def _all(children: Sequence[Token]) -> list[Token]:
-    return [one for child in children for one in (child, *_all(child.children or ()))]
+def _flatten(children: Sequence[Token]) -> list[Token]:
+    return [one for child in children for one in (child, *_flatten(child.children or ()))]
 
 
-def _whole_links(state: StateCore) -> None:
+def _show_link_titles(state: StateCore) -> None:
     for token in state.tokens:
         if token.children:
-            token.children = _with_titles(token.children)
+            token.children = _append_titles(token.children)
 
 
-def _with_titles(children: Sequence[Token]) -> list[Token]:
+def _append_titles(children: Sequence[Token]) -> list[Token]:
     """Append a link's title to its text, and show the address of a link without text."""
-    out: list[Token] = []
+    pieces: list[Token] = []
     opening, empty = Token("", "", 0), False
     for child in children:
         if child.type == "image":
@@ -227,17 +227,17 @@ def _with_titles(children: Sequence[Token]) -> list[Token]:
             child.children = [_text(label + title)]
         if child.type == "link_close":
             href, title = str(opening.attrGet("href") or ""), str(opening.attrs.pop("title", ""))
-            said = (href if empty else "") + (f' "{title}"' if title else "")
-            out += [_text(said)] if said else []
+            addition = (href if empty else "") + (f' "{title}"' if title else "")
+            pieces += [_text(addition)] if addition else []
         elif child.type == "link_open":
             opening, empty = child, True
         elif child.content.strip() or child.children:
             empty = False
-        out.append(child)
-    return out
+        pieces.append(child)
+    return pieces
 
 
-def _spelled(children: Sequence[Token], follows: Callable[[str], bool], keep: bool) -> list[Token]:
+def _spell_children(children: Sequence[Token], follows: Callable[[str], bool], keep: bool) -> list[Token]:
     out: list[Token] = []
     open_links: list[tuple[str, bool, int]] = []  # the address to write out, whether the link stays, where it begins
     for child in children:

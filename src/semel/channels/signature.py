@@ -16,7 +16,7 @@ import hmac
 from collections.abc import Mapping
 
 PREFIX = "whsec_"
-TOLERANCE = 300
+MAX_CLOCK_DIFFERENCE_S = 300
 """Seconds by which a signed timestamp may differ from this machine's clock."""
 
 
@@ -49,26 +49,26 @@ def sign(key: bytes, id: str, timestamp: int, body: bytes) -> str:
 
 def headers(key: bytes | None, id: str, timestamp: int, body: bytes) -> dict[str, str]:
     """The webhook headers of one attempt. Without a key the signature is left out."""
-    out = {"webhook-id": id, "webhook-timestamp": str(timestamp)}
+    fields = {"webhook-id": id, "webhook-timestamp": str(timestamp)}
     if key is not None:
-        out["webhook-signature"] = sign(key, id, timestamp, body)
-    return out
+        fields["webhook-signature"] = sign(key, id, timestamp, body)
+    return fields
 
 
-def verify(key: bytes, given: Mapping[str, str], body: bytes, now: float) -> str:
-    """Check the signatures and return the message's id. `given` are the headers, with lower-case names.
+def verify(key: bytes, headers: Mapping[str, str], body: bytes, now: float) -> str:
+    """Check the signatures and return the message's id. `headers` are the headers, with lower-case names.
 
     Raises BadSignature if no signature matches or the timestamp is too far from `now`.
     """
-    id, stamp, signatures = (given.get(f"webhook-{part}", "") for part in ("id", "timestamp", "signature"))
+    id, stamp, signatures = (headers.get(f"webhook-{part}", "") for part in ("id", "timestamp", "signature"))
     if not (id and stamp and signatures):
         raise BadSignature("it needs the headers webhook-id, webhook-timestamp and webhook-signature")
     if not (stamp.isascii() and stamp.isdigit() and len(stamp) <= 12):
         raise BadSignature("webhook-timestamp should be seconds since 1970-01-01T00:00:00Z")
-    if abs(now - int(stamp)) > TOLERANCE:
-        raise BadSignature(f"webhook-timestamp is more than {TOLERANCE} s away from this machine's clock")
-    wanted = sign(key, id, int(stamp), body).encode()
-    matches = [hmac.compare_digest(wanted, each.encode()) for each in signatures.split(" ")]
+    if abs(now - int(stamp)) > MAX_CLOCK_DIFFERENCE_S:
+        raise BadSignature(f"webhook-timestamp is more than {MAX_CLOCK_DIFFERENCE_S} s away from this machine's clock")
+    expected = sign(key, id, int(stamp), body).encode()
+    matches = [hmac.compare_digest(expected, signature.encode()) for signature in signatures.split(" ")]
     if not any(matches):
         raise BadSignature("no signature in webhook-signature fits: is the secret the same on both sides?")
     return id

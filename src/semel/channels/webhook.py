@@ -23,9 +23,10 @@ from typing import Any
 import httpx2
 
 from semel.channels import signature
-from semel.channels.http import AGENT, CONNECT_TIMEOUT_S, Answer, is_public, post, retry_after
-from semel.channels.webhook_in import SESSION, Json, WebhookReceiver
+from semel.channels.http import CONNECT_TIMEOUT_S, USER_AGENT, Answer, is_public, request, retry_after
+from semel.channels.webhook_in import SESSION, WebhookReceiver
 from semel.gateway.ports import Caps, Inbox, NotSent, Op, Receipt, Rejected, Safety, Unknown
+from semel.text.json_types import Json
 
 
 @dataclass(frozen=True)
@@ -35,15 +36,24 @@ class WebhookSettings:
     Sending needs `url`. Receiving needs `secret` or `token`, and `session` or `sessions`.
     """
 
-    url: str | None = None  # where messages are POSTed; http or https
-    secret: str | None = field(default=None, repr=False)  # whsec_...: signs outgoing and verifies incoming requests
-    token: str | None = field(default=None, repr=False)  # a bearer token that senders may use instead of a signature
-    session: str | None = None  # the session of messages that name none
-    sessions: list[str] = field(default_factory=list)  # shell patterns: sessions that messages may name
-    allow_private: bool = False  # url may point to this machine or its network
-    key_life: float = 86400.0  # how long the receiver remembers a webhook-id
-    timeout: float = 30.0  # for an answer, once connected
-    pace: float = 0.0  # minimum time between two messages to one address
+    url: str | None = None
+    """The URL to which messages are POSTed. Without one, the channel only receives."""
+    secret: str | None = field(default=None, repr=False)
+    """A Standard Webhooks secret, `whsec_...`: signs outgoing requests and verifies incoming ones."""
+    token: str | None = field(default=None, repr=False)
+    """A bearer token of 16 or more characters, which senders may use instead of a signature."""
+    session: str | None = None
+    """The session of incoming messages that name none."""
+    sessions: list[str] = field(default_factory=list)
+    """The sessions that incoming messages may name, as patterns."""
+    allow_private: bool = False
+    """Whether `url` may point to this machine or its network."""
+    key_life: float = 86400.0
+    """How long the receiver remembers a `webhook-id`. Until then, sending a message again is harmless."""
+    timeout: float = 30.0
+    """How long to wait for an answer, once connected."""
+    pace: float = 0.0
+    """The minimum time between two messages to one address."""
 
     def __post_init__(self) -> None:
         if self.url is not None:
@@ -51,8 +61,8 @@ class WebhookSettings:
         if self.secret is not None:
             try:
                 signature.decode_secret(self.secret)
-            except signature.BadSecret as bad:
-                raise ValueError(f"secret should be {bad}") from None
+            except signature.BadSecret as error:
+                raise ValueError(f"secret should be {error}") from None
         if self.token is not None and len(self.token) < 16:
             raise ValueError("token should have 16 or more characters")
         if self.session is not None and not SESSION.fullmatch(self.session):
@@ -65,8 +75,8 @@ class WebhookSettings:
 def _check_url(url: str, allow_private: bool) -> None:
     try:
         parsed = httpx2.URL(url)
-    except httpx2.InvalidURL as bad:
-        raise ValueError(f"url is not a URL: {bad}") from None
+    except httpx2.InvalidURL as error:
+        raise ValueError(f"url is not a URL: {error}") from None
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise ValueError("url should begin with https:// or http:// and name a host")
     if parsed.username or parsed.password:
@@ -84,7 +94,7 @@ def _check_url(url: str, allow_private: bool) -> None:
 class WebhookChannel:
     """One configured webhook: it sends to a URL, receives POSTs, or both."""
 
-    def __init__(self, name: str, settings: WebhookSettings, *, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, name: str, settings: WebhookSettings, *, clock: Callable[[], float] = time.time) -> None:
         self.name = name
         self.settings = settings
         self.caps = Caps(
@@ -97,18 +107,18 @@ class WebhookChannel:
             dialect="markdown",
         )
         self._key = signature.decode_secret(settings.secret) if settings.secret else None
-        self._now = now
-        self._door = WebhookReceiver(
+        self._clock = clock
+        self._receiver = WebhookReceiver(
             name,
             key=self._key,
             token=settings.token,
             session=settings.session,
             sessions=tuple(settings.sessions),
-            now=now,
+            clock=clock,
         )
 
     def __repr__(self) -> str:
-        return f"<WebhookChannel {self.name} to {self.settings.url or 'nowhere'}, {self._door!r}>"
+        return f"<WebhookChannel {self.name} to {self.settings.url or 'nowhere'}, {self._receiver!r}>"
 
     async def run(self, inbox: Inbox) -> None:
         """Report the channel as online, then do nothing: the HTTP server passes incoming POSTs to `receive`."""
@@ -117,33 +127,34 @@ class WebhookChannel:
 
     async def receive(self, inbox: Inbox, headers: Mapping[str, str], body: bytes) -> tuple[int, Json]:
         """Handle one incoming POST: (status, JSON to answer with), returned after the commit."""
-        return await self._door.receive(inbox, headers, body)
+        return await self._receiver.receive(inbox, headers, body)
 
     async def send(self, op: Op) -> Receipt:
         """Make one POST. The receipt's id is the `id` in the JSON of the 2xx answer, else the webhook-id."""
         if self.settings.url is None:
             raise Rejected("this webhook has no url: it only hears")
-        body = payload(op)
+        body = make_payload(op)
         headers = {
             "content-type": "application/json",
             "accept-encoding": "identity",
-            "user-agent": AGENT,
-            **signature.headers(self._key, op.key, int(self._now()), body),
+            "user-agent": USER_AGENT,
+            **signature.headers(self._key, op.key, int(self._clock()), body),
         }
-        answer = await post(
+        answer = await request(
+            "POST",
             self.settings.url,
             body,
             headers,
             timeout=self.settings.timeout,
             allow_private=self.settings.allow_private,
         )
-        return outcome(answer, op.key, self._now())
+        return read_outcome(answer, op.key, self._clock())
 
     async def find(self, op: Op, since: float) -> Receipt | None:
         raise NotImplementedError("a webhook cannot be asked what it has")
 
 
-def payload(op: Op) -> bytes:
+def make_payload(op: Op) -> bytes:
     """The request body. A retry of a part sends the same bytes, unless a person asked to send it again."""
     data: dict[str, Any] = {
         "session": op.session,
@@ -161,7 +172,7 @@ def payload(op: Op) -> bytes:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-def outcome(answer: Answer, key: str, now: float) -> Receipt:
+def read_outcome(answer: Answer, key: str, now: float) -> Receipt:
     """The receipt of a 2xx answer. Raises NotSent, Rejected or Unknown for the others.
 
     - NotSent (not accepted, retried later): 429, and 503 with a Retry-After.
@@ -170,7 +181,7 @@ def outcome(answer: Answer, key: str, now: float) -> Receipt:
     """
     status, wait = answer.status, retry_after(answer.headers, now)
     if 200 <= status < 300:
-        return Receipt(_id_in(answer.body) or key)
+        return Receipt(_find_id(answer.body) or key)
     if status == 429 or (status == 503 and wait is not None):
         raise NotSent(f"HTTP {status}: not now", wait)
     if status in (408, 409, 425) or status >= 500:
@@ -180,7 +191,7 @@ def outcome(answer: Answer, key: str, now: float) -> Receipt:
     raise Rejected(f"HTTP {status}{_excerpt(answer.body)}")
 
 
-def _id_in(body: bytes) -> str | None:
+def _find_id(body: bytes) -> str | None:
     try:
         id = json.loads(body)["id"]
     except (ValueError, TypeError, LookupError, RecursionError):

@@ -23,11 +23,11 @@ from typing import Any
 
 from semel.channels import signature
 from semel.gateway.ports import Inbox
+from semel.text.json_types import Json
 
-Json = dict[str, Any]
 MAX_BODY_BYTES = 1024 * 1024
 """Maximum size of a request body in bytes."""
-KEY_LENGTH = 255
+MAX_KEY_CHARS = 255
 
 SESSION = re.compile(r"[A-Za-z0-9._:@!+=~-]{1,200}")
 _KIND = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -42,7 +42,7 @@ class WebhookRefused(Exception):
 
 
 class WebhookReceiver:
-    """Authenticates requests and passes their events to the inbox. `now()` is in seconds since the Unix epoch."""
+    """Authenticates requests and passes their events to the inbox. `clock()` is in seconds since the Unix epoch."""
 
     def __init__(
         self,
@@ -52,18 +52,18 @@ class WebhookReceiver:
         token: str | None,
         session: str | None,
         sessions: tuple[str, ...],
-        now: Callable[[], float],
+        clock: Callable[[], float],
     ) -> None:
         self._name = name
         self._key = key
         self._token = token
         self._session = session
         self._sessions = sessions
-        self._now = now
+        self._clock = clock
 
     def __repr__(self) -> str:
-        ways = [way for way, on in (("signed", self._key), ("bearer", self._token)) if on]
-        return f"<Door {self._name} {' or '.join(ways) or 'shut'}>"
+        ways = [method for method, is_on in (("signed", self._key), ("bearer", self._token)) if is_on]
+        return f"<WebhookReceiver {self._name} {' or '.join(ways) or 'shut'}>"
 
     async def receive(self, inbox: Inbox, headers: Mapping[str, str], body: bytes) -> tuple[int, Json]:
         """Handle one request: (status, JSON to answer with).
@@ -71,18 +71,18 @@ class WebhookReceiver:
         Exceptions of the inbox are passed on; the event was not accepted then.
         """
         try:
-            key = self._who(_lower(headers), body)
-            event = self._read(body)
-        except WebhookRefused as no:
-            return no.status, problem(no.status, str(no))
-        heard = await inbox.hear(key=key, **event)
-        if heard.status == "conflict":
+            key = self._authenticate({name.lower(): value for name, value in headers.items()}, body)
+            event = self._parse_event(body)
+        except WebhookRefused as refusal:
+            return refusal.status, make_problem(refusal.status, str(refusal))
+        outcome = await inbox.hear(key=key, **event)
+        if outcome.status == "conflict":
             detail = f"the key {key!r} was used before, with other content; the first content stays"
-            digests = {"event": heard.event, "kept": heard.digest, "given": heard.other}
-            return 409, {**problem(409, detail), **digests}
-        return 202, {"event": heard.event, "status": heard.status}
+            digests = {"event": outcome.event, "kept": outcome.digest, "given": outcome.other}
+            return 409, {**make_problem(409, detail), **digests}
+        return 202, {"event": outcome.event, "status": outcome.status}
 
-    def _who(self, headers: Mapping[str, str], body: bytes) -> str:
+    def _authenticate(self, headers: Mapping[str, str], body: bytes) -> str:
         """Authenticate the sender and return the event's key. Raises WebhookRefused."""
         if self._key is None and self._token is None:
             raise WebhookRefused(403, f"the channel {self._name} hears nothing: it has no secret and no token")
@@ -90,59 +90,59 @@ class WebhookReceiver:
             raise WebhookRefused(413, f"the body is longer than {MAX_BODY_BYTES} bytes")
         if self._key is not None and ("webhook-signature" in headers or self._token is None):
             try:
-                return _checked(signature.verify(self._key, headers, body, self._now()))
-            except signature.BadSignature as bad:
-                raise WebhookRefused(401, str(bad)) from None
-        scheme, _, given = headers.get("authorization", "").partition(" ")
+                return _checked(signature.verify(self._key, headers, body, self._clock()))
+            except signature.BadSignature as error:
+                raise WebhookRefused(401, str(error)) from None
+        scheme, _, authorization = headers.get("authorization", "").partition(" ")
         if self._token is None or scheme.lower() != "bearer":
             raise WebhookRefused(401, "sign the request, or show the token as 'Authorization: Bearer ...'")
-        if not hmac.compare_digest(given.strip().encode(), self._token.encode()):
+        if not hmac.compare_digest(authorization.strip().encode(), self._token.encode()):
             raise WebhookRefused(401, "that is not this channel's token")
         return _checked(headers.get("idempotency-key") or headers.get("webhook-id") or "")
 
-    def _read(self, body: bytes) -> Json:
+    def _parse_event(self, body: bytes) -> Json:
         """Parse a body into the arguments of `Inbox.hear`. Raises WebhookRefused."""
         try:
-            given = json.loads(body, parse_constant=_no_number)
-            json.dumps(given, ensure_ascii=False).encode()
+            event = json.loads(body, parse_constant=_no_number)
+            json.dumps(event, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             raise WebhookRefused(400, "the body holds half of a surrogate pair (\\ud800 to \\udfff)") from None
-        except (ValueError, RecursionError) as bad:
-            raise WebhookRefused(400, f"the body is not JSON: {bad}") from None
-        if not isinstance(given, dict):
+        except (ValueError, RecursionError) as error:
+            raise WebhookRefused(400, f"the body is not JSON: {error}") from None
+        if not isinstance(event, dict):
             raise WebhookRefused(400, "the body should be a JSON object")
-        if unknown := sorted(given.keys() - {"text", "session", "sender", "kind", "data"}):
+        if unknown := sorted(event.keys() - {"text", "session", "sender", "kind", "data"}):
             fields = "text, session, sender, kind, data"
             raise WebhookRefused(400, f"{unknown[0]!r} is not a field; the fields are {fields}")
-        data = _field(given, "data", dict, {})
-        kind = _field(given, "kind", str, "message")
+        data = _field(event, "data", dict, {})
+        kind = _field(event, "kind", str, "message")
         if not _KIND.fullmatch(kind):
             raise WebhookRefused(400, "'kind' should be lower-case letters, digits and ._-")
-        if "text" not in given:
+        if "text" not in event:
             raise WebhookRefused(400, "'text' is missing")
-        session = self._address(_field(given, "session", str, None))
+        session = self._address(_field(event, "session", str, None))
         return {
             "session": session,
-            "text": _field(given, "text", str, ""),
+            "text": _field(event, "text", str, ""),
             "kind": kind,
-            "sender": _field(given, "sender", str, None),
+            "sender": _field(event, "sender", str, None),
             "data": data or None,
-            "stable": ("text", "sender", *sorted(given.keys() & {"session", "kind"}), *sorted(data)),
+            "stable": ("text", "sender", *sorted(event.keys() & {"session", "kind"}), *sorted(data)),
             "scope": (session,) if session == self._session else self._sessions,
         }
 
-    def _address(self, asked: str | None) -> str:
-        session = asked or self._session
+    def _address(self, requested: str | None) -> str:
+        session = requested or self._session
         if session is None:
             raise WebhookRefused(400, "'session' is missing, and this channel has no session of its own")
         if not SESSION.fullmatch(session):
             raise WebhookRefused(400, "'session' should be 1 to 200 of A-Z a-z 0-9 . _ : @ ! + = ~ -")
-        if session != self._session and not any(fnmatchcase(session, each) for each in self._sessions):
+        if session != self._session and not any(fnmatchcase(session, pattern) for pattern in self._sessions):
             raise WebhookRefused(403, f"the channel {self._name} may not speak in the session {session!r}")
         return session
 
 
-def problem(status: int, detail: str) -> Json:
+def make_problem(status: int, detail: str) -> Json:
     """A problem details object (RFC 9457)."""
     return {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
 
@@ -150,13 +150,13 @@ def problem(status: int, detail: str) -> Json:
 def _checked(key: str) -> str:
     if not key:
         raise WebhookRefused(400, "a key is missing: set Idempotency-Key (or webhook-id), the same on every retry")
-    if len(key) > KEY_LENGTH or not key.isprintable():
-        raise WebhookRefused(400, f"the key should be 1 to {KEY_LENGTH} printable characters")
+    if len(key) > MAX_KEY_CHARS or not key.isprintable():
+        raise WebhookRefused(400, f"the key should be 1 to {MAX_KEY_CHARS} printable characters")
     return key
 
 
-def _field(given: Mapping[str, Any], name: str, kind: type, default: Any) -> Any:
-    value = given.get(name)
+def _field(event: Mapping[str, Any], name: str, kind: type, default: Any) -> Any:
+    value = event.get(name)
     if value is None and name != "text":
         return default
     if not isinstance(value, kind):
@@ -166,7 +166,3 @@ def _field(given: Mapping[str, Any], name: str, kind: type, default: Any) -> Any
 
 def _no_number(word: str) -> Any:
     raise ValueError(f"{word} is no JSON number")
-
-
-def _lower(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}

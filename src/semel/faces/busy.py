@@ -1,7 +1,7 @@
 """Words for what becomes of a message while its session is busy.
 
 The CLI, the terminal and the web page all say the same; the gateway's answer and the entries carry only the busy mode
-(`semel.law.busy`), the place in the queue and the reason.
+(`semel.law.wake`), the place in the queue and the reason.
 """
 
 from __future__ import annotations
@@ -9,11 +9,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable
-from typing import Any
 
-from semel.law.busy import Busy
-
-Json = dict[str, Any]
+from semel.law.wake import Busy
+from semel.text.json_types import Json
 
 MODE_DESCRIPTIONS: dict[Busy, str] = {
     "queue": "a message waits; the next turn takes all that waits, in order",
@@ -34,25 +32,25 @@ WAITING_REASONS = {"collect": "the agent is asked when nothing more comes"}
 
 def format_waiting_state(mode: str, place: int | None = None) -> str:
     """How a message waits, like "queued, 2nd in line". `place` counts from 1 in the session's queue."""
-    words = WAITING_LABELS.get(mode, mode)
-    return f"{words}, {ordinal(place)} in line" if mode == "queue" and place else words
+    label = WAITING_LABELS.get(mode, mode)
+    return f"{label}, {format_ordinal(place)} in line" if mode == "queue" and place else label
 
 
-def told(heard: Json) -> str:
-    """What became of a message, from the gateway's answer to it; empty if it did not have to wait."""
-    if "waiting" not in heard:
+def describe_waiting(receipt: Json) -> str:
+    """How a message waits and why, from the gateway's answer to it; "" if it did not have to wait."""
+    if "waiting" not in receipt:
         return ""
-    why = heard.get("why") or WAITING_REASONS.get(heard["waiting"])
-    return format_waiting_state(heard["waiting"], heard.get("place")) + (f": {why}" if why else "")
+    reason = receipt.get("why") or WAITING_REASONS.get(receipt["waiting"])
+    return format_waiting_state(receipt["waiting"], receipt.get("place")) + (f": {reason}" if reason else "")
 
 
-def line(entries: Iterable[Json]) -> dict[int, int]:
-    """Map the seq of each waiting entry to its place in the queue, from 1. The queue has the order of the view."""
+def number_waiting(entries: Iterable[Json]) -> dict[int, int]:
+    """Map the seq of each waiting entry to its place in the queue, counted from 1 in the order of the view."""
     waiting = sorted((entry for entry in entries if entry.get("waiting")), key=lambda entry: int(entry["born"]))
     return {int(entry["seq"]): place for place, entry in enumerate(waiting, 1)}
 
 
-def soon(at: float) -> str:
+def format_time_left(at: float) -> str:
     """The time left until `at` (ms since the epoch) as words: "now", "in 40 s", "in 3 min"."""
     seconds = math.ceil(at / 1000 - time.time())
     if seconds <= 0:
@@ -60,6 +58,6 @@ def soon(at: float) -> str:
     return f"in {seconds} s" if seconds < 120 else f"in {math.ceil(seconds / 60)} min"
 
 
-def ordinal(number: int) -> str:
+def format_ordinal(number: int) -> str:
     ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"

@@ -15,8 +15,8 @@ from typing import IO, Any
 from semel.acp_stream import PROFILES, WHOLE, Profile, Wire, profile_for
 from semel.acp_stream.view import RecordedStreamReader
 
-XZ = b"\xfd7zXZ\x00"
-MOST = 256 * 1024 * 1024  # bytes in one line of a trace: four times the longest line an agent may send
+XZ_MAGIC = b"\xfd7zXZ\x00"
+MAX_LINE_BYTES = 256 * 1024 * 1024  # bytes in one line of a trace: four times the longest line an agent may send
 
 
 class TraceError(Exception):
@@ -24,32 +24,32 @@ class TraceError(Exception):
 
 
 def fold_file(path: str | Path, agent: str | None = None) -> Iterator[dict[str, Any]]:
-    """The view of the trace at `path`, one JSON object per item, in the order a person sees it.
+    """Yield the view of the trace at `path`: one JSON object per item, in the order a person sees them.
 
     `agent` is a profile (claude, codex, gemini, ...) or an agent's own name; without it, the `initialize` answer in the
     trace decides. Raises TraceError.
     """
-    reader = RecordedStreamReader(Wire(_profile(agent), WHOLE))
-    good = bad = 0
-    for number, line in _lines(Path(path)):
+    reader = RecordedStreamReader(Wire(_find_profile(agent), WHOLE))
+    read_lines = unreadable_lines = 0
+    for number, line in _read_lines(Path(path)):
         if not line.strip():
             continue
         try:
             element = json.loads(line)
         except (ValueError, RecursionError):
-            bad += 1
-            if not good and bad >= 20:
+            unreadable_lines += 1
+            if not read_lines and unreadable_lines >= 20:
                 raise TraceError(f"{path}, line {number}: not JSON. A trace is one JSON object a line.") from None
             continue
-        good += 1
+        read_lines += 1
         if not isinstance(element, str):
             reader.read(element)
-    if not good:
+    if not read_lines:
         raise TraceError(f"{path}: no JSON line in it. A trace is one JSON object a line (`.jsonl` or `.jsonl.xz`).")
-    yield from reader.view().json()
+    yield from reader.build_view().json()
 
 
-def _profile(agent: str | None) -> Profile | None:
+def _find_profile(agent: str | None) -> Profile | None:
     if agent is None:
         return None
     profile = profile_for(agent)
@@ -60,16 +60,16 @@ def _profile(agent: str | None) -> Profile | None:
 
 def _read_bounded_lines(path: Path, lines: IO[bytes] | lzma.LZMAFile) -> Iterator[bytes]:
     """Lines of bounded length: a compressed file of a few bytes can expand to one line that fills the memory."""
-    while line := lines.readline(MOST + 1):
-        if len(line) > MOST:
-            raise TraceError(f"{path}: a line of more than {MOST // (1024 * 1024)} MB.")
+    while line := lines.readline(MAX_LINE_BYTES + 1):
+        if len(line) > MAX_LINE_BYTES:
+            raise TraceError(f"{path}: a line of more than {MAX_LINE_BYTES // (1024 * 1024)} MB.")
         yield line
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+def _read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     try:
         with path.open("rb") as plain:
-            packed = plain.read(len(XZ)) == XZ
+            packed = plain.read(len(XZ_MAGIC)) == XZ_MAGIC
         with lzma.open(path) if packed else path.open("rb") as lines:
             yield from enumerate(_read_bounded_lines(path, lines), 1)
     except FileNotFoundError:

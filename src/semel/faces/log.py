@@ -11,9 +11,9 @@ import structlog
 from semel.text.visible import visible
 
 
-def configure(how: Literal["auto", "human", "json"] | str, verbose: bool = False) -> None:
+def configure_logging(format: Literal["auto", "human", "json"] | str, verbose: bool = False) -> None:
     """Send all logs, libraries' included, to stderr in one format. `verbose` adds debug lines and agents' stderr."""
-    human = how == "human" or (how == "auto" and sys.stderr.isatty())
+    human = format == "human" or (format == "auto" and sys.stderr.isatty())
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_logger_name,
@@ -47,14 +47,13 @@ def configure(how: Literal["auto", "human", "json"] | str, verbose: bool = False
     logging.getLogger("semel").setLevel(logging.DEBUG if verbose else logging.INFO)
 
 
-def escape_event_values(logger: object, method: str, told: structlog.typing.EventDict) -> structlog.typing.EventDict:
+def escape_event_values(logger: object, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
     """A structlog processor that makes control characters visible and indents further lines of every string.
 
     Names, reasons and an agent's stderr are untrusted text: they must not control the terminal or forge a log line.
     The JSON renderer escapes them itself.
     """
-    return {name: _within(value) if isinstance(value, str) else value for name, value in told.items()}
-
-
-def _within(text: str) -> str:
-    return visible(text).replace("\n", "\n    ")
+    return {
+        name: visible(value).replace("\n", "\n    ") if isinstance(value, str) else value
+        for name, value in event.items()
+    }

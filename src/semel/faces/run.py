@@ -16,24 +16,24 @@ import os
 import secrets
 import stat
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import semel.channels
 from semel.agents.acp import AcpAgent, kill_group_if_same
 from semel.agents.acp.environment import build_environment
-from semel.agents.found import find_agents_on_path
+from semel.agents.known import find_agents_on_path
 from semel.agents.model import ModelAgent
 from semel.channels import ChannelError
 from semel.faces.config import ConfigError
 from semel.faces.config.load import GatewayConfig
 from semel.faces.http import Server, Settings, TokenNeeded, make_app
-from semel.faces.http.server import bind
-from semel.faces.http.settings import Node
+from semel.faces.http.server import UnixServer, bind
+from semel.faces.http.settings import NodeSettings
 from semel.gateway import Gateway
 from semel.gateway.ports import AgentError, Launch
 from semel.gateway.settings import AgentSettings
+from semel.gateway.unix_socket import SocketRefused, UnixListener, socket_path
 from semel.ledger.inbound import nodes
 from semel.ledger.storage.store import Store
 from semel.ledger.turns.spawns import OrphanedProcess
@@ -72,16 +72,16 @@ class RunningGateway:
         if self.stopped:
             return
         self.stopped = True
-        ending = asyncio.create_task(self.gateway.stop(self.config.gateway.grace_s))
-        hurry = asyncio.create_task((at_once or asyncio.Event()).wait())
-        await asyncio.wait({ending, hurry}, return_when=asyncio.FIRST_COMPLETED)
-        hurry.cancel()
-        if not ending.done():
-            ending.cancel()
-            await asyncio.gather(ending, return_exceptions=True)
+        stop_task = asyncio.create_task(self.gateway.stop(self.config.gateway.grace_s))
+        cut_short = asyncio.create_task((at_once or asyncio.Event()).wait())
+        await asyncio.wait({stop_task, cut_short}, return_when=asyncio.FIRST_COMPLETED)
+        cut_short.cancel()
+        if not stop_task.done():
+            stop_task.cancel()
+            await asyncio.gather(stop_task, return_exceptions=True)
             await self.gateway.stop(0.0)
         else:
-            ending.result()
+            stop_task.result()
 
 
 @contextlib.asynccontextmanager
@@ -92,32 +92,56 @@ async def open_gateway(config: GatewayConfig) -> AsyncIterator[RunningGateway]:
     CannotStart, and leaves nothing running.
     """
     settings = config.gateway
-    _prepare(config)
+    _make_directories(config)
     try:
         channels = semel.channels.make_all(settings.channels)
-        http = _http_settings(config)
+        http = _build_http_settings(config)
     except (ChannelError, TokenNeeded) as error:
         raise ConfigError(str(error)) from None
     async with contextlib.AsyncExitStack() as stack:
         store = await asyncio.to_thread(Store.open, settings.ledger, marked=True)
         stack.push_async_callback(asyncio.to_thread, store.close)
-        http = replace(http, nodes=await _known(store, http.nodes))
+        http = http.model_copy(update={"nodes": await _recall_sources(store, http.nodes)})
         sockets = await bind(config.host, config.port)  # before anything starts: the port may be taken
         for sock in sockets:
             stack.callback(sock.close)
-        agents = await asyncio.to_thread(_agents, config)
-        background = Supervisors(settings.data_dir, _workplaces(config))
-        gateway = Gateway(settings, store, agents, channels, reap=_kill_left_agent, found=_found, background=background)
-        house = RunningGateway(config, gateway, Server(make_app(gateway, http), sockets, config.host))
-        stack.push_async_callback(house.server.stop)
-        stack.push_async_callback(house.stop)  # ends first: watchers see the last turns finish
+        agents = await asyncio.to_thread(_build_agents, config)
+        listener = _listen_locally(settings.data_dir)  # agents connect while the gateway starts
+        stack.callback(listener.close)
+        background = Supervisors(settings.data_dir, _build_workplaces(config))
+        gateway = Gateway(
+            settings,
+            store,
+            agents,
+            channels,
+            reap=_kill_orphaned_agent,
+            list_installed_agents=lambda: [dict(program) for program in find_agents_on_path()],
+            background=background,
+        )
+        app = make_app(gateway, http)
+        running = RunningGateway(config, gateway, Server(app, sockets, config.host))
+        servers: list[Server | UnixServer] = [running.server, UnixServer(app, listener)]
+        stack.push_async_callback(_stop_all, servers)
+        stack.push_async_callback(running.stop)  # ends first: watchers see the last turns finish
         await gateway.start()
-        await house.server.start()
-        with _publish_address(settings.data_dir, house.url):
-            yield house
+        for server in servers:
+            await server.start()
+        with _publish_address(settings.data_dir, running.url, listener.path):
+            yield running
 
 
-def _prepare(config: GatewayConfig) -> None:
+def _listen_locally(data_dir: Path) -> UnixListener:
+    try:
+        return UnixListener(socket_path(data_dir))
+    except SocketRefused as error:
+        raise CannotStart(str(error)) from None
+
+
+async def _stop_all(servers: Sequence[Server | UnixServer]) -> None:
+    await asyncio.gather(*(server.stop() for server in servers))
+
+
+def _make_directories(config: GatewayConfig) -> None:
     """Create the data directory, private to the owner, and the directories for the ledger and the workspaces in it."""
     settings = config.gateway
     ours = [agent.cwd for agent in settings.agents.values() if agent.cwd.is_relative_to(settings.data_dir)]
@@ -131,27 +155,21 @@ def _prepare(config: GatewayConfig) -> None:
         raise CannotStart(f"{error.filename or settings.data_dir} cannot be made: {error.strerror}") from error
 
 
-def _http_settings(config: GatewayConfig) -> Settings:
-    token = owner_token(config.gateway.data_dir)
+def _build_http_settings(config: GatewayConfig) -> Settings:
+    token = read_owner_token(config.gateway.data_dir)
     for node in config.nodes:
         if node.token == token:
             raise ConfigError(f"[nodes.{node.name}] has the owner's token: a node needs its own")
-    return Settings(
-        listen=config.host,
-        token=token,
-        hosts=config.hosts,
-        nodes=config.nodes,
-        heartbeat=config.heartbeat,
-    )
+    return Settings(listen=config.host, token=token, nodes=config.nodes, **dict(config.http))
 
 
-async def _known(store: Store, configured: Sequence[Node]) -> tuple[Node, ...]:
-    """The nodes with their event sources from the ledger: a renamed node keeps its source (Law 1)."""
-    found = await store.write(nodes.sources, {node.name: node.digest for node in configured})
-    return tuple(replace(node, source=found[node.name]) for node in configured)
+async def _recall_sources(store: Store, configured: Sequence[NodeSettings]) -> tuple[NodeSettings, ...]:
+    """Add to each node the event source that the ledger recorded for it, which a renamed node keeps (Law 1)."""
+    sources = await store.write(nodes.assign_sources, {node.name: node.digest for node in configured})
+    return tuple(node.model_copy(update={"recorded_source": sources[node.name]}) for node in configured)
 
 
-def owner_token(data_dir: Path) -> str:
+def read_owner_token(data_dir: Path) -> str:
     """The owner's token, created at the first start. Raises CannotStart if other users may read the file."""
     path = data_dir / OWNER_TOKEN_FILE
     try:
@@ -159,60 +177,60 @@ def owner_token(data_dir: Path) -> str:
             _write_private(path, secrets.token_urlsafe(32) + "\n")
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             raise CannotStart(f"{path} can be read by others. Keep it for yourself: chmod 600 {path}")
-        token = owned.read(path, link=True).decode("ascii").strip()
+        token = owned.read_file(path, link=True).decode("ascii").strip()
     except owned.NotOurs as error:
         raise CannotStart(str(error)) from None
     except (OSError, UnicodeDecodeError) as error:
         raise CannotStart(f"{path} cannot be used: {error}") from error
     if len(token) < 16:
-        raise CannotStart(f"{path} holds no token. Remove it, and the next start makes one")
+        raise CannotStart(f"{path} contains no token. Remove it, and the next start makes one")
     return token
 
 
 def _write_private(path: Path, text: str) -> None:
     """Create a file of mode 0600 atomically. Raises FileExistsError if it exists."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)
     try:
-        path.hardlink_to(fresh)
+        path.hardlink_to(temporary)
     finally:
-        fresh.unlink()
+        temporary.unlink()
 
 
 @contextlib.contextmanager
-def _publish_address(data_dir: Path, url: str) -> Iterator[None]:
+def _publish_address(data_dir: Path, url: str, socket: Path) -> Iterator[None]:
     """Publish the gateway's address in `gateway.json` until the block ends; replaces the file of a killed gateway."""
     path = data_dir / GATEWAY_FILE
     path.unlink(missing_ok=True)
-    _write_private(path, json.dumps({"url": url, "pid": os.getpid()}) + "\n")
+    _write_private(path, json.dumps({"url": url, "socket": str(socket), "pid": os.getpid()}) + "\n")
     try:
         yield
     finally:
         path.unlink(missing_ok=True)
 
 
-def _agents(config: GatewayConfig) -> dict[str, AcpAgent | ModelAgent]:
+def _build_agents(config: GatewayConfig) -> dict[str, AcpAgent | ModelAgent]:
     """Build the configured agents. Raises ConfigError now, not at the first message, if a model cannot be used."""
     agents: dict[str, AcpAgent | ModelAgent] = {}
     for name, settings in config.gateway.agents.items():
-        agents[name] = made = _agent(settings, config)
-        if isinstance(made, ModelAgent):
+        agents[name] = agent = _build_agent(settings, config)
+        if isinstance(agent, ModelAgent):
             try:
-                made.check()
+                agent.check()
             except AgentError as error:
                 raise ConfigError(str(error)) from None
     return agents
 
 
-def _door(launch: Launch) -> InsideTools | None:
-    """The in-process tools by which a model agent sends messages; `None` without an inside connection."""
+def _make_inside_tools(launch: Launch) -> InsideTools | None:
+    """The tools of an agent that runs inside the gateway; `None` for an agent that is a process of its own."""
     return InsideTools(launch.inside.call, launch.token) if launch.inside is not None else None
 
 
-def _agent(settings: AgentSettings, config: GatewayConfig) -> AcpAgent | ModelAgent:
+def _build_agent(settings: AgentSettings, config: GatewayConfig) -> AcpAgent | ModelAgent:
     if settings.kind == "model":
-        return ModelAgent(settings, _door, hidden=config.secrets)
+        return ModelAgent(settings, _make_inside_tools, hidden=config.secrets)
     return AcpAgent(
         settings.name,
         settings.command,
@@ -224,8 +242,8 @@ def _agent(settings: AgentSettings, config: GatewayConfig) -> AcpAgent | ModelAg
     )
 
 
-def _workplaces(config: GatewayConfig) -> dict[str, Workplace]:
-    """Where the agents' background jobs run: in the agent's working directory, with the agent's own environment."""
+def _build_workplaces(config: GatewayConfig) -> dict[str, Workplace]:
+    """Map each agent to the working directory and environment of its background jobs, which are the agent's own."""
     agents = config.gateway.agents
     return {
         name: Workplace(agent.cwd, build_environment(agent.command, agent.env, hidden=config.secrets))
@@ -233,12 +251,8 @@ def _workplaces(config: GatewayConfig) -> dict[str, Workplace]:
     }
 
 
-def _kill_left_agent(left: OrphanedProcess) -> bool:
-    """Kill the processes that a dead gateway left of one spawn (Law 10). True if there was anything to kill."""
-    if left.pid is None or left.pgid is None or left.born is None:
+def _kill_orphaned_agent(process: OrphanedProcess) -> bool:
+    """Kill the agent process that a dead gateway left behind, with its group (Law 10). True if it was still there."""
+    if process.pid is None or process.pgid is None or process.born is None:
         return False
-    return kill_group_if_same(left.pid, left.pgid, left.born)
-
-
-def _found() -> list[dict[str, Any]]:
-    return [dict(found) for found in find_agents_on_path()]
+    return kill_group_if_same(process.pid, process.pgid, process.born)

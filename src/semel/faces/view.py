@@ -7,22 +7,21 @@ nothing, so the gateway may send a reconnecting watcher more than it missed.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
-Json = dict[str, Any]
+from semel.text.json_types import Json
 
 
 @dataclass
-class View:
+class SessionView:
     rev: int | None = None  # None before the first frame
     session: Json = field(default_factory=dict)
     entries: dict[int, Json] = field(default_factory=dict)
     items: dict[int, Json] = field(default_factory=dict)
-    more: bool = False  # whether the gateway has history older than these rows
+    has_older: bool = False  # whether the gateway has history older than these rows
 
     def __repr__(self) -> str:
         state = self.session.get("state", "unknown")
-        return f"<View rev={self.rev} {state} entries={len(self.entries)} items={len(self.items)}>"
+        return f"<SessionView rev={self.rev} {state} entries={len(self.entries)} items={len(self.items)}>"
 
     def apply(self, frame: Json) -> list[Json]:
         """Apply a frame. Returns each changed entry and item, complete and in its new state.
@@ -30,39 +29,39 @@ class View:
         Rows that left the view carry `"gone": True`.
         """
         if frame["type"] == "snapshot":
-            return self._replace(frame)
+            return self._apply_snapshot(frame)
         touched: dict[tuple[str, int], Json] = {}
         for change in frame["changes"]:
             if self.rev is None or change["rev"] > self.rev:
-                self._change(change, touched)
+                self._apply_change(change, touched)
         self.rev = max(self.rev or 0, frame["rev"])
         return list(touched.values())
 
-    def _replace(self, frame: Json) -> list[Json]:
-        """Apply a snapshot. Rows older than it stay, unless its rev went back: then it comes from another ledger."""
-        before = {**self.entries, **{-id: item for id, item in self.items.items()}}
+    def _apply_snapshot(self, frame: Json) -> list[Json]:
+        """Apply a snapshot. Rows older than its rows stay, unless its rev is lower: then the ledger was replaced."""
+        previous = {**self.entries, **{-id: item for id, item in self.items.items()}}
         rows = [*frame["entries"], *frame["items"]]
         oldest = min((int(row["born"]) for row in rows), default=0)
-        keep = frame["more"] and frame["rev"] >= (self.rev or 0)
-        older = [row for row in before.values() if keep and int(row["born"]) < oldest]
-        self.more = self.more if older else frame["more"]
+        keeps_older = frame["more"] and frame["rev"] >= (self.rev or 0)
+        older = [row for row in previous.values() if keeps_older and int(row["born"]) < oldest]
+        self.has_older = self.has_older if older else frame["more"]
         self.rev = frame["rev"]
         self.session = frame["session"]
         self.entries = {row["seq"]: row for row in [*older, *rows] if "seq" in row}
         self.items = {row["id"]: row for row in [*older, *rows] if "seq" not in row}
-        gone = [{**row, "gone": True} for key, row in before.items() if not self._holds(key)]
+        gone = [{**row, "gone": True} for key, row in previous.items() if not self._contains(key)]
         return [*gone, *sorted(rows, key=lambda row: int(row["born"]))]
 
     def forget(self) -> list[Json]:
         """Empty the view, because the session was deleted. Returns the removed rows, marked as gone."""
         gone = [{**row, "gone": True} for row in self.ordered()]
-        self.rev, self.session, self.entries, self.items, self.more = None, {}, {}, {}, False
+        self.rev, self.session, self.entries, self.items, self.has_older = None, {}, {}, {}, False
         return gone
 
-    def _holds(self, key: int) -> bool:
+    def _contains(self, key: int) -> bool:
         return key in self.entries if key > 0 else -key in self.items
 
-    def _change(self, change: Json, touched: dict[tuple[str, int], Json]) -> None:
+    def _apply_change(self, change: Json, touched: dict[tuple[str, int], Json]) -> None:
         body = {key: value for key, value in change.items() if key != "op"}
         match change["op"]:
             case "entry":
@@ -71,35 +70,32 @@ class View:
                 self.items[change["id"]] = touched["id", change["id"]] = body
             case "append":
                 if entry := self.entries.get(change["seq"]):
-                    self.entries[change["seq"]] = touched["seq", change["seq"]] = _longer(entry, change)
+                    self.entries[change["seq"]] = touched["seq", change["seq"]] = _append_text(entry, change)
             case "output":
                 if item := self.items.get(change["id"]):
-                    self.items[change["id"]] = touched["id", change["id"]] = _longer(item, change)
-            case "gone":
-                if entry := self.entries.pop(change["seq"], None):
-                    touched["seq", change["seq"]] = {**entry, "gone": True}
+                    self.items[change["id"]] = touched["id", change["id"]] = _append_text(item, change)
             case "session":
                 self.session = {k: v for k, v in body.items() if k != "rev"}  # sent whole: a missing key was unset
 
     def prepend(self, older: Json) -> list[Json]:
         """Add a page of older history. Returns the new rows, oldest first; rows in the view do not change."""
-        fresh = [entry for entry in older["entries"] if entry["seq"] not in self.entries]
-        fresh += [item for item in older["items"] if item["id"] not in self.items]
-        self.entries = {e["seq"]: e for e in fresh if "seq" in e} | self.entries
-        self.items = {i["id"]: i for i in fresh if "seq" not in i} | self.items
-        self.more = older["more"]
-        return sorted(fresh, key=lambda row: int(row["born"]))
+        new_rows = [entry for entry in older["entries"] if entry["seq"] not in self.entries]
+        new_rows += [item for item in older["items"] if item["id"] not in self.items]
+        self.entries = {e["seq"]: e for e in new_rows if "seq" in e} | self.entries
+        self.items = {i["id"]: i for i in new_rows if "seq" not in i} | self.items
+        self.has_older = older["more"]
+        return sorted(new_rows, key=lambda row: int(row["born"]))
 
     def ordered(self) -> list[Json]:
         """Entries and items in the order a person sees them."""
         return sorted((*self.entries.values(), *self.items.values()), key=lambda row: int(row["born"]))
 
     @property
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         """Whether a turn runs or an event waits for one."""
         return self.session.get("state", "idle") != "idle" or bool(self.session.get("waiting"))
 
-    def questions(self) -> list[Json]:
+    def open_questions(self) -> list[Json]:
         """Open permission requests and questions, oldest first."""
         return [
             item
@@ -108,5 +104,5 @@ class View:
         ]
 
 
-def _longer(row: Json, change: Json) -> Json:
+def _append_text(row: Json, change: Json) -> Json:
     return {**row, "text": row["text"] + change["text"], "rev": change["rev"]}

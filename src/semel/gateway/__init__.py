@@ -16,7 +16,7 @@ __all__ = ["Gateway"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import `Gateway` on first use, so that an agent driver which needs only the ports loads nothing else of it."""
+    """Import `Gateway` on first use, so that an agent driver, which needs only the ports, loads nothing else."""
     if name == "Gateway":
         from semel.gateway.api.gateway import Gateway
 

@@ -1,30 +1,40 @@
-"""The clock that the gateway reads and sleeps by. Tests use the manual one in `semel.testing.clock`."""
+"""Time: the clock by which the gateway reads the time and sleeps, and time zones by name.
+
+Tests use the clocks of `semel.testing.clock`. Zones are looked up here and not in `semel.timing`, because that reads
+the files of the tz database and `semel.timing` reads no files.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import difflib
 import time
+from datetime import UTC, datetime, tzinfo
+from functools import cache
 from typing import Protocol
+from zoneinfo import ZoneInfo, available_timezones
+
+from semel.timing.walltime import BadSchedule
 
 MAX_SLEEP_S = 30.0
-"""Longest single sleep, in seconds. `sleep_until` reads the wall clock again after it, because the clock may have been
-set or the machine suspended meanwhile."""
+"""The longest single sleep of `sleep_until`, in seconds. After it, the wall clock is read again, because it may have
+been set or the machine suspended in the meantime."""
 
 
 class Clock(Protocol):
-    """Wall time in milliseconds since the Unix epoch; durations in seconds."""
+    """A clock. Times are in milliseconds since the Unix epoch, durations in seconds."""
 
     def now(self) -> int: ...
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep for at least this long, even if the wall clock is set meanwhile."""
+        """Sleep for at least this long, even if the wall clock is set during the sleep."""
 
     async def sleep_until(self, at: int) -> None:
         """Sleep until the wall clock reads `at` (ms since the epoch)."""
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """The machine's clock."""
 
     def now(self) -> int:
         return time.time_ns() // 1_000_000
@@ -33,5 +43,33 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
     async def sleep_until(self, at: int) -> None:
-        while (left := (at - self.now()) / 1000) > 0:  # noqa: ASYNC110 - setting the clock raises no event
-            await asyncio.sleep(min(left, MAX_SLEEP_S))
+        while (remaining := (at - self.now()) / 1000) > 0:  # noqa: ASYNC110 - setting the clock raises no event
+            await asyncio.sleep(min(remaining, MAX_SLEEP_S))
+
+
+def find_zone(name: str) -> tzinfo:
+    """Return the time zone with this name in the tz database. Raises BadSchedule if there is none."""
+    try:
+        return UTC if name == "UTC" else ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # an unknown name, an odd one, a directory of the database
+        raise _unknown_zone(name) from None
+
+
+_known_names = cache(available_timezones)  # reading them takes 50 ms, and every misspelt name needs them
+
+
+def _unknown_zone(name: str) -> BadSchedule:
+    names = _known_names()
+    if not names:
+        return BadSchedule(f"{name!r} cannot be looked up: there is no tz database here; pip install tzdata")
+    near = difflib.get_close_matches(name[:50], sorted(names), 1, 0.6)
+    hint = f'; did you mean "{near[0]}"?' if near else '; write it like "Europe/Berlin"'
+    return BadSchedule(f"{name!r} is no time zone{hint}")
+
+
+def format_local(at: int, name: str) -> str:
+    """Format an instant as local time with its zone, like "2026-03-29 07:30 Europe/Berlin".
+
+    `at`: seconds since the epoch. `name`: of the zone.
+    """
+    return f"{datetime.fromtimestamp(at, find_zone(name)):%Y-%m-%d %H:%M} {name}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class GatewayError(Exception):
-    """The gateway could not carry out the request. Base class of the errors below."""
+    """The gateway could not carry out the request. The base class of the errors below."""
 
 
 class NoSuchSession(GatewayError):
@@ -24,8 +24,15 @@ class BadRequest(GatewayError):
 
 
 class Conflict(GatewayError):
-    """The request does not fit the current state of what it names."""
+    """The request is not possible in the current state of the thing that it names."""
 
 
 class Busy(GatewayError):
-    """The gateway is stopping, or its store cannot be used now; nothing was accepted. Try again later."""
+    """The gateway is stopping, or its store cannot be used now. Nothing was accepted; the caller may retry later."""
+
+
+class UnknownSpawn(GatewayError):
+    """The fencing token belongs to no agent process of this gateway (Law 10)."""
+
+    def __init__(self) -> None:
+        super().__init__("this token belongs to no agent process of this gateway")

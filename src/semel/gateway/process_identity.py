@@ -1,8 +1,8 @@
-"""Identify a process by pid and start time, and kill what a dead gateway left running (Law 10).
+"""Identify a process by pid and start time, and kill the processes that a dead gateway left running (Law 10).
 
-The kernel reuses pids, so a pid alone may name an unrelated process by now. A recorded process is killed only if its
-start time (`identity`) is still the recorded one. Processes that it started are found by an environment variable,
-SEMEL_SPAWN, which they inherit; it holds the pid and start time of the spawn.
+The kernel reuses pids, so a recorded pid may belong to an unrelated process by now. A recorded process is killed only
+if its start time (`read_identity`) is the recorded one. The processes that it started are found by the environment
+variable SEMEL_SPAWN, which they inherit: it contains the pid and start time of the spawn.
 """
 
 from __future__ import annotations
@@ -17,26 +17,29 @@ from functools import cache
 from pathlib import Path
 
 PROC = Path("/proc")
-LINUX = sys.platform.startswith("linux")
+IS_LINUX = sys.platform.startswith("linux")
 
 
 def mark(pid: int, born: str) -> str:
-    """The value of SEMEL_SPAWN in a spawn and all processes it starts: unique to that spawn."""
+    """Return the value of SEMEL_SPAWN in a spawn and all processes that it starts. It is unique to the spawn.
+
+    `born`: the start time of the spawn's process, as an opaque string.
+    """
     return f"{pid}.{born}"
 
 
 @cache
-def _boot() -> str:
+def _boot_id() -> str:
     return (PROC / "sys/kernel/random/boot_id").read_text().strip()
 
 
-def identity(pid: int) -> str | None:
-    """The start time of a process as an opaque string; `None` if no such process runs. A zombie counts as gone.
+def read_identity(pid: int) -> str | None:
+    """Return the start time of a process as an opaque string; None if no such process runs. A zombie counts as gone.
 
     Linux: `<boot id>:<start time in clock ticks since boot>` (proc(5), field 22 of stat). Elsewhere: `lstart` of ps.
     The value stays the same for the life of the process, also across exec.
     """
-    if not LINUX:
+    if not IS_LINUX:
         return _identity_by_ps(pid)
     try:
         fields = (PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
@@ -44,82 +47,86 @@ def identity(pid: int) -> str | None:
         return None
     if len(fields) < 20 or fields[0] in (b"Z", b"X"):
         return None
-    return f"{_boot()}:{fields[19].decode()}"
+    return f"{_boot_id()}:{fields[19].decode()}"
 
 
 def list_group_members(pgid: int) -> list[int]:
-    """The pids of a process group, without zombies. Without /proc: [pgid] if the group exists, else []."""
-    if not LINUX:
+    """Return the pids of a process group, without zombies. Without /proc: [pgid] if the group exists, else []."""
+    if not IS_LINUX:
         try:
             os.killpg(pgid, 0)
         except (ProcessLookupError, PermissionError):
             return []
         return [pgid]
-    found = []
+    pids = []
     for entry in PROC.iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
                 fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
                 if int(fields[2]) == pgid and fields[0] not in (b"Z", b"X"):
-                    found.append(int(entry.name))
-    return found
+                    pids.append(int(entry.name))
+    return pids
 
 
 def _identity_by_ps(pid: int) -> str | None:
-    done = subprocess.run(
+    result = subprocess.run(
         ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, env={"LC_ALL": "C"}
     )
-    state, _, started = done.stdout.strip().partition(" ")
-    return started.strip() if done.returncode == 0 and not state.startswith("Z") and started.strip() else None
+    state, _, started = result.stdout.strip().partition(" ")
+    return started.strip() if result.returncode == 0 and not state.startswith("Z") and started.strip() else None
 
 
-SPAWN, JOB = "SEMEL_SPAWN", "SEMEL_JOB"
+SPAWN_VARIABLE, JOB_VARIABLE = "SEMEL_SPAWN", "SEMEL_JOB"
 """Environment variables that tag a process: with the spawn it belongs to (`mark`), or with the id of its job."""
 
 
-def find_tagged_processes(mark: str, name: str = SPAWN) -> list[int]:
-    """Pids of the processes whose environment has `name=mark`, in whatever group. Linux only; [] elsewhere."""
-    if not LINUX:
+def find_tagged_processes(mark: str, name: str = SPAWN_VARIABLE) -> list[int]:
+    """Return the pids of all other processes whose environment has the variable `name` with the value `mark`.
+
+    Works on Linux only; returns [] elsewhere.
+    """
+    if not IS_LINUX:
         return []
-    wanted = f"{name}={mark}".encode()
+    variable = f"{name}={mark}".encode()
     return [
         int(entry.name)
         for entry in PROC.iterdir()
-        if entry.name.isdigit() and int(entry.name) != os.getpid() and _has_variable(entry, wanted)
+        if entry.name.isdigit() and int(entry.name) != os.getpid() and _has_variable(entry, variable)
     ]
 
 
-def _has_variable(entry: Path, wanted: bytes) -> bool:
+def _has_variable(entry: Path, variable: bytes) -> bool:
     try:
-        return wanted in (entry / "environ").read_bytes().split(b"\0")
+        return variable in (entry / "environ").read_bytes().split(b"\0")
     except OSError:  # gone, or another user's
         return False
 
 
-def kill_tagged_processes(mark: str, name: str = SPAWN) -> int:
-    """Send SIGKILL to every process with this mark and return their number."""
-    found = find_tagged_processes(mark, name)
-    for pid in found:
+def kill_tagged_processes(mark: str, name: str = SPAWN_VARIABLE) -> int:
+    """Send SIGKILL to every process that `find_tagged_processes` finds, and return their number."""
+    pids = find_tagged_processes(mark, name)
+    for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
-    return len(found)
+    return len(pids)
 
 
 def kill_group_if_same(pid: int, pgid: int, born: str, patience: float = 2.0) -> bool:
-    """Kill what remains of one spawn of a dead gateway. Returns whether there was anything to kill.
+    """Kill the processes that remain of one spawn of a dead gateway. Returns whether there were any.
 
-    The group is killed if its leader still has the recorded start time. If the leader is gone, its children are found
-    by the mark in their environment, whatever group they are in. Waits up to `patience` seconds for them to exit, so
-    that no new agent process runs beside them (Law 10). Blocks; call it in a thread.
+    `pid`, `pgid`, `born`: the recorded process, its group and its start time. The group is killed if the process still
+    has that start time. Children in any group are found by SEMEL_SPAWN in their environment and killed, too. Waits up
+    to `patience` seconds for all to exit, so that no new agent process runs beside them (Law 10). Blocks; call it in a
+    thread.
     """
-    found = False
-    if identity(pid) == born and pgid > 1 and pgid != os.getpgid(0):
+    found_any = False
+    if read_identity(pid) == born and pgid > 1 and pgid != os.getpgid(0):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pgid, signal.SIGKILL)
-            found = True
+            found_any = True
     spawn_mark = mark(pid, born)
-    found = kill_tagged_processes(spawn_mark) > 0 or found
+    found_any = kill_tagged_processes(spawn_mark) > 0 or found_any
     until = time.monotonic() + patience
-    while found and time.monotonic() < until and (identity(pid) == born or kill_tagged_processes(spawn_mark)):
+    while found_any and time.monotonic() < until and (read_identity(pid) == born or kill_tagged_processes(spawn_mark)):
         time.sleep(0.01)
-    return found
+    return found_any

@@ -1,5 +1,1 @@
 """The laws as pure code: no clock, no randomness, no await, no SQL, no files. Times and ids are arguments."""
-
-from semel.acp_stream import fold
-
-__all__ = ["fold"]

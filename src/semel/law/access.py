@@ -1,7 +1,8 @@
 """Access control: roles and their permissions, group policies, and pairing codes.
 
-A sender that a channel does not know is a *stranger*: refused and counted, never recorded. A person becomes known
-when the configuration lists them, when the owner adds them, or when they send a pairing code issued to the owner.
+A *stranger* is a sender that Semel does not know. Strangers are refused: they are counted, and nothing that they send
+is recorded, unless the channel or group admits them as guests. A person becomes known when the configuration lists
+them, when the owner adds them, or when they send a pairing code that the owner gave them.
 
 | role | talks | commands | answers permission requests |
 |---|---|---|---|
@@ -30,30 +31,30 @@ ROLE_NAMES: tuple[Role, ...] = get_args(Role)
 POLICIES: tuple[Policy, ...] = get_args(Policy)
 
 REASONS = {
-    "stranger": "of strangers",
-    "code": "a code that was wrong, used or expired",
-    "codes": "too many wrong codes",
-    "shown": "a code that was sent in a group, and is void",
-    "limit": "of guests who wrote more than strangers may",
-    "unreadable": "of nobody, more than is kept of what cannot be read",
-    "group": "in groups where nothing is heard",
-    "command": "commands that are not for that role",
-    "approval": "answers to an agent's request, of people who may not",
+    "stranger": "from unknown senders",
+    "code": "codes that were wrong, used or expired",
+    "codes": "codes from somebody who sent too many wrong ones",
+    "shown": "codes that were sent in a group and are void",
+    "limit": "from guests over the limit for strangers",
+    "unreadable": "unreadable, and over the limit for quarantine",
+    "group": "in groups where nothing is accepted",
+    "command": "commands that the role does not allow",
+    "approval": "answers to an agent's request from people who may not answer it",
 }
 """Reasons for a refusal, with their descriptions: the labels of the metric `semel_refused_total`."""
 
 APPROVALS = frozenset({"approve", "deny"})
-"""Commands that answer an agent's permission request. `approves` decides who may use them, not the role's commands."""
+"""Commands that answer an agent's permission request. The function `approves` decides who may use them."""
 
 
 @dataclass(frozen=True)
 class RolePermissions:
-    """The permissions of a role.
+    """What a role may do.
 
-    `approves`: may answer permission requests anywhere, only in a direct chat and if the agent allows it, or never.
+    `commands`: the slash commands that it may use. `approves`: where it may answer permission requests: anywhere, only
+    in a direct chat with an agent that allows it, or never.
     """
 
-    talks: bool
     commands: frozenset[str]
     approves: Literal["anywhere", "direct", "never"]
 
@@ -61,64 +62,67 @@ class RolePermissions:
 _ALL = frozenset(COMMANDS)
 
 ROLES: dict[Role, RolePermissions] = {
-    "owner": RolePermissions(True, _ALL, "anywhere"),
-    "member": RolePermissions(True, _ALL, "direct"),
-    "guest": RolePermissions(True, frozenset({"help", "status", "history"}), "never"),
+    "owner": RolePermissions(_ALL, "anywhere"),
+    "member": RolePermissions(_ALL, "direct"),
+    "guest": RolePermissions(frozenset({"help", "status", "history"}), "never"),
 }
 
 
-def approves(role: Role, person: str, direct: bool, named: Collection[str]) -> bool:
-    """Whether a person may answer an agent's permission request.
+def approves(role: Role, person: str, direct: bool, approvers: Collection[str]) -> bool:
+    """Whether a person with this role may answer an agent's permission request.
 
-    `named`: the roles and people in the agent's `approvals`. The owner always may. A person named there may answer
-    anywhere. A person whose role is named may answer only in a direct chat: in a group, others see the request and
-    could press for an answer.
+    `direct`: the person writes in a direct chat, not in a group. `approvers`: the roles and people that the agent's
+    setting `approvals` lists. The owner always may, a guest never. A member may answer anywhere if listed by name, but
+    only in a direct chat if listed by role: in a group, others see the request and could press for an answer.
     """
-    may = ROLES[role].approves
-    if may == "anywhere":
+    scope = ROLES[role].approves
+    if scope == "anywhere":
         return True
-    if may == "never":
+    if scope == "never":
         return False
-    return (bool(person) and person in named) or (direct and role in named)
+    return (bool(person) and person in approvers) or (direct and role in approvers)
 
 
-def may_hold_agent(guests: Collection[str], others: Collection[Collection[str]], most: int) -> bool:
-    """Whether a turn of these guests may keep its agent process while it waits for a permission.
+def may_hold_agent(guests: Collection[str], others: Collection[Collection[str]], max_agents: int) -> bool:
+    """Whether a guests' turn may keep its agent process while it waits for an answer to a permission request.
 
-    `others`: the guests of each other turn that does so now. `most`: how many agents may run at once. A guest holds at
-    most one agent, and all guests together hold at most half of them, so that other people are still served.
+    `guests`: the guests whose messages the turn answers. `others`: the same for each other guests' turn that waits now.
+    `max_agents`: how many agents may run at once. Each guest may keep one agent waiting, and all guests together at
+    most half of `max_agents`, so that other people are still served.
     """
-    return len(others) < most // 2 and not any(set(guests) & set(other) for other in others)
+    return len(others) < max_agents // 2 and not any(set(guests) & set(other) for other in others)
 
 
-def in_words(named: Collection[str]) -> str:
-    """The people and roles that may answer a request, as a phrase to show."""
-    others = sorted({"a member" if name == "member" else name for name in named if name not in ("owner", "guest")})
+def in_words(approvers: Collection[str]) -> str:
+    """Return who may answer a request, as a phrase for people: "the owner, Bob or a member"."""
+    others = sorted({"a member" if name == "member" else name for name in approvers if name not in ("owner", "guest")})
     return " or ".join(filter(None, [", ".join(["the owner", *others[:-1]]), *others[-1:]]))
 
 
-def explain_denied_approval(role: Role, named: Collection[str]) -> str:
-    """Explain to a person why they may not answer a request here, and who may."""
-    if role == "member" and "member" in named:
-        return "what the agent asks is answered alone with it, not in a group; or by the owner."
-    return f"what the agent asks here is answered by {in_words(set(named) - {'member'})}."
+def explain_denied_approval(role: Role, approvers: Collection[str]) -> str:
+    """Return an explanation for a person of this role who may not answer a request here: who may, or where."""
+    if role == "member" and "member" in approvers:
+        return "answer it in a conversation alone with the agent, not in a group; or ask the owner."
+    return f"what the agent asks here is answered by {in_words(set(approvers) - {'member'})}."
 
 
-def make_unique_name(called: str, taken: Collection[str]) -> str:
-    """Turn a display name into a person's name that is not taken yet.
+def make_unique_name(display_name: str, taken_names: Collection[str]) -> str:
+    """Turn a display name into a person's name that is not yet taken and is not the name of a role.
 
-    The result has letters, digits, "-" and "_" only, so that it can be written in commands and in semel.toml. It is
-    never the name of a role.
+    The result has only ASCII letters, digits, "-" and "_", so that it can be written in commands and in semel.toml.
     """
-    bare = re.sub(r"[^A-Za-z0-9_-]+", "-", called).strip("-_")[:40] or "somebody"
-    if bare not in taken and bare not in ROLES:
+    bare = re.sub(r"[^A-Za-z0-9_-]+", "-", display_name).strip("-_")[:40] or "somebody"
+    if bare not in taken_names and bare not in ROLES:
         return bare
-    return next(name for n in itertools.count(2) if (name := f"{bare}-{n}") not in taken)
+    return next(name for n in itertools.count(2) if (name := f"{bare}-{n}") not in taken_names)
 
 
 def decide_group_wake(policy: Policy, mentioned: bool) -> bool | None:
-    """How a known person's message in a group is treated: True: accepted, and it wakes; False: accepted without a wake;
-    None: ignored."""
+    """Decide whether a known person's message in a group wakes the session.
+
+    `mentioned`: the message mentions the agent. Returns True if it wakes the session, False if it is accepted without a
+    wake, and None if it is ignored.
+    """
     if policy == "never":
         return None
     return mentioned or policy == "always"
@@ -133,24 +137,24 @@ _ALIKE = str.maketrans("ILO", "110")
 
 
 def parse_code(text: str) -> str | None:
-    """The pairing code in a message that consists of nothing else; None if it is not one.
+    """Return the pairing code, in capitals without separators; None if the text is not exactly one code.
 
     Letter case, white space and hyphens are ignored; I and L are read as 1, O as 0.
     """
     if len(text) > 4 * CODE_LENGTH:
         return None
     bare = "".join(text.replace("-", " ").split()).upper().translate(_ALIKE)
-    return bare if len(bare) == CODE_LENGTH and all(sign in ALPHABET for sign in bare) else None
+    return bare if len(bare) == CODE_LENGTH and all(char in ALPHABET for char in bare) else None
 
 
 def show_code(code: str) -> str:
-    """Format a code in two halves joined by a hyphen, which is easier to read aloud."""
+    """Format a code as two halves joined by a hyphen, so that it is easier to read aloud."""
     return f"{code[: CODE_LENGTH // 2]}-{code[CODE_LENGTH // 2 :]}"
 
 
 def read_pairing_message(text: str) -> tuple[str | None, bool]:
-    """Return (the pairing code in a person's message or None, whether the message begins with `/pair`)."""
-    first, _, rest = text.strip().partition(" ")
-    if first == "/pair":
-        return parse_code(rest), True
+    """Return (the pairing code that the message gives, or None; whether the message is a `/pair` command)."""
+    command, _, argument = text.strip().partition(" ")
+    if command == "/pair":
+        return parse_code(argument), True
     return parse_code(text), False

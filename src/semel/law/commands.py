@@ -5,11 +5,11 @@ of that command: `/stop` takes no argument, so `/stop the presses` is a message;
 `/history of Rome` is a message, too. Any other text that begins with a slash is a message and passed on unchanged: a
 path, `/newer`, a command of the agent's own.
 
-One exception is held back: a single word like `/stpo`, one typing error away from a command. The person is asked what
-they meant, and the agent does not see it: a misspelt `/stop` must not become a prompt.
+There is one exception: a text of a single word that is nearly a command, such as `/stpo`. The person is asked what they
+meant, and the agent does not see the text: a misspelt `/stop` must not become a prompt.
 
-`//stop` sends `/stop` to the agent. The extra slash is removed only if the rest would otherwise be a command or a
-typing error: `//host` and `// a comment` are passed on unchanged.
+`//stop` sends `/stop` to the agent. The extra slash is removed only if the text without it would be a command or a
+misspelt command: `//host` and `// a comment` are passed on unchanged.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ Takes = Literal["nothing", "text", "word", "number"]
 class Command:
     """A command of the gateway.
 
-    `takes`: the argument that may follow the name. Text after `/queue` and `/steer` is a message to the agent.
+    `takes`: the argument that may follow the name. `usage`, `description`: as `/help` shows them.
     """
 
     name: str
     takes: Takes
     usage: str
-    what: str
+    description: str
 
 
 COMMANDS: dict[str, Command] = {
-    one.name: one
-    for one in (
+    command.name: command
+    for command in (
         Command("new", "nothing", "/new", "Start a new chapter: the agent forgets what was said so far."),
         Command("stop", "nothing", "/stop", "Stop the running turn. What waits is taken next."),
-        Command("status", "nothing", "/status", "Who thinks here, what runs and what waits."),
-        Command("queue", "text", "/queue [TEXT]", "Say TEXT after the running turn; alone: from now on, always."),
-        Command("steer", "text", "/steer [TEXT]", "Say TEXT into the running turn; alone: from now on, always."),
+        Command("status", "nothing", "/status", "Show the agent, what runs and what waits."),
+        Command("queue", "text", "/queue [TEXT]", "Send TEXT after the running turn; alone: do so from now on."),
+        Command("steer", "text", "/steer [TEXT]", "Send TEXT into the running turn; alone: do so from now on."),
         Command("retry", "nothing", "/retry", "Run the last turn again, if it failed or was stopped."),
         Command("model", "word", "/model [NAME]", "List the agent's models, or switch to one."),
         Command("mode", "word", "/mode [NAME]", "List the agent's modes, or switch to one."),
-        Command("approve", "number", "/approve [N]", "Allow what the agent asks for; N: by the option of that number."),
-        Command("deny", "number", "/deny [N]", "Deny it; N: what the option of that number belongs to."),
-        Command("history", "number", "/history [N]", "The last N messages of this conversation."),
+        Command("approve", "number", "/approve [N]", "Allow what the agent asks for; N: choose that option."),
+        Command("deny", "number", "/deny [N]", "Deny it; N: the request with that option."),
+        Command("history", "number", "/history [N]", "Show the last N messages of this chapter."),
         Command("help", "nothing", "/help", "This list."),
     )
 }
@@ -63,7 +63,11 @@ _NUMBER = re.compile(r"[0-9]{1,9}")
 
 @dataclass(frozen=True)
 class Message:
-    """A message for the agent. `mode`: the busy mode given with it (`/queue`, `/steer`); None: the session's mode."""
+    """A message for the agent.
+
+    `mode`: "queue" or "steer" if the message was the text of that command (a busy mode, see `semel.law.wake`); None:
+    the session's busy mode applies.
+    """
 
     text: str
     mode: str | None = None
@@ -79,64 +83,76 @@ class CommandCall:
 
 @dataclass(frozen=True)
 class Mistyped:
-    """Probably a misspelt command: it goes neither to the gateway nor to the agent; the person is asked about it."""
+    """A `word` that is probably a misspelling of the command `nearest`.
+
+    The person is asked what they meant; neither the gateway nor the agent acts on the text.
+    """
 
     word: str
     nearest: str
 
 
-def read(text: str, own: Collection[str] = ()) -> Message | CommandCall | Mistyped:
-    """Classify a person's text. `own`: names of the agent's own commands, which are never taken for misspellings."""
+def read_command(text: str, agent_commands: Collection[str] = ()) -> Message | CommandCall | Mistyped:
+    """Decide whether a person's text is a message, a command, or probably a misspelt command.
+
+    `agent_commands`: the names of the agent's own commands; they are never taken for misspellings.
+    """
     if not text.startswith("/"):
         return Message(text)
     bare = "/" + text.lstrip("/")
-    found = _match_command(bare) or _detect_misspelling(bare, own)
-    if found is None:
+    result = _match_command(bare) or _detect_misspelling(bare, agent_commands)
+    if result is None:
         return Message(text)
-    return found if text == bare else Message(text[1:])
+    return result if text == bare else Message(text[1:])
 
 
 def _match_command(text: str) -> Message | CommandCall | None:
-    first, *more = text[1:].split(None, 1)[:2] or [""]
-    known = COMMANDS.get(first) if not text[1:2].isspace() else None
-    if known is None:
+    name, *arguments = text[1:].split(None, 1)[:2] or [""]
+    command = COMMANDS.get(name) if not text[1:2].isspace() else None
+    if command is None:
         return None
-    rest = more[0].rstrip() if more else ""
-    if known.takes == "text" and rest:
-        return Message(rest, known.name)
+    argument = arguments[0].rstrip() if arguments else ""
+    if command.takes == "text" and argument:
+        return Message(argument, command.name)
     fits = {
-        "nothing": not rest,
+        "nothing": not argument,
         "text": True,
-        "word": len(rest.split(None, 1)) < 2,
-        "number": not rest or _NUMBER.fullmatch(rest) is not None,
+        "word": len(argument.split(None, 1)) < 2,
+        "number": not argument or _NUMBER.fullmatch(argument) is not None,
     }
-    return CommandCall(known.name, rest) if fits[known.takes] else None
+    return CommandCall(command.name, argument) if fits[command.takes] else None
 
 
-def _detect_misspelling(text: str, own: Collection[str]) -> Mistyped | None:
-    found = _ALONE.fullmatch(text)
-    if found is None or found[1] in own or found[1] in COMMANDS:
+def _detect_misspelling(text: str, agent_commands: Collection[str]) -> Mistyped | None:
+    match = _ALONE.fullmatch(text)
+    if match is None or match[1] in agent_commands or match[1] in COMMANDS:
         return None
-    near = nearest(found[1])
-    return None if near is None else Mistyped(found[1], near)
+    command = find_nearest(match[1])
+    return None if command is None else Mistyped(match[1], command)
 
 
-def nearest(word: str) -> str | None:
-    """The command of which `word` may be a misspelling: one edit away, or two if its name has six letters or more."""
-    low = word.lower()
-    scored = [(distance(low, name), name) for name in COMMANDS]
-    close = [(far, name) for far, name in scored if far <= (2 if len(name) >= 6 else 1)]
-    return min(close, key=lambda one: (one[0], not low.startswith(one[1])))[1] if close else None
+def find_nearest(word: str) -> str | None:
+    """Return the name of the command that is nearest to `word`; None if none is near.
+
+    Near means one edit away, or two for a command whose name has six letters or more.
+    """
+    lowered = word.lower()
+    scored = [(edit_distance(lowered, name), name) for name in COMMANDS]
+    close = [(edits, name) for edits, name in scored if edits <= (2 if len(name) >= 6 else 1)]
+    return min(close, key=lambda pair: (pair[0], not lowered.startswith(pair[1])))[1] if close else None
 
 
-def distance(a: str, b: str) -> int:
-    """Edit distance: insertions, deletions, substitutions and swaps of neighbours (optimal string alignment)."""
+def edit_distance(a: str, b: str) -> int:
+    """Return how many insertions, deletions, substitutions and swaps of neighbours turn `a` into `b`.
+
+    This is the edit distance that is known as optimal string alignment.
+    """
     rows = [list(range(len(b) + 1))]
-    for i, left in enumerate(a, 1):
+    for i, a_char in enumerate(a, 1):
         row = [i]
-        for j, right in enumerate(b, 1):
-            best = min(rows[-1][j] + 1, row[-1] + 1, rows[-1][j - 1] + (left != right))
-            if i > 1 and j > 1 and left == b[j - 2] and a[i - 2] == right:
+        for j, b_char in enumerate(b, 1):
+            best = min(rows[-1][j] + 1, row[-1] + 1, rows[-1][j - 1] + (a_char != b_char))
+            if i > 1 and j > 1 and a_char == b[j - 2] and a[i - 2] == b_char:
                 best = min(best, rows[-2][j - 2] + 1)
             row.append(best)
         rows.append(row)

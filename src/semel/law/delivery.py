@@ -6,21 +6,21 @@ Rules, in prose:
 - `sending` is durable before the first byte leaves. The part then becomes
       `sent`      the platform gave a receipt
       `queued`    provably not sent, or a documented "not now": tried again after a back-off
-      `rejected`  the platform's definite no; or it could not be sent until the horizon had passed
+      `rejected`  the platform's definite no; or it could not be sent before its *horizon*, 72 hours by default
       `unknown`   bytes may have left and no answer settles it; also if the gateway died meanwhile
-- An `unknown` part is never retried blindly. The channel's safety class decides (`resolve`); until then the part stays
-  the head of its line. While an earlier attempt may have arrived, the part is *in doubt*: "not sent" then proves only
-  that the last attempt failed, so the part goes back to `unknown`, and a definite no makes it `held`.
-- Edits, deletions and reactions are idempotent on every platform. After an unknown outcome such a part is sent again,
-  whatever the safety class, until the horizon.
+- An `unknown` part is never retried blindly. The channel's safety class decides (`resolve_unknown`); until then the
+  part stays the head of its line. While an earlier attempt may have arrived, the part is *in doubt*: "not sent" then
+  proves only that the last attempt failed, so the part becomes `unknown` again; and a definite no makes it `held`.
+- Edits, deletions and reactions are idempotent on every platform. If the outcome of such a part is unknown, it is sent
+  again, whatever the safety class, until the horizon.
 - A `held` part may have arrived. It waits for a person to decide: resend, arrived or drop.
-- A part without content for people (a reserved message, or its removal) causes no notice when it fails, and does not
-  wait for a person: where another part would be held, it is dropped in the same step.
+- A part that only posts or removes a placeholder (a message whose text comes later, by an edit) causes no notice when
+  it fails, and does not wait for a person: where another part would be held, it is dropped in the same step.
 - `sent`, `held`, `rejected` and `dropped` parts have left the line, and later parts go on. A part that is resent joins
   the tail and is marked.
 - A ledger restored from a backup knows less than the platforms: every part that was in line is `unknown` (Law 14).
 - A platform may report later that a message it accepted has failed (a mail that bounces). The receipt was true, so the
-  part stays `sent`, with the remark that it *failed later*; people and the agent are notified once, as of a rejection.
+  part stays `sent` and is marked as *failed later*; people and the agent get one notice, as for a rejected part.
 
 TABLE is the complete definition; docs/outbox.md draws its diagram from it.
 """
@@ -40,29 +40,29 @@ Event = Literal[
     "not sent",  # provably nothing left, or "not now" (429, documented not-accepted answers)
     "refused",  # the platform's definite no
     "gave up",  # not sent, and the horizon has passed
-    "silence",  # no answer that settles whether it was sent (timeout, lost connection, crash)
-    "again",  # unknown: sending it twice has no further effect (idempotency key, an edit), so it is sent again
-    "repeat",  # unknown: the operator prefers a possible duplicate to a held part
+    "silence",  # no answer shows whether it was sent (timeout, lost connection, crash)
+    "again",  # of an unknown part: sending it twice has no further effect (idempotency key, an edit), so send it again
+    "repeat",  # of an unknown part: send it again, as the operator prefers a possible duplicate to a held part
     "found",  # a look-up showed that the platform has it, although no receipt came
-    "absent",  # unknown: the platform was asked, and does not have it
-    "hold",  # unknown: only a person can settle it
+    "absent",  # of an unknown part: a look-up showed that the platform does not have it
+    "hold",  # of an unknown part: only a person can decide
     "resend",  # a person: send it again
     "arrived",  # a person: it arrived
-    "drop",  # a person: never mind
+    "drop",  # a person: do not send it
 ]
 
 Effect = Literal[
     "advance",  # it left the line: the next part of its destination may be sent
     "tell",  # write a notice: people see it, the agent's next prompt carries it, it never wakes the agent (Law 7)
-    "clear doubt",  # none of the attempts so far can have arrived
-    "mark",  # it is sent as a deliberate repeat and says so
+    "clear doubt",  # the part is no longer in doubt: the attempts so far do not count any more
+    "mark",  # from now on it is sent with a visible note that it may be a repeat
     "join tail",  # it goes to the end of its line
 ]
 
 
 @dataclass(frozen=True)
 class Step:
-    """The result of an event: the new state, and effects to apply in the transaction that records it."""
+    """The result of an event: the part's new state, and the effects to apply in the transaction that records it."""
 
     state: State
     effects: tuple[Effect, ...] = ()
@@ -109,7 +109,7 @@ class PartStepNotAllowed(ValueError):
 
 
 def step(state: State, event: Event) -> Step:
-    """The state after `event`, and the effects to apply. Raises PartStepNotAllowed if the table has no such step."""
+    """Return the step that the table has for this event in this state. Raises PartStepNotAllowed if it has none."""
     try:
         return TABLE[state][event]
     except KeyError:
@@ -125,39 +125,43 @@ def _refusal(state: State, event: Event) -> str:
 Safety = Literal["idempotent", "reconcilable", "at-most-once"]
 
 IDEMPOTENT_KINDS: frozenset[str] = frozenset({"edit", "delete", "react"})
-"""Kinds of operations that are idempotent on every platform."""
+"""The kinds of operations that have no further effect if they are sent twice, on every platform."""
 
 HORIZON_MS = 72 * 3600 * 1000
 LEAST_ATTEMPTS = 10
-"""A part is given up after the horizon, but not before this many attempts: a machine that slept for days must not give
-up a part after a single attempt."""
+"""How many attempts a part gets at least, even after its horizon: a machine that slept for days must not give up a part
+after a single attempt."""
 TRUSTED_KEY_LIFE_SHARE = 0.8
-"""An idempotency key is trusted for this share of its life: the platform's clock differs from ours, and an attempt
+"""For what share of its life an idempotency key is relied on: the platform's clock differs from ours, and an attempt
 takes time."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How a channel's declared properties govern its parts. Times in milliseconds."""
+    """The properties of a channel that decide how its parts are retried. Times are in milliseconds."""
 
     safety: Safety
     key_life: int = 0  # how long the platform recognises a repeated idempotency key
-    settle: int = 0  # how long after an attempt a look-up that finds nothing proves that it was not sent
+    settle: int = 0  # how long to wait after an attempt, until a look-up without a result proves that it was not sent
     finds: bool = False  # the platform can be asked whether it has a message
     resend_unknown: bool = False  # the operator prefers a possible duplicate to a held part
-    horizon: int = HORIZON_MS
+    horizon: int = HORIZON_MS  # how long a part is tried
 
 
 Resolution = Literal["again", "look", "repeat", "hold"]
 
 
-def resolve(rules: Rules, *, first: int, now: int, kind: str = "post") -> Resolution:
-    """How to resolve an unknown part. `first`: when the first attempt that may have arrived was made.
+def resolve_unknown(rules: Rules, *, first_attempt_at: int, now: int, kind: str = "post") -> Resolution:
+    """Decide how to resolve an unknown part.
 
-    "look": ask the platform, not before `settle` has passed. Its answer is the event `found` or `absent`; if it cannot
-    tell, it is asked again later. At the horizon, a person decides.
+    `first_attempt_at`: the time (ms) of the first attempt that may have arrived. `kind`: the part's operation, such as
+    "post" or "edit". Returns one of:
+
+    - "again", "repeat" or "hold": the event to apply.
+    - "look": ask the platform, once `settle` has passed. Its answer is the event `found` or `absent`; if it cannot
+      tell, ask again later.
     """
-    age = max(0, now - first)
+    age = max(0, now - first_attempt_at)
     if rules.safety == "idempotent" and age < rules.key_life * TRUSTED_KEY_LIFE_SHARE:
         return "again"
     if age >= rules.horizon:
@@ -169,32 +173,40 @@ def resolve(rules: Rules, *, first: int, now: int, kind: str = "post") -> Resolu
     return "repeat" if rules.resend_unknown else "hold"
 
 
-def refused(*, doubt: bool) -> tuple[Event, ...]:
-    """The events of a definite no. In doubt, the no covers only the last attempt: an earlier one may have arrived."""
+def events_of_refusal(*, doubt: bool) -> tuple[Event, ...]:
+    """Return the events to apply to a part after the platform's definite no.
+
+    `doubt`: an earlier attempt may have arrived. The no covers only the last one, so the part is then held.
+    """
     return ("silence", "hold") if doubt else ("refused",)
 
 
-def failed_later(state: State) -> tuple[Event, ...] | None:
-    """The events to apply to a part, before it is marked as failed later, when its platform reports a late failure.
+def events_of_late_failure(state: State) -> tuple[Event, ...] | None:
+    """Return the events to apply when a platform reports that a part in this state failed after it was accepted.
 
-    A late failure proves that the platform had accepted the part. None: the report changes nothing, because the part
-    has not been sent yet, is about to be sent again, or is already rejected or dropped.
+    They make the part `sent`, because the report proves that it was accepted; the caller then marks it as failed later.
+    None if the report changes nothing: the part is queued, rejected or dropped.
     """
     if state == "sent":
         return ()
     return ("found",) if "found" in TABLE[state] else None
 
 
-def doubted(state: State) -> tuple[Event, ...]:
-    """What becomes of a part in line where it may have left without a trace: the ledger was put back from a copy."""
+def events_of_restore(state: State) -> tuple[Event, ...]:
+    """Return the events to apply to a part in this state after the ledger was restored from a backup.
+
+    They make a `queued` or `sending` part `unknown`, because the platform may have it already. For a part in any other
+    state, no event is needed.
+    """
     return {"queued": ("departs", "silence"), "sending": ("silence",)}.get(state, ())  # type: ignore[return-value]
 
 
-def not_sent(rules: Rules, *, doubt: bool, attempts: int, since: int, now: int, wait: int = 0) -> Event:
-    """The event of an attempt that provably sent nothing. In doubt, that settles nothing.
+def event_of_not_sent(rules: Rules, *, doubt: bool, attempts: int, since: int, now: int, wait: int = 0) -> Event:
+    """Return the event to apply after an attempt that provably sent nothing: it is tried again or given up.
 
-    `since`: when the part began to wait. `wait`: the pause that the platform asks for; one as long as the horizon
-    counts as a no. Times in ms.
+    `doubt`: an earlier attempt may have arrived; the part then becomes unknown again. `attempts`: how many were made.
+    `since`: when the part entered its line. `wait`: the pause that the platform asks for; if it is as long as the
+    horizon, the part is given up. Times are in ms.
     """
     if doubt:
         return "silence"

@@ -29,60 +29,57 @@ class BadFields(ValueError):
 
 
 def check_session_key(key: str) -> str:
-    """Return the key if it is valid. Raises BadKey."""
+    """Return the session key unchanged if it is valid. Raises BadKey."""
     if not key:
         raise BadKey("a session key is empty; give it 1 to 200 characters, such as main:telegram:-100")
     if len(key) > 200:
         raise BadKey(f"a session key has {len(key)} characters; shorten it to at most 200")
     if not _SESSION.fullmatch(key):
-        odd = sorted({char for char in key if not _SESSION.fullmatch(char)})
+        odd_chars = sorted({char for char in key if not _SESSION.fullmatch(char)})
         raise BadKey(
-            f"a session key holds {', '.join(map(ascii, odd[:5]))}; "
+            f"a session key holds {', '.join(map(ascii, odd_chars[:5]))}; "
             "use letters, digits and ._:@!+=~- only (a channel escapes the rest of an address)"
         )
     return key
 
 
 def escape_address(text: str) -> str:
-    """Escape an address for a session key: a character that a key cannot hold becomes its UTF-8 bytes as ~XX in hex."""
-    return _SPECIAL.sub(lambda found: "".join(f"~{byte:02X}" for byte in _utf8(found[0])), text)
+    """Escape an address for a session key: write each byte (UTF-8) of a character that is not allowed there as ~XX."""
+    return _SPECIAL.sub(lambda char: "".join(f"~{byte:02X}" for byte in char[0].encode("utf-8", "surrogatepass")), text)
 
 
 def unescape_address(text: str) -> str:
-    """The inverse of `escape_address`. Raises BadKey if the text is not an escaped address."""
+    """Undo `escape_address`. Raises BadKey if the text is not an escaped address."""
     try:
         address = _ESCAPED.sub(_unescape, text)
     except UnicodeDecodeError:
         address = ""
     if escape_address(address) != text:
-        raise BadKey(f"{text!r} is no escaped address; write ~7E for a tilde, and other escapes as ~XX")
+        raise BadKey(f"{text!r} is not an escaped address; write ~7E for a tilde, and other escapes as ~XX")
     return address
 
 
-def _unescape(found: re.Match[str]) -> str:
-    return bytes.fromhex(found[0].replace("~", "")).decode("utf-8", "surrogatepass")
-
-
-def _utf8(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+def _unescape(escapes: re.Match[str]) -> str:
+    return bytes.fromhex(escapes[0].replace("~", "")).decode("utf-8", "surrogatepass")
 
 
 def check_event_key(key: str) -> str:
-    """Return the key if it has 1 to 512 characters and no control character. Raises BadKey."""
+    """Return the event key unchanged if it has 1 to 512 characters and no control character. Raises BadKey."""
     if not key:
         raise BadKey("an event key is empty; leave it out if the event has none")
     if len(key) > KEY_LENGTH:
         raise BadKey(f"an event key has {len(key)} characters; shorten it, or hash it, to at most {KEY_LENGTH}")
-    if odd := _CONTROL.search(key):
-        raise BadKey(f"an event key holds {odd[0]!a} at position {odd.start()}; remove control characters")
+    if control := _CONTROL.search(key):
+        raise BadKey(f"an event key holds {control[0]!a} at position {control.start()}; remove control characters")
     return key
 
 
-def digest(fields: Mapping[str, Any]) -> bytes:
-    """BLAKE2b-128 of the fields' canonical JSON: sorted names, no white space, ASCII escapes, no Unicode normalisation.
+def digest_fields(fields: Mapping[str, Any]) -> bytes:
+    """Return the BLAKE2b-128 digest of the fields' canonical JSON.
 
-    Values are JSON values; tuples count as arrays. Raises BadFields for anything else: a float that is not finite, a
-    name that is not a string, bytes, or values that are nested too deeply.
+    Canonical: names are sorted; no white space; characters beyond ASCII are escaped; Unicode is not normalised. Tuples
+    count as arrays. Raises BadFields if a value is not JSON: a float that is not finite, a name that is not a string,
+    bytes, or values that are nested too deeply.
     """
     try:
         plain = _plain(fields, "the fields")
@@ -96,32 +93,35 @@ def digest(fields: Mapping[str, Any]) -> bytes:
     return hashlib.blake2b(form.encode("ascii"), digest_size=16).digest()
 
 
-def _plain(value: Any, where: str) -> Any:
+def _plain(value: Any, path: str) -> Any:
     if isinstance(value, Mapping):
-        return {_named(name, where): _plain(inner, f"{where}: {name!r}") for name, inner in value.items()}
+        return {_named(name, path): _plain(inner, f"{path}: {name!r}") for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(inner, where) for inner in value]
+        return [_plain(inner, path) for inner in value]
     if isinstance(value, float) and not math.isfinite(value):
-        raise BadFields(f"{where} hold {value}; JSON has no such number, send null or a string")
+        raise BadFields(f"{path} hold {value}; JSON has no such number, send null or a string")
     if value is not None and not isinstance(value, str | int | float):
-        raise BadFields(f"{where} hold a {type(value).__name__}; send a JSON value")
+        raise BadFields(f"{path} hold a {type(value).__name__}; send a JSON value")
     return value
 
 
-def _named(name: object, where: str) -> str:
+def _named(name: object, path: str) -> str:
     if not isinstance(name, str):
-        raise BadFields(f"{where} have the name {name!r}; names must be strings")
+        raise BadFields(f"{path} have the name {name!r}; names must be strings")
     return name
 
 
-def judge_repeat(first: bytes, second: bytes) -> Literal["duplicate", "conflict"]:
-    """What a second event with the same source and key is, by the digests of their content (Law 1)."""
-    return "duplicate" if first == second else "conflict"
+def judge_repeat(first_digest: bytes, second_digest: bytes) -> Literal["duplicate", "conflict"]:
+    """Whether an event with the source and key of an earlier one is its duplicate or in conflict with it (Law 1).
+
+    The arguments are the digests of the two events' content.
+    """
+    return "duplicate" if first_digest == second_digest else "conflict"
 
 
 @dataclass(frozen=True)
 class Route:
-    """The agent and the home (a resolved destination) that a session key describes."""
+    """What a session key describes: the agent's name, and the session's home as a resolved destination."""
 
     agent: str
     home: str
@@ -129,44 +129,45 @@ class Route:
 
 @dataclass(frozen=True)
 class Grant:
-    """The sessions to which a node or webhook may report. The owner needs no grant.
+    """The sessions to which a reporter may report: a node (a machine with its own token) or a webhook.
 
-    `patterns`: shell patterns over session keys. `channel`: the channel that the reporter itself is, or "".
+    `patterns`: shell patterns that match session keys. `channel`: the webhook's own channel name; "" for a node. The
+    owner needs no grant.
     """
 
     patterns: Sequence[str] = ()
     channel: str = ""
 
-    def reaches(self, first: str, channel: str, address: str) -> bool:
-        """Whether a new session that the reporter creates may have this destination as its home.
+    def reaches(self, agent: str, channel: str, address: str) -> bool:
+        """Whether a session that the reporter creates may have `channel:address` as its home.
 
-        It may on the reporter's own channel, or if a pattern spells the channel out. Patterns are matched segment by
-        segment; `ci:*` and `*:*:*` name no channel.
+        It may if the channel is the reporter's own, or if one of `patterns` matches `agent:channel:address` and spells
+        the channel out. The three segments are matched one by one; `ci:*` and `*:*:*` spell out no channel.
         """
         return channel == self.channel or any(
-            _pattern_reaches(pattern, first, channel, address) for pattern in self.patterns
+            _pattern_reaches(pattern, agent, channel, address) for pattern in self.patterns
         )
 
 
-def _pattern_reaches(pattern: str, first: str, channel: str, address: str) -> bool:
-    of_first, _, rest = pattern.partition(":")
-    named, _, of_address = rest.partition(":")
-    return named == channel and fnmatchcase(first, of_first) and fnmatchcase(address, of_address)
+def _pattern_reaches(pattern: str, agent: str, channel: str, address: str) -> bool:
+    agent_pattern, _, tail = pattern.partition(":")
+    channel_pattern, _, address_pattern = tail.partition(":")
+    return channel_pattern == channel and fnmatchcase(agent, agent_pattern) and fnmatchcase(address, address_pattern)
 
 
-def route(
+def derive_route(
     key: str, agents: Sequence[str], channels: Collection[str], default_agent: str, grant: Grant | None = None
 ) -> Route:
     """Derive agent and home from a session key of the form `agent:channel:address`.
 
-    The agent is the first segment if an agent of that name is configured, else the default agent. The home is
-    `channel:address`, with the address unescaped, if the second segment is a configured channel that `grant` reaches
-    (None: the owner, who reaches every channel); otherwise it is `web:<key>`.
+    The agent is the first segment if it is one of `agents`, else the default agent. The home is `channel:address`, with
+    the address unescaped, if the second segment is one of `channels` and `grant` reaches that destination; otherwise it
+    is `web:<key>`. A `grant` of None stands for the owner, who reaches every channel.
     """
-    first, _, rest = key.partition(":")
-    channel, _, address = rest.partition(":")
-    agent = first if first in agents else default_agent
-    if channel in channels and address and (grant is None or grant.reaches(first, channel, address)):
+    agent_part, _, tail = key.partition(":")
+    channel, _, address = tail.partition(":")
+    agent = agent_part if agent_part in agents else default_agent
+    if channel in channels and address and (grant is None or grant.reaches(agent_part, channel, address)):
         return Route(agent, f"{channel}:{_address(address)}")
     return Route(agent, f"web:{key}")
 

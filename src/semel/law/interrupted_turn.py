@@ -1,4 +1,6 @@
-"""What an agent's history proves about a turn that was interrupted (Law 9).
+"""Find an interrupted turn in an agent's history, and compare it with the record (Law 9).
+
+The *history* is what an agent replays of its own memory; the *record* is what Semel's ledger has.
 
 A history contains messages and tool calls, but seldom the fact that a turn ended. A text at its end is no evidence:
 many agents store the words before a tool call but not the call, or store each message of a turn once it is complete,
@@ -7,8 +9,8 @@ contains every tool call of the record, and has no open call. Otherwise the hist
 shown: the text that they were not shown is recorded, and the agent is asked to continue.
 
 A history may also end *before* the interrupted turn, because many agents save a prompt only together with its answer.
-Then its last prompt belongs to an earlier turn. That prompt may contain, or equal, a short new message ("yes"); to take
-its answer would lose the new message and repeat the old answer.
+Then its last prompt belongs to an earlier turn. If that prompt contains or equals a short new message ("yes"), it must
+not be taken for the new one: the new message would be lost, and the old answer repeated.
 """
 
 from __future__ import annotations
@@ -20,22 +22,22 @@ from dataclasses import dataclass
 
 from semel.acp_stream import Item
 from semel.acp_stream.redelivery import are_attempts, bare
-from semel.law.memory_diff import flat
+from semel.law.memory_diff import flatten_texts
 from semel.text.verbatim import verbatim_form
 from semel.text.visible import is_blank
 
 SEMEL_NOTE = re.compile(r"\[semel: .*?\n\[/semel\]", re.DOTALL)
 RESUME_PROMPT_START = "[semel: your turn goes on"  # how the prompt of a resumed attempt begins
-MIN_CONTAINED_CHARS = 12  # non-blank characters: a shorter message is not known merely because a text contains it
-MIN_PREFIX_CHARS = 4  # a shorter message is no part of a text merely because the text begins with it
+MIN_CONTAINED_CHARS = 12  # non-blank characters; if a text contains a shorter message, it may do so by chance
+MIN_PREFIX_CHARS = 4  # non-blank characters; if a text begins with a shorter message, it may do so by chance
 
 
 @dataclass(frozen=True)
 class Remembered:
-    """The part of an agent's history that follows the prompt of the interrupted turn.
+    """The part of an agent's history that follows the first prompt of the interrupted turn.
 
-    `items`: messages and tool calls, in order. `ended`: the history marks the end of the turn. `asked_again`: indexes
-    of the items that come first after a further prompt of the turn.
+    `items`: the agent's messages and tool calls, in order. `ended`: the history marks the end of the turn.
+    `asked_again`: for each further prompt of the turn, the index in `items` of the first item after that prompt.
     """
 
     items: tuple[Item, ...] = ()
@@ -44,29 +46,31 @@ class Remembered:
 
     @property
     def messages(self) -> list[Item]:
-        """The agent's messages."""
-        return [one for one in self.items if one.kind == "message"]
+        """The messages in `items`."""
+        return [item for item in self.items if item.kind == "message"]
 
     @property
     def calls(self) -> list[Item]:
-        """The agent's tool calls."""
-        return [one for one in self.items if one.kind == "tool"]
+        """The tool calls in `items`."""
+        return [item for item in self.items if item.kind == "tool"]
 
-    def is_complete(self, recorded: Sequence[Call] = (), sent: Sequence[str] = ()) -> bool:
-        """Whether the history holds the complete turn: its end is marked, and no tool call is open or missing.
+    def is_complete(self, recorded: Sequence[RecordedCall] = (), sent: Sequence[str] = ()) -> bool:
+        """Whether the history holds the complete turn.
 
-        `recorded`: the tool calls in the record. `sent`: the texts that the agent sent with Semel's own tools.
+        It does if it marks the turn's end, has a message, has no open tool call, and lacks none of the tool calls and
+        texts of the record. `recorded`: the tool calls in the record. `sent`: the texts that the agent sent with
+        Semel's own tools.
         """
         missing, _ = match_calls(recorded, self.calls)
-        open_calls = any(is_open(one) for one in self.calls)
-        inputs = [flat(one.fields.get("input")) for one in self.calls]
-        unknown = any(not any(bare(text) in given for given in inputs) for text in sent)
-        return self.ended and bool(self.messages) and not (open_calls or missing or unknown)
+        open_calls = any(is_open(call) for call in self.calls)
+        inputs = [flatten_texts(call.fields.get("input")) for call in self.calls]
+        has_unknown_text = any(not any(bare(text) in text_of_input for text_of_input in inputs) for text in sent)
+        return self.ended and bool(self.messages) and not (open_calls or missing or has_unknown_text)
 
 
 @dataclass(frozen=True)
-class Call:
-    """A tool call in the record. `call`: the agent's id of the call, if known."""
+class RecordedCall:
+    """A tool call in the record. `call`: the agent's own id of the call, if known."""
 
     call: str | None
     title: str = ""
@@ -74,54 +78,57 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Written:
-    """A recorded text that the agent wrote for its home in the interrupted turn, whatever its outcome.
+class RecordedText:
+    """A recorded text that the agent wrote for its home in the interrupted turn.
 
-    It may have been said, an echo, a quiet word, or held back. `cut`: the attempt ended before the text was complete.
+    Its claim may have any outcome: said, echo, quiet or refused. `claim`: the claim's id. `is_cut`: the attempt ended
+    before the text was complete.
     """
 
     claim: int
     text: str
-    cut: bool = False
+    is_cut: bool = False
 
 
 @dataclass(frozen=True)
 class MessageRemainder:
-    """The part of a message in the history that the record lacks: `rest`, "" if it lacks nothing.
+    """The end of a message in the history that the record lacks.
 
-    `message`: the message's number. `whole`: the claim whose text equals the message, if there is one.
+    `message`: the message's number. `rest`: the text that the record lacks; "" if it lacks nothing. `equal_claim`: the
+    id of the claim whose text equals the message, if there is one.
     """
 
     message: int
     rest: str = ""
-    whole: int | None = None
+    equal_claim: int | None = None
 
 
-# ---------------------------------------------------------------- where the turn stands in a history
+# ---------------------------------------------------------------- finding the turn in a history
 
 
 def find_turn(
-    items: Sequence[Item], asked: Sequence[str], before: Sequence[tuple[str, str]] = (), *, ended: bool = False
+    items: Sequence[Item], prompts: Sequence[str], before: Sequence[tuple[str, str]] = (), *, ended: bool = False
 ) -> Remembered | None:
-    """Find the interrupted turn in a history. None if its prompt is missing or nothing follows it.
+    """Find the interrupted turn in a history. None if the history lacks its prompt or has nothing after it.
 
-    `asked`: the turn's prompts. `before`: (role, text) of the entries recorded before this turn. `ended`: the history
-    marks the end of a turn after its last item.
+    `items`: the session's view, which contains the replayed history. `prompts`: the turn's prompts, oldest first.
+    `before`: (role, text) of the entries recorded before this turn. `ended`: the history marks the end of a turn after
+    its last item.
     """
-    past = [one for one in items if one.fields.get("history") and one.kind in ("message", "tool")]
-    first = _first_prompt(past, asked)
-    if first is None:
+    past = [item for item in items if item.fields.get("history") and item.kind in ("message", "tool")]
+    first_prompt = _first_prompt(past, prompts)
+    if first_prompt is None:
         return None
-    behind: list[Item] = []
+    following: list[Item] = []
     asked_again = set()
-    for one in past[first + 1 :]:
-        if _is_prompt(one):
-            asked_again.add(len(behind))
-        elif one.kind == "tool" or _is_said(one):
-            behind.append(one)
-    if not behind or _is_earlier(past[first], behind, asked, before):
+    for item in past[first_prompt + 1 :]:
+        if _is_prompt(item):
+            asked_again.add(len(following))
+        elif item.kind == "tool" or _is_said(item):
+            following.append(item)
+    if not following or _is_earlier(past[first_prompt], following, prompts, before):
         return None
-    return Remembered(tuple(behind), ended and not _is_prompt(past[-1]), frozenset(asked_again))
+    return Remembered(tuple(following), ended and not _is_prompt(past[-1]), frozenset(asked_again))
 
 
 def is_open(call: Item) -> bool:
@@ -129,32 +136,35 @@ def is_open(call: Item) -> bool:
     return call.fields.get("status") in ("pending", "running", "no result")
 
 
-def _first_prompt(past: Sequence[Item], asked: Sequence[str]) -> int | None:
-    """The index of the turn's first prompt. Later prompts may have been steered into the turn or have resumed it."""
-    first, left = None, [one for one in asked if verbatim_form(one)]
+def _first_prompt(past: Sequence[Item], prompts: Sequence[str]) -> int | None:
+    """Return the index in `past` of the turn's first prompt; None if it is missing.
+
+    It is searched from the end: later prompts of the same turn were steered into it or have resumed it.
+    """
+    first, remaining = None, [prompt for prompt in prompts if verbatim_form(prompt)]
     for n in range(len(past) - 1, -1, -1):
         if not _is_prompt(past[n]):
             continue
         text = past[n].text
-        if RESUME_PROMPT_START in text and any(_quotes(text, one) for one in asked):
+        if RESUME_PROMPT_START in text and any(_quotes(text, prompt) for prompt in prompts):
             first = n
-        elif left and _holds(text, left[-1]):
+        elif remaining and _holds(text, remaining[-1]):
             first = n
-            while left and _holds(text, left[-1]):
-                left.pop()
-            if not left:
+            while remaining and _holds(text, remaining[-1]):
+                remaining.pop()
+            if not remaining:
                 break
         else:
             break
     return first
 
 
-def _holds(prompt: str, asked: str) -> bool:
-    return verbatim_form(asked) in verbatim_form(prompt)
+def _holds(prompt: str, message: str) -> bool:
+    return verbatim_form(message) in verbatim_form(prompt)
 
 
-def _quotes(prompt: str, asked: str) -> bool:
-    return bare(repr(asked)) in bare(prompt) or bare(asked) in bare(prompt)
+def _quotes(prompt: str, message: str) -> bool:
+    return bare(repr(message)) in bare(prompt) or bare(message) in bare(prompt)
 
 
 def _is_prompt(item: Item) -> bool:
@@ -162,225 +172,257 @@ def _is_prompt(item: Item) -> bool:
 
 
 def _is_said(item: Item) -> bool:
-    told = not is_blank(item.text) or bool(item.fields.get("content"))
-    return item.kind == "message" and item.fields.get("role") == "agent" and told
+    has_content = not is_blank(item.text) or bool(item.fields.get("content"))
+    return item.kind == "message" and item.fields.get("role") == "agent" and has_content
 
 
-def _is_earlier(prompt: Item, behind: Sequence[Item], asked: Sequence[str], before: Sequence[tuple[str, str]]) -> bool:
-    """Whether the prompt belongs to an earlier turn: it contains an earlier message at least as long as this turn's."""
+def _is_earlier(
+    prompt: Item, following: Sequence[Item], prompts: Sequence[str], before: Sequence[tuple[str, str]]
+) -> bool:
+    """Whether a prompt belongs to an earlier turn, although it contains a message of this turn (one of `prompts`).
+
+    It does if it also contains another, earlier message that is at least as long. If the earlier message equals this
+    turn's, it does if one of the texts after the prompt (`following`) was said before. `before`: as in `find_turn`.
+    """
     if RESUME_PROMPT_START in prompt.text:
         return False
-    wanted = next((form for one in asked if (form := verbatim_form(one)) and form in verbatim_form(prompt.text)), "")
+    own_form = next(
+        (form for message in prompts if (form := verbatim_form(message)) and form in verbatim_form(prompt.text)), ""
+    )
     held = verbatim_form(SEMEL_NOTE.sub("", prompt.text)) or verbatim_form(prompt.text)
     earlier = {verbatim_form(text) for role, text in before if role in ("user", "event")}
-    rivals = {text for text in earlier if text and text in held and len(text) >= len(wanted)}
-    if rivals - {wanted}:
+    rivals = {text for text in earlier if text and text in held and len(text) >= len(own_form)}
+    if rivals - {own_form}:
         return True
-    said = {bare(text) for role, text in before if role == "agent"}
-    return wanted in rivals and any(
-        one.kind == "message" and one.text.strip() and bare(one.text) in said for one in behind
+    said_before = {bare(text) for role, text in before if role == "agent"}
+    return own_form in rivals and any(
+        message.kind == "message" and message.text.strip() and bare(message.text) in said_before
+        for message in following
     )
 
 
-# ---------------------------------------------------------------- what it lacks, and what it adds
+# ---------------------------------------------------------------- comparing it with the record
 
 
-def match_calls(recorded: Sequence[Call], told: Sequence[Item]) -> tuple[list[Call], list[Item]]:
-    """Return (recorded calls that the history lacks, calls in the history that the record lacks).
+def match_calls(recorded: Sequence[RecordedCall], remembered: Sequence[Item]) -> tuple[list[RecordedCall], list[Item]]:
+    """Compare the tool calls of the record with those of the history (`remembered`).
 
-    Calls are paired one to one: first by id, then by input, then by title.
+    Calls are paired one to one: first by id, then by input, then by title. Returns (recorded calls that the history
+    lacks, calls in the history that the record lacks).
     """
-    missing, extra = list(recorded), list(told)
-    for alike in (_is_same_id, _is_same_input, _is_same_title):
-        for one in list(missing):
-            same = next((item for item in extra if alike(one, item)), None)
+    missing, extra = list(recorded), list(remembered)
+    for field in ("call", "input", "title"):
+        for call in list(missing):
+            form = _form(getattr(call, field))
+            same = next((item for item in extra if form and form == _form(item.fields.get(field))), None)
             if same is not None:
-                missing.remove(one)
+                missing.remove(call)
                 extra.remove(same)
     return missing, extra
 
 
-def _is_same_id(one: Call, item: Item) -> bool:
-    return one.call is not None and one.call == item.fields.get("call")
+def _form(value: object) -> str:
+    """Return a text or JSON value as a string, for comparisons; "" if it is empty."""
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str) if value else ""
 
 
-def _is_same_input(one: Call, item: Item) -> bool:
-    return bool(one.input) and _form(one.input) == _form(item.fields.get("input"))
+def compare_messages(messages: Mapping[int, str], written: Sequence[RecordedText]) -> dict[int, MessageRemainder]:
+    """Find the end of each message of a history that the record lacks. Returns the results by the messages' numbers.
 
-
-def _is_same_title(one: Call, item: Item) -> bool:
-    return bool(one.title) and one.title == item.fields.get("title")
-
-
-def _form(given: object) -> str:
-    return given if isinstance(given, str) else json.dumps(given, sort_keys=True, default=str)
-
-
-def compare(messages: Mapping[int, str], written: Sequence[Written]) -> dict[int, MessageRemainder]:
-    """Compare each message of a history with the recorded texts, copy by copy, and find what the record lacks.
-
-    `messages`: by number, in order. White space is ignored. A message may equal one text, a part of one, or several in
-    a row; the history need not contain every text and may break off inside one. If a message continues beyond a text
-    that was cut off, or beyond an attempt that was begun again, its `rest` starts at the beginning of that text. A
-    message may also contain failed attempts at a text followed by the complete text: some agents store all that they
-    streamed.
+    `messages`: the agent's messages by number, in order. `written`: the recorded texts. White space is ignored, and
+    each copy of a text accounts for one copy in the history. A message may equal one text, a part of one, or several in
+    a row; the history may lack texts, and may break off inside one. If a message continues beyond a text that was cut
+    off, or beyond a failed attempt at a text, its `rest` starts at the beginning of that text. A message may also
+    consist of failed attempts at a text and then the complete text: some agents store all that they streamed.
     """
     texts = _Texts(written)
-    whole = {n: texts.take_equal(bare(text)) for n, text in messages.items()}
-    whole |= {n: texts.take_retold(bare(messages[n])) for n, claim in whole.items() if claim is None}
-    told = "".join(map(bare, messages.values()))
-    found, at = {}, 0
+    equal_claims = {n: texts.take_equal(bare(text)) for n, text in messages.items()}
+    equal_claims |= {
+        n: texts.take_with_attempts(bare(messages[n])) for n, claim in equal_claims.items() if claim is None
+    }
+    joined = "".join(map(bare, messages.values()))
+    remainders, offset = {}, 0
     for n, text in messages.items():
-        at += len(bare(text))
-        behind = told[at : at + texts.longest]
-        found[n] = MessageRemainder(n, "" if whole[n] is not None else texts.rest_of(text, behind), whole[n])
-    return found
+        offset += len(bare(text))
+        ahead = joined[offset : offset + texts.longest]
+        remainders[n] = MessageRemainder(
+            n, "" if equal_claims[n] is not None else texts.find_remainder(text, ahead), equal_claims[n]
+        )
+    return remainders
 
 
 class _Texts:
-    """The recorded texts, and how many non-blank characters of each were already matched in the history."""
+    """The recorded texts, and how much of each was already matched with messages of the history.
 
-    def __init__(self, written: Sequence[Written]) -> None:
+    A *form* is a text without its white space; a text's number `n` is its index in `written`. An *attempt* at a text is
+    the beginning of it that was streamed before the model's stream broke and the agent started over.
+    """
+
+    def __init__(self, written: Sequence[RecordedText]) -> None:
         self.written = list(written)
-        self.forms = [bare(one.text) for one in written]
-        self.told = [0] * len(written)
+        self.forms = [bare(text.text) for text in written]
+        self.matched = [0] * len(written)  # characters of each form that were matched
         self.longest = max(map(len, self.forms), default=0)
 
     def take_equal(self, form: str) -> int | None:
-        """Match an unmatched text that equals `form`. Returns its claim, or None."""
-        for n, known in enumerate(self.forms):
-            if known == form and not self.told[n]:
-                self.told[n] = len(known)
+        """Match the first unmatched text whose form is `form`. Returns its claim; None if there is no such text."""
+        for n, text_form in enumerate(self.forms):
+            if text_form == form and not self.matched[n]:
+                self.matched[n] = len(text_form)
                 return self.written[n].claim
         return None
 
-    def take_retold(self, form: str) -> int | None:
-        """Match an unmatched, complete text that ends `form` and is preceded only by attempts at it. Returns its claim,
-        or None."""
-        for n, known in enumerate(self.forms):
-            if self.told[n] or self.written[n].cut or len(known) < MIN_CONTAINED_CHARS or not form.endswith(known):
+    def take_with_attempts(self, form: str) -> int | None:
+        """Match an unmatched, complete text with which `form` ends, if only attempts at that text precede it there.
+
+        Returns its claim; None if there is no such text.
+        """
+        for n, text_form in enumerate(self.forms):
+            if (
+                self.matched[n]
+                or self.written[n].is_cut
+                or len(text_form) < MIN_CONTAINED_CHARS
+                or not form.endswith(text_form)
+            ):
                 continue
-            if are_attempts(form[: -len(known)], known):
-                self.told[n] = len(known)
+            if are_attempts(form[: -len(text_form)], text_form):
+                self.matched[n] = len(text_form)
                 return self.written[n].claim
         return None
 
-    def rest_of(self, text: str, behind: str = "") -> str:
-        """The end of a message that the record lacks, "" if it lacks nothing. `behind`: the text that follows in the
-        history, without white space."""
+    def find_remainder(self, text: str, following: str = "") -> str:
+        """Return the end of the message `text` that the record lacks; "" if it lacks nothing.
+
+        `following`: the text that follows the message in the history, without white space.
+        """
         while text and (form := bare(text)):
-            if self._take_part(form, behind) or (
-                len(form) >= MIN_CONTAINED_CHARS and any(form in known for known in self.forms)
+            if self._take_part(form, following) or (
+                len(form) >= MIN_CONTAINED_CHARS and any(form in text_form for text_form in self.forms)
             ):
                 return ""
-            shorter = self._without_row(text)
+            shorter = self._skip_leading_texts(text)
             if shorter == text:
                 return text
             text = shorter
         return text
 
-    def _take_part(self, form: str, behind: str) -> bool:
-        """Match `form` as the next part of a text. False if there is none, or if it may be a coincidence: a short form
-        that ends inside a word."""
-        for n, one in enumerate(self.written):
-            if not self._left(n).startswith(form):
+    def _take_part(self, form: str, following: str) -> bool:
+        """Match `form` with the beginning of what is unmatched of a text. Returns False if no text fits.
+
+        A short form that ends inside a word does not fit: it may begin like the text by chance. `following`: as in
+        `find_remainder`.
+        """
+        for n, recorded in enumerate(self.written):
+            if not self._remaining(n).startswith(form):
                 continue
             if (
                 len(form) >= MIN_PREFIX_CHARS
-                or _cuts_between_words(one.text, self.told[n] + len(form))
-                or self._breaks_off(n, form, behind)
+                or _cuts_between_words(recorded.text, self.matched[n] + len(form))
+                or self._breaks_off(n, form, following)
             ):
-                self.told[n] += len(form)
+                self.matched[n] += len(form)
                 return True
         return False
 
-    def _breaks_off(self, n: int, form: str, behind: str) -> bool:
-        """Whether the history may break off in text `n` after `form`, or continues with the rest of the text."""
-        left, ahead = self._left(n), form + behind
-        if self.written[n].cut or self.told[n]:
-            return True
-        if behind:
-            return left.startswith(ahead) or (len(left) > len(form) and ahead.startswith(left))
-        return n > 0 and all(self.told[k] == len(self.forms[k]) for k in range(n))
+    def _breaks_off(self, n: int, form: str, following: str) -> bool:
+        """Whether the history continues after `form` with the rest of text `n`, or may break off there.
 
-    def _without_row(self, text: str) -> str:
-        """Match the texts with which a message begins, and return what follows them."""
-        row, form = self._row(bare(text)), bare(text)
+        `following`: as in `find_remainder`.
+        """
+        remaining, upcoming = self._remaining(n), form + following
+        if self.written[n].is_cut or self.matched[n]:
+            return True
+        if following:
+            return remaining.startswith(upcoming) or (len(remaining) > len(form) and upcoming.startswith(remaining))
+        return n > 0 and all(self.matched[k] == len(self.forms[k]) for k in range(n))
+
+    def _skip_leading_texts(self, text: str) -> str:
+        """Match the texts with which a message begins. Returns the rest of the message after them."""
+        row, form = self._find_leading_texts(bare(text)), bare(text)
         if self._take_attempts(form):
             return text
-        size = sum(len(self._left(n)) for n in row)
-        if row and size < len(form) and (self.written[row[-1]].cut or self._is_torn(row[-1], text, size)):
-            # the message continues beyond a text that broke off: its rest starts at that text's beginning
+        size = sum(len(self._remaining(n)) for n in row)
+        if row and size < len(form) and (self.written[row[-1]].is_cut or self._is_torn(row[-1], text, size)):
+            # the message continues beyond a text that broke off: the rest starts at the beginning of that text
             n = row.pop()
-            size -= len(self._left(n))
-            if not row and self.told[n]:
-                return _split(self.written[n].text, self.told[n])[0] + text
+            size -= len(self._remaining(n))
+            if not row and self.matched[n]:
+                return _split(self.written[n].text, self.matched[n])[0] + text
         while (
             row
-            and len(self._left(row[-1])) < MIN_CONTAINED_CHARS
-            and not (_cuts_between_words(text, size) or self._begins(form[size:], row))
+            and len(self._remaining(row[-1])) < MIN_CONTAINED_CHARS
+            and not (_cuts_between_words(text, size) or self._begins_another_text(form[size:], row))
         ):
-            size -= len(self._left(row.pop()))
+            size -= len(self._remaining(row.pop()))
         for n in row:
-            self.told[n] = len(self.forms[n])
+            self.matched[n] = len(self.forms[n])
         return _split(text, size)[1]
 
     def _is_torn(self, n: int, text: str, size: int) -> bool:
-        """Whether the last recorded text breaks off inside a word of the message: an attempt whose end
-        the gateway saw, but not the attempt that followed."""
+        """Whether text `n` is an attempt that broke off, after which the gateway did not see the next attempt.
+
+        It is one if it is the last recorded text, is not short, and ends inside a word of the message `text`. `size`:
+        how many non-blank characters of the message are covered by the texts up to `n`.
+        """
         return (
             n == len(self.forms) - 1
-            and len(self._left(n)) >= MIN_CONTAINED_CHARS
+            and len(self._remaining(n)) >= MIN_CONTAINED_CHARS
             and not _cuts_between_words(text, size)
         )
 
     def _take_attempts(self, form: str) -> bool:
-        """Whether the message is one text with two recorded attempts: one that broke off, and one that was cut off.
+        """Match two recorded attempts at the message whose form is `form`. Returns False if they are not found.
 
-        The first attempt was recorded as a text of its own, because the agent continued under another message id. Both
-        are matched, and the message is said in full.
+        The first attempt broke off, and was recorded as a text of its own because the agent started over under another
+        message id; the second was cut off when the turn was interrupted. If both are matched, the whole message is said
+        again.
         """
-        if "".join(map(self._left, range(len(self.forms)))).startswith(form):
+        if "".join(map(self._remaining, range(len(self.forms)))).startswith(form):
             return False  # the message is simply the texts in their order
-        for n, again in enumerate(self.forms):
-            if self.told[n] or not self.written[n].cut or len(again) < MIN_PREFIX_CHARS or not form.startswith(again):
+        for n, second in enumerate(self.forms):
+            if (
+                self.matched[n]
+                or not self.written[n].is_cut
+                or len(second) < MIN_PREFIX_CHARS
+                or not form.startswith(second)
+            ):
                 continue
-            first = self.forms[n - 1] if n and not (self.told[n - 1] or self.written[n - 1].cut) else ""
-            if not first.startswith(again) or not form.startswith(first):
+            first = self.forms[n - 1] if n and not (self.matched[n - 1] or self.written[n - 1].is_cut) else ""
+            if not first.startswith(second) or not form.startswith(first):
                 continue
             rest = form[len(first) :]
-            if not (rest.startswith(again) or again.startswith(rest)):  # else the message is the two texts in a row
-                self.told[n - 1], self.told[n] = len(first), len(again)
+            if not (rest.startswith(second) or second.startswith(rest)):  # else the message is the two texts in a row
+                self.matched[n - 1], self.matched[n] = len(first), len(second)
                 return True
         return False
 
-    def _begins(self, rest: str, row: Sequence[int]) -> bool:
-        """Whether an unmatched text outside of the row begins with `rest`."""
-        return any(self._left(n).startswith(rest) for n in range(len(self.forms)) if n not in row)
+    def _begins_another_text(self, form: str, row: Sequence[int]) -> bool:
+        """Whether what is unmatched of a text begins with `form`. `row`: numbers of texts that do not count."""
+        return any(self._remaining(n).startswith(form) for n in range(len(self.forms)) if n not in row)
 
-    def _left(self, n: int) -> str:
-        return self.forms[n][self.told[n] :]
+    def _remaining(self, n: int) -> str:
+        return self.forms[n][self.matched[n] :]
 
-    def _row(self, form: str) -> list[int]:
-        """The longest sequence of texts, in order, with which the message begins."""
+    def _find_leading_texts(self, form: str) -> list[int]:
+        """Return the numbers of the texts with which `form` begins, in order: the sequence that covers most of it."""
         rows: dict[int, list[int]] = {0: []}
         for n in range(len(self.forms)):
-            known = self._left(n)
-            for at in sorted(rows, reverse=True) if known else ():
-                if form.startswith(known, at):
-                    rows.setdefault(at + len(known), [*rows[at], n])
+            remaining = self._remaining(n)
+            for offset in sorted(rows, reverse=True) if remaining else ():
+                if form.startswith(remaining, offset):
+                    rows.setdefault(offset + len(remaining), [*rows[offset], n])
         return rows[max(rows)]
 
 
 def _split(text: str, visible: int) -> tuple[str, str]:
-    """Split a text before its non-blank character number `visible`, counted from 0."""
+    """Split a text in two, before the non-blank character with the number `visible` (counted from 0)."""
     places = [n for n, char in enumerate(text) if not char.isspace()]
-    at = places[visible] if visible < len(places) else len(text)
-    return (text, "") if at == len(text) else (text[:at], text[at:])
+    cut = places[visible] if visible < len(places) else len(text)
+    return (text, "") if cut == len(text) else (text[:cut], text[cut:])
 
 
 def _cuts_between_words(text: str, visible: int) -> bool:
-    """Whether a cut after the first `visible` non-blank characters does not fall inside a word."""
-    head, rest = _split(text, visible)
-    inside = head[-1:].isalnum() and rest[:1].isalnum()
-    return not inside or (rest[0].isupper() and not head[-1].isupper())  # "endStart": two texts that were joined
+    """Whether a cut after the first `visible` non-blank characters of a text falls between words, not inside one."""
+    head, tail = _split(text, visible)
+    inside = head[-1:].isalnum() and tail[:1].isalnum()
+    return not inside or (tail[0].isupper() and not head[-1].isupper())  # "endStart": a capital begins a joined text

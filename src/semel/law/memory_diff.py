@@ -1,7 +1,8 @@
 """Differences between an agent's own memory and the record (Laws 6, 8, 9).
 
-The record holds what people were shown; an agent's history holds what the agent believes it said. They differ after a
-kill, a cancel, or a message that was held back or sent by another session. The agent is then told the difference, once.
+The record holds what people were shown; an agent's history, which it replays when its session is loaded, holds what the
+agent believes it said. They differ after a kill, a cancel, or a message that was held back or sent by another session.
+The agent's next prompt then describes the difference, once.
 
 Texts are compared without white space, because agents trim, split and join what they said. In a history, a text sent by
 tool is the input of a tool call. A text that was shown and then superseded may be in the history or not.
@@ -17,15 +18,18 @@ from typing import Literal
 from semel.acp_stream import Item
 from semel.acp_stream.redelivery import are_attempts, bare
 from semel.law.echo import QUIET_WORD, is_quiet
-from semel.text.message_markup import Problem, Reader, Said
+from semel.text.message_markup import MarkupReader, Problem, Said
 
 MAX_QUOTED_CHARS = 1_500  # characters of one text that are quoted to the agent
-MIN_REMAINDER_CHARS = 8  # a partly known message is extra only if at least this many characters remain
+MIN_REMAINDER_CHARS = 8  # a message that is partly recorded is extra only if at least this many characters are not
 
 
 @dataclass(frozen=True)
 class RecordedMessage:
-    """One message of the record. `needed`: the agent must be told if its history lacks the message."""
+    """A message of the record.
+
+    `needed`: if the agent's history lacks the message, the difference lists it. `seq`: the number of its entry.
+    """
 
     seq: int
     role: Literal["agent", "user"]
@@ -37,8 +41,8 @@ class RecordedMessage:
 class Difference:
     """How a history differs from the record.
 
-    `lacks`: messages in the record but not in the history. `extra`: texts that the agent believes it said, but that
-    were never delivered.
+    `lacks`: needed messages of the record that the history lacks. `extra`: texts of the history that the record lacks:
+    the agent believes it said them, but they were never delivered.
     """
 
     lacks: tuple[RecordedMessage, ...] = ()
@@ -48,129 +52,145 @@ class Difference:
         return bool(self.lacks or self.extra)
 
 
-def difference(
+def find_difference(
     recorded: Sequence[RecordedMessage],
     items: Sequence[Item],
     names: Collection[str] = (),
     *,
-    whole: bool = True,
+    is_whole_chapter: bool = True,
     quiet: Collection[str] = (QUIET_WORD,),
 ) -> Difference:
-    """Compare the record (in the order of a prompt's history) with the history that an agent replayed.
+    """Compare the record with the history that an agent replayed.
 
-    names: the destinations that the session may reach besides home; if there are any, addressing markup is parsed.
-    whole: the record reaches back to the chapter's beginning; otherwise nothing older than the record counts as extra.
-    quiet: the quiet words.
+    `recorded`: the record's messages, oldest first. `items`: the session's view, which contains the replayed history.
+    `names`: the destinations that the session may reach besides its home; if there are any, addressing markup in the
+    agent's messages is parsed. `is_whole_chapter`: `recorded` reaches back to the chapter's beginning; otherwise, texts
+    of the history that precede every recorded text do not count as extra. `quiet`: the quiet words.
     """
-    past = [i for i in items if i.fields.get("history")]
-    history = _History(past, names, quiet)
-    asked = "".join(bare(i.text) for i in past if i.kind == "message" and i.fields.get("role") == "user")
-    lacks = [one for one in sorted(recorded, key=_longest_first) if one.needed and not _known(one, history, asked)]
-    lacks_any = [*lacks, *(one for one in recorded if not one.needed and not history.take(one.text))]
-    halves = [bare(one.text) for one in lacks_any if one.role == "agent"]
-    order = {one.seq: n for n, one in enumerate(recorded)}
-    said = [bare(one.text) for one in recorded if one.role == "agent"]
-    extra = [text for text in history.left(said, halves, whole) if not _was_quoted(text, asked)]
-    return Difference(tuple(sorted(lacks, key=lambda one: order[one.seq])), tuple(extra))
+    replayed = [i for i in items if i.fields.get("history")]
+    history = _History(replayed, names, quiet)
+    prompts = "".join(bare(i.text) for i in replayed if i.kind == "message" and i.fields.get("role") == "user")
+    lacks = [
+        message
+        for message in sorted(recorded, key=_longest_first)
+        if message.needed and not _known(message, history, prompts)
+    ]
+    lacks_any = [*lacks, *(message for message in recorded if not message.needed and not history.take(message.text))]
+    missing_texts = [bare(message.text) for message in lacks_any if message.role == "agent"]
+    order = {message.seq: n for n, message in enumerate(recorded)}
+    agent_texts = [bare(message.text) for message in recorded if message.role == "agent"]
+    extra = [
+        text
+        for text in history.find_unrecorded(agent_texts, missing_texts, is_whole_chapter)
+        if not _was_quoted(text, prompts)
+    ]
+    return Difference(tuple(sorted(lacks, key=lambda message: order[message.seq])), tuple(extra))
 
 
-def quote(text: str) -> str:
-    """Quote a text for the agent: on one line, shortened if it is long."""
-    cut = (
+def quote_text(text: str) -> str:
+    """Return a text as a Python string literal, on one line, shortened to MAX_QUOTED_CHARS."""
+    quoted = (
         text
         if len(text) <= MAX_QUOTED_CHARS
         else f"{text[:MAX_QUOTED_CHARS]}… ({len(text) - MAX_QUOTED_CHARS} more characters)"
     )
-    return repr(cut)
+    return repr(quoted)
 
 
-def _longest_first(one: RecordedMessage) -> int:
-    return -len(one.text)
+def _longest_first(message: RecordedMessage) -> int:
+    return -len(message.text)
 
 
-def _known(one: RecordedMessage, history: _History, asked: str) -> bool:
-    if one.role == "user":
-        return bare(one.text) in asked or _was_quoted(one.text, asked)
-    return history.take(one.text) or _was_quoted(one.text, asked)
+def _known(message: RecordedMessage, history: _History, prompts: str) -> bool:
+    if message.role == "user":
+        return bare(message.text) in prompts or _was_quoted(message.text, prompts)
+    return history.take(message.text) or _was_quoted(message.text, prompts)
 
 
-def _was_quoted(text: str, asked: str) -> bool:
-    """Whether the text was quoted to the agent in an earlier prompt that its history contains."""
-    return bare(f": {quote(text)}") in asked
+def _was_quoted(text: str, prompts: str) -> bool:
+    """Whether the text is quoted in one of the history's prompts (`prompts`: joined, without white space)."""
+    return bare(f": {quote_text(text)}") in prompts
 
 
 class _History:
-    """The agent's messages in a history, joined without white space, and the inputs of its tool calls.
+    """What the agent said in a history: its messages' texts, and the inputs of its tool calls.
 
-    `spare` is the joined text; characters that are matched with the record are overwritten with NUL.
+    `joined`: all the texts without white space. `take` overwrites what it matches with NUL characters.
     """
 
-    def __init__(self, past: Sequence[Item], names: Collection[str], quiet: Collection[str]) -> None:
-        spoken = (i.text for i in past if i.kind == "message" and i.fields.get("role") == "agent")
-        self.said = [text for whole in spoken for text in _segments(whole, names) if not is_quiet(text, quiet)]
-        self.inputs = [flat(i.fields.get("input")) for i in past if i.kind == "tool"]
-        self.spare = "".join(bare(text) for text in self.said)
-        self.first = len(self.spare)  # offset of the oldest text that the record knows
+    def __init__(self, replayed: Sequence[Item], names: Collection[str], quiet: Collection[str]) -> None:
+        spoken = (i.text for i in replayed if i.kind == "message" and i.fields.get("role") == "agent")
+        self.texts = [text for message in spoken for text in _segments(message, names) if not is_quiet(text, quiet)]
+        self.tool_inputs = [flatten_texts(i.fields.get("input")) for i in replayed if i.kind == "tool"]
+        self.joined = "".join(bare(text) for text in self.texts)
+        self.oldest_match = len(self.joined)  # offset of the oldest text that the record knows
 
     def take(self, text: str) -> bool:
-        """Whether the history contains this text. If it does, one copy of it is consumed."""
-        wanted = bare(text)
-        if not wanted:
+        """Whether the history contains this text. One copy of it in the history is then used up."""
+        form = bare(text)
+        if not form:
             return True
-        at = self.spare.find(wanted)
-        if at >= 0:
-            self.first = min(self.first, at)
-            self.spare = self.spare[:at] + "\0" * len(wanted) + self.spare[at + len(wanted) :]
+        offset = self.joined.find(form)
+        if offset >= 0:
+            self.oldest_match = min(self.oldest_match, offset)
+            self.joined = self.joined[:offset] + "\0" * len(form) + self.joined[offset + len(form) :]
             return True
-        for n, given in enumerate(self.inputs):
-            if wanted in given:
-                self.inputs[n] = given.replace(wanted, "", 1)
+        for n, tool_input in enumerate(self.tool_inputs):
+            if form in tool_input:
+                self.tool_inputs[n] = tool_input.replace(form, "", 1)
                 return True
-        for answer in {bare(text) for text in self.said}:  # people were shown an attempt and then the answer
+        for answer in {bare(text) for text in self.texts}:  # the record has failed attempts and then the answer
             if (
                 len(answer) >= MIN_REMAINDER_CHARS
-                and wanted.endswith(answer)
-                and are_attempts(wanted[: -len(answer)], answer)
+                and form.endswith(answer)
+                and are_attempts(form[: -len(answer)], answer)
             ):
                 return self.take(answer)
         return False
 
-    def left(self, said: Sequence[str], halves: Sequence[str], whole: bool) -> Iterator[str]:
-        """The agent's texts that the record does not account for.
+    def find_unrecorded(
+        self, agent_texts: Sequence[str], missing_texts: Sequence[str], is_whole_chapter: bool
+    ) -> Iterator[str]:
+        """Yield the texts of the history that the record lacks. Call it after `take` for every recorded text.
 
-        `said`: every recorded text of the agent. `halves`: recorded texts that the history lacks; a message that is the
-        beginning of one of them is no extra.
+        `agent_texts`: every recorded text of the agent. `missing_texts`: those that the history lacks; the beginning of
+        one of them is not yielded. Both are without white space. `is_whole_chapter`: as in `find_difference`.
         """
-        at = 0
-        for text in self.said:
+        offset = 0
+        for text in self.texts:
             size = len(bare(text))
-            rest = self.spare[at : at + size].replace("\0", "")
-            behind = whole or at >= self.first
-            at += size
-            for one in said:  # an echo is recorded once, but the history may contain it twice
-                rest = rest.replace(one, "") if one else rest
-            known = any(one.startswith(rest) for one in halves)
-            if behind and rest and not known and (len(rest) == size or len(rest) >= MIN_REMAINDER_CHARS):
+            remainder = self.joined[offset : offset + size].replace("\0", "")
+            is_in_record = is_whole_chapter or offset >= self.oldest_match
+            offset += size
+            for recorded in agent_texts:  # an echo is recorded once, but the history may contain it twice
+                remainder = remainder.replace(recorded, "") if recorded else remainder
+            is_missing_part = any(recorded.startswith(remainder) for recorded in missing_texts)
+            if (
+                is_in_record
+                and remainder
+                and not is_missing_part
+                and (len(remainder) == size or len(remainder) >= MIN_REMAINDER_CHARS)
+            ):
                 yield text
 
 
 def _segments(text: str, names: Collection[str]) -> list[str]:
-    """The texts of a message by destination, home first. Internal text is left out: nobody was meant to see it."""
-    reader = Reader(bool(names), names)
-    pieces = [*reader.feed(text), *reader.end()]
-    home = "".join(p.text for p in pieces if isinstance(p, Said) and p.dest is None)
-    return [home, *(p.text for p in pieces if isinstance(p, Problem) or (isinstance(p, Said) and p.dest is not None))]
+    """Split a message by destination: its text for home first. Text marked as internal is left out."""
+    reader = MarkupReader(bool(names), names)
+    parts = [*reader.feed(text), *reader.end()]
+    home = "".join(p.text for p in parts if isinstance(p, Said) and p.dest is None)
+    return [home, *(p.text for p in parts if isinstance(p, Problem) or (isinstance(p, Said) and p.dest is not None))]
 
 
-def flat(given: object) -> str:
-    """All texts in a tool call's input, without white space."""
-    if isinstance(given, str):
+def flatten_texts(value: object) -> str:
+    """Return all texts in a tool call's input, each without white space, separated by NUL characters."""
+    if isinstance(value, str):
         try:
-            return flat(json.loads(given)) if given[:1] in "{[" else bare(given)
+            return flatten_texts(json.loads(value)) if value[:1] in "{[" else bare(value)
         except ValueError:
-            return bare(given)
-    if isinstance(given, dict):
-        return "\0".join(flat(one) for one in given.values())
-    if isinstance(given, list):
-        return "\0".join(flat(one) for one in given)
+            return bare(value)
+    if isinstance(value, dict):
+        return "\0".join(flatten_texts(inner) for inner in value.values())
+    if isinstance(value, list):
+        return "\0".join(flatten_texts(inner) for inner in value)
     return ""

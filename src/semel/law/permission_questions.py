@@ -1,4 +1,4 @@
-"""Permission requests in a chat: their text, and their answers by `/approve`, `/approve N` or `/deny`.
+"""The text of permission requests in a chat, and the option that `/approve`, `/approve N` or `/deny` chooses.
 
 Options are numbered consecutively over all requests of a session, and a number is never reused (Law 13).
 `semel.law.permissions` decides which request an answer is for.
@@ -12,12 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from semel.text.invisible import is_unseen, squeeze_to_line
-from semel.text.shorten import shorten
+from semel.text.json_types import Json
+from semel.text.visible import is_unseen, squeeze_to_line
+from semel.text.wellformed import shorten
 
-Json = dict[str, Any]
-
-TITLE, INPUT, OPTION = 300, 600, 100  # maximum number of characters shown of each
+MAX_TITLE_CHARS, MAX_INPUT_CHARS, MAX_OPTION_CHARS = 300, 600, 100  # how many characters are shown of each
 RUN_FIELDS = frozenset(("command", "cmd", "commands", "script", "code", "argv", "args"))
 """Fields of a tool input that hold the command or code to run; they are shown first."""
 _fence = re.compile("```+|~~~+")
@@ -28,101 +27,134 @@ _BLANKS = re.compile(r"\s{9,}")  # longer than an indentation: it could push the
 class Request:
     """A permission request.
 
-    `item`: its id in the session's view. `first`: the number of its first option. `asked`: the seq of the notice that
-    shows it in a chat.
+    `item`: its id in the session's view. `first_number`: the number of its first option. `options`: as ACP describes
+    them: `optionId`, `name`, `kind`. `notice_seq`: the seq of the notice that shows the request in a chat.
     """
 
     item: int
     title: str
-    first: int
+    first_number: int
     options: tuple[Json, ...]
-    asked: int | None = None
+    notice_seq: int | None = None
 
     @property
     def numbers(self) -> range:
-        return numbers_from(self.first, self.options)
+        return numbers_from(self.first_number, self.options)
 
     @property
-    def in_a_line(self) -> str:
-        """The title on one line, shortened and without invisible characters."""
-        return _line(self.title, TITLE)
+    def title_line(self) -> str:
+        """The request's title on one line, shortened and without invisible characters."""
+        return _line(self.title, MAX_TITLE_CHARS)
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """A valid answer. `option`: the id of the chosen option, or None to cancel. `said`: the confirmation for people."""
+    """A valid answer to a request.
+
+    `item`: the request's. `option`: the id of the chosen option; None if the request is cancelled. `confirmation`: the
+    text that confirms the answer to the person.
+    """
 
     item: int
     option: str | None
-    said: str
+    confirmation: str
 
 
-def words(
-    title: str, told: Any, options: Sequence[Mapping[str, Any]], first: int, minutes: float, who: str = "the owner"
+def format_request(
+    title: str,
+    tool_input: Any,
+    options: Sequence[Mapping[str, Any]],
+    first_number: int,
+    minutes: float,
+    approvers: str = "the owner",
 ) -> str:
-    """Format a request for a chat, in Markdown. `told`: the tool call's input. `who`: the people who may answer."""
-    lines = [f"The agent asks for permission: {_line(title, TITLE)}"]
-    if told not in (None, "", {}, []):
-        lines += ["", _fenced(told)]
-    lines += ["", *(f"{n}. {called(option)}" for n, option in enumerate(options, first)), ""] if options else [""]
-    numbered = f", /approve N (N: {first} to {first + len(options) - 1})" if len(options) > 1 else ""
-    within = max(1, round(minutes))
-    answers = f"answers /approve{numbered} or /deny, within {within} minute{'s' if within > 1 else ''}."
-    lines.append(f"{who[:1].upper()}{who[1:]} {answers}")
+    """Format a request for a chat, in Markdown.
+
+    `first_number`: the number of the first of `options`. `minutes`: for how long it can be answered. `approvers`: who
+    may answer, as a phrase.
+    """
+    lines = [f"The agent asks for permission: {_line(title, MAX_TITLE_CHARS)}"]
+    if tool_input not in (None, "", {}, []):
+        lines += ["", _fenced(tool_input)]
+    lines += (
+        ["", *(f"{n}. {name_option(option)}" for n, option in enumerate(options, first_number)), ""]
+        if options
+        else [""]
+    )
+    numbered = f", /approve N (N: {first_number} to {first_number + len(options) - 1})" if len(options) > 1 else ""
+    whole_minutes = max(1, round(minutes))
+    answers = f"answers /approve{numbered} or /deny, within {whole_minutes} minute{'s' if whole_minutes > 1 else ''}."
+    lines.append(f"{approvers[:1].upper()}{approvers[1:]} {answers}")
     return "\n".join(lines)
 
 
 def format_withdrawal(title: str, expired: bool) -> str:
-    """Tell the people who were asked that the request can no longer be answered."""
-    return f"{'Nobody answered in time' if expired else 'Withdrawn'}: {_line(title, TITLE)}"
+    """Return a text that says that a request can no longer be answered.
 
-
-def outcome(option: str | None, options: Sequence[Mapping[str, Any]], by: str, title: str) -> str:
-    """Tell the people who were asked how the request was answered, and by whom."""
-    found = next((o for o in options if str(o.get("optionId")) == option), None)
-    chosen = called(found) if found is not None else "cancelled"
-    return f"{chosen}, by {_line(by, OPTION)}: {_line(title, TITLE)}"
-
-
-def numbers_from(first: int, options: Sequence[Mapping[str, Any]]) -> range:
-    """The numbers of a request whose first number is `first`. A request without options has one number, too."""
-    return range(first, first + max(1, len(options)))
-
-
-def numbers_of(one: Request) -> str:
-    """The numbers of a request, in words."""
-    return str(one.first) if len(one.numbers) == 1 else f"{one.first} to {one.numbers[-1]}"
-
-
-def choose_option(one: Request, allow: bool, number: int | None) -> Chosen | str:
-    """The option that an answer chooses, or an error message for the person. A denial never chooses an option that
-    allows."""
-    option = one.options[number - one.first] if number is not None and one.options else None
-    if option is None or (not allow and not _is(option, "reject")):
-        option = _mildest(one, "allow" if allow else "reject")
-    if option is None and allow:
-        return f"The agent offers no way to allow that alone; choose one of {numbers_of(one)}."
-    name = called(option) if option is not None else "Cancelled"
-    return Chosen(one.item, None if option is None else str(option.get("optionId")), f"{name}: {one.in_a_line}")
-
-
-def offered(options: Sequence[Mapping[str, Any]]) -> tuple[Json, ...]:
-    """The usable options of a request: `{"optionId", "name", "kind"?, ...}`, all three strings.
-
-    An option whose id is not a string is left out; an option without a name is named after its id.
+    `expired`: nobody answered in time; otherwise the agent withdrew it.
     """
-    return tuple(_option(one) for one in options if isinstance(one.get("optionId"), str) and one["optionId"])
+    return f"{'Nobody answered in time' if expired else 'Withdrawn'}: {_line(title, MAX_TITLE_CHARS)}"
 
 
-def _option(one: Mapping[str, Any]) -> Json:
-    name, rest = one.get("name"), {k: v for k, v in one.items() if k != "kind" or isinstance(v, str)}
-    return {**rest, "name": name if isinstance(name, str) and name.strip() else one["optionId"]}
+def format_outcome(option: str | None, options: Sequence[Mapping[str, Any]], answerer: str, title: str) -> str:
+    """Return a text that says how a request was answered, and by whom.
+
+    `option`: the id of the chosen one of `options`; None if the request was cancelled.
+    """
+    option_row = next((o for o in options if str(o.get("optionId")) == option), None)
+    choice = name_option(option_row) if option_row is not None else "cancelled"
+    return f"{choice}, by {_line(answerer, MAX_OPTION_CHARS)}: {_line(title, MAX_TITLE_CHARS)}"
 
 
-def _mildest(one: Request, kind: str) -> Json | None:
-    for wanted in (f"{kind}_once", f"{kind}_always"):
-        for option in one.options:
-            if option.get("kind") == wanted:
+def numbers_from(first_number: int, options: Sequence[Mapping[str, Any]]) -> range:
+    """Return the numbers of a request's options, from `first_number` on. A request without options has one number."""
+    return range(first_number, first_number + max(1, len(options)))
+
+
+def format_numbers(request: Request) -> str:
+    """Return a request's numbers as text: "3", or "3 to 5"."""
+    return (
+        str(request.first_number) if len(request.numbers) == 1 else f"{request.first_number} to {request.numbers[-1]}"
+    )
+
+
+def choose_option(request: Request, allow: bool, number: int | None) -> Chosen | str:
+    """Find the option that an answer chooses. Returns an error message for the person if there is none.
+
+    `allow`: the answer allows the request; otherwise it denies it, and never chooses an option that allows. `number`:
+    the option's number, if the answer gives one; it must be one of the request's.
+    """
+    option = request.options[number - request.first_number] if number is not None and request.options else None
+    if option is None or (not allow and not _is(option, "reject")):
+        option = _mildest(request, "allow" if allow else "reject")
+    if option is None and allow:
+        return f"The agent offers no way to allow that alone; choose one of {format_numbers(request)}."
+    name = name_option(option) if option is not None else "Cancelled"
+    return Chosen(
+        request.item, None if option is None else str(option.get("optionId")), f"{name}: {request.title_line}"
+    )
+
+
+def usable_options(options: Sequence[Mapping[str, Any]]) -> tuple[Json, ...]:
+    """Return the usable options of an agent's request, each as `{"optionId", "name", "kind"?, ...}`.
+
+    An option whose id is not a string is left out; an option without a name is named after its id; a kind that is not a
+    string is removed.
+    """
+    return tuple(
+        _option(option) for option in options if isinstance(option.get("optionId"), str) and option["optionId"]
+    )
+
+
+def _option(option: Mapping[str, Any]) -> Json:
+    name, fields = option.get("name"), {k: v for k, v in option.items() if k != "kind" or isinstance(v, str)}
+    return {**fields, "name": name if isinstance(name, str) and name.strip() else option["optionId"]}
+
+
+def _mildest(request: Request, kind: str) -> Json | None:
+    for kind_name in (f"{kind}_once", f"{kind}_always"):
+        for option in request.options:
+            if option.get("kind") == kind_name:
                 return option
     return None
 
@@ -131,54 +163,58 @@ def _is(option: Json, kind: str) -> bool:
     return str(option.get("kind") or "").startswith(kind)
 
 
-def called(option: Mapping[str, Any]) -> str:
-    """The name of an option, on one line."""
-    return _line(str(option.get("name") or option.get("optionId") or "?"), OPTION)
+def name_option(option: Mapping[str, Any]) -> str:
+    """Return the name of an option, on one line and shortened."""
+    return _line(str(option.get("name") or option.get("optionId") or "?"), MAX_OPTION_CHARS)
 
 
-def _line(text: str, most: int) -> str:
-    """An agent's text on one line, without invisible characters: it must not imitate another request or mislead."""
-    return shorten(squeeze_to_line(text), most)
+def _line(text: str, max_chars: int) -> str:
+    """Put an agent's text on one line, without invisible characters: it must not look like another request."""
+    return shorten(squeeze_to_line(text), max_chars)
 
 
-def _fenced(told: Any) -> str:
-    shown = arrange_input(told)
+def _fenced(tool_input: Any) -> str:
+    shown = arrange_input(tool_input)
     text = shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False, indent=1)
-    inside = _fence.sub("'''", cut(text))
-    return f"```\n{inside}\n```"
+    body = _fence.sub("'''", cut_input(text))
+    return f"```\n{body}\n```"
 
 
-def cut(text: str) -> str:
-    """The beginning of a tool input, with a note on how much is left out."""
-    left = len(text) - INPUT
-    return text if left <= 0 else f"{text[:INPUT]}\n… {left:,} characters are left out here; the page shows them"
+def cut_input(text: str) -> str:
+    """Shorten a tool input to MAX_INPUT_CHARS, with a note on how much is left out."""
+    missing = len(text) - MAX_INPUT_CHARS
+    return (
+        text
+        if missing <= 0
+        else f"{text[:MAX_INPUT_CHARS]}\n… {missing:,} characters are left out here; the page shows them"
+    )
 
 
-def arrange_input(told: Any) -> Any:
-    """Prepare a tool input for reading, JSON to JSON.
+def arrange_input(value: Any) -> Any:
+    """Rearrange a tool input (any JSON value) for reading.
 
-    The command to run comes first, then short values. Long runs of white space become one blank, and invisible
-    characters are shown by their code points.
+    In objects, the command to run comes first, then short values. Nine or more white space characters in a row become
+    one blank, and invisible characters become their code points, such as <U+200B>.
     """
-    if isinstance(told, str):
-        return _pictured(_BLANKS.sub(" ", told))
-    if isinstance(told, list | tuple):
-        return [arrange_input(one) for one in told]
-    if not isinstance(told, Mapping):
-        return told
+    if isinstance(value, str):
+        return _pictured(_BLANKS.sub(" ", value))
+    if isinstance(value, list | tuple):
+        return [arrange_input(item) for item in value]
+    if not isinstance(value, Mapping):
+        return value
     return {
-        arrange_input(str(name)): arrange_input(told[name])
-        for name in sorted(told, key=lambda name: _rank(name, told[name]))
+        arrange_input(str(name)): arrange_input(value[name])
+        for name in sorted(value, key=lambda name: _rank(name, value[name]))
     }
 
 
 def _rank(name: Any, value: Any) -> int:
     if str(name).casefold() in RUN_FIELDS:
         return 0
-    return 1 if not isinstance(value, str | list | Mapping) or len(str(value)) <= OPTION else 2
+    return 1 if not isinstance(value, str | list | Mapping) or len(str(value)) <= MAX_OPTION_CHARS else 2
 
 
 def _pictured(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
-    return "".join([f"<U+{ord(one):04X}>" if one not in "\n\t" and is_unseen(one) else one for one in text])
+    return "".join([f"<U+{ord(char):04X}>" if char not in "\n\t" and is_unseen(char) else char for char in text])

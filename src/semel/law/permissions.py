@@ -1,17 +1,18 @@
 """Match an answer to a permission request, and check that its writer had seen the request (Law 13).
 
-An answer counts for exactly one request: the one whose notice it replies to, else the one whose number it gives, else
-the only open one that had reached its writer. That request must have reached the writer, on the face they answer from,
-before the answer was heard. The recorded facts decide, as they stand in the transaction that records the answer:
+The writer is the person who answers; a *face* is what they answer from: a chat, the page, the terminal or the API. An
+answer counts for exactly one request: the one whose notice it replies to, else the one whose number it gives, else the
+only open one that had reached the writer. That request must have reached the writer, on the same face, before the
+answer was heard. This is decided in the transaction that records the answer, from what the ledger has then:
 
 | face | evidence that a request had reached it |
 |---|---|
 | a chat | every part of its notice was `sent` to that chat, and none of them failed later |
 | page, terminal, API | the `rev` that the face had shown; or the request's own number, which is shown nowhere else |
 
-The platform's own evidence counts, too: an answer whose message number is below that of a part of the notice, or that
-was written long before the notice was sent, arrived late and does not count. A reply to the notice proves that the
-notice was read.
+The platform's own data are evidence, too. An answer was written before the request arrived, and does not count, if its
+message number is below that of a part of the notice, or if it was written long before the notice was sent. A reply to
+the notice proves that the notice was read.
 
 Any other answer allows nothing and gets an explanation.
 """
@@ -22,16 +23,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from semel.law.permission_questions import Chosen, Request, choose_option, numbers_of
+from semel.law.permission_questions import Chosen, Request, choose_option, format_numbers
 
 CLOCK_SKEW_MS = 120_000
-"""How far a platform's clock may be behind ours. An answer counts as written before the notice only if its time is more
-than this before the notice was sent."""
+"""How far a platform's clock may be behind ours. An answer counts as written before the notice only if it was written
+more than this long before the notice was sent."""
 
 State = Literal["open", "answered", "cancelled", "expired"]
 Reply = int | Literal["unknown", "elsewhere"] | None
-"""What an answer replies to: the seq of a request's notice; "unknown": a message that cannot be found; "elsewhere": a
-request of another session with its home in the same chat; None: nothing, or a message that is not a request."""
+"""What an answer replies to. A number: the request whose notice has this seq. "unknown": a message that cannot be
+found. "elsewhere": a request of another session that has its home in the same chat. None: nothing, or no request."""
 
 NOTHING_ASKED = "No permission request is open here."
 GONE = "That request is gone"
@@ -46,174 +47,202 @@ OTHER_NOTICE = "The message that you replied to is no open request. To answer an
 
 @dataclass(frozen=True)
 class NoticePart:
-    """One part of a request's notice. `left_at`: when it was first sent, in ms by our clock."""
+    """A part of a request's notice.
+
+    `receipt`: the platform's id of the message. `sent_at`: when the part was first sent, in ms by our clock.
+    """
 
     dest: str
     state: str
-    failed: bool = False
+    failed_later: bool = False
     receipt: str | None = None
-    left_at: int | None = None
+    sent_at: int | None = None
 
 
 @dataclass(frozen=True)
 class PosedRequest:
-    """A request with its state when an answer is heard.
+    """A request, with its state at the time an answer is heard.
 
-    `born`: the first rev of the view that shows it. `outcome`: how it ended, if it is not open. `elsewhere`: it belongs
-    to another session with its home in the same chat.
+    `first_rev`: the first rev of the view that shows it. `parts`: of its notice. `ending`: how it ended, in words, if
+    it is not open. `is_elsewhere`: it belongs to another session that has its home in the same chat.
     """
 
     request: Request
     state: State = "open"
-    born: int = 0
+    first_rev: int = 0
     parts: tuple[NoticePart, ...] = ()
-    outcome: str = ""
-    elsewhere: bool = False
+    ending: str = ""
+    is_elsewhere: bool = False
 
 
 @dataclass(frozen=True)
 class AnswerOrigin:
-    """The origin of an answer.
+    """Where and when an answer was written.
 
-    `dest`: the chat in which it was written; None if it came over the API. `seen`: the rev that the face had shown.
-    `id` and `written_at` (ms): the platform's. `numbered`: the platform's message ids end with a number that grows
-    within a chat, for our messages, too.
+    `dest`: the chat in which it was written; None if it came over the API. `shown_rev`: the rev that its face had
+    shown. `message_id`, `written_at` (ms): the platform's data for the answer. `has_growing_numbers`: the platform's
+    message ids end with a number that grows with each message in a chat, ours included.
     """
 
     dest: str | None
-    seen: int | None = None
-    id: str = ""
+    shown_rev: int | None = None
+    message_id: str = ""
     written_at: int | None = None
-    numbered: bool = False
+    has_growing_numbers: bool = False
 
 
 def name_request(
-    posed: Sequence[PosedRequest], writing: AnswerOrigin, allow: bool, number: int | None = None, reply: Reply = None
+    posed: Sequence[PosedRequest], origin: AnswerOrigin, allow: bool, number: int | None = None, reply: Reply = None
 ) -> Chosen | str:
-    """The request that an answer is for and the option it chooses, or an error message for the person.
+    """Find the request that an answer is for, and the option that it chooses.
 
-    `posed`: the open requests and the most recently closed ones, oldest first.
+    `posed`: the open requests and the most recently closed ones, oldest first. `allow`: the answer allows; otherwise it
+    denies. `number`: the number that the answer gives. Returns an explanation for the person if the answer counts for
+    no request.
     """
-    own = [one for one in posed if not one.elsewhere]
+    own_requests = [posed_request for posed_request in posed if not posed_request.is_elsewhere]
     if reply == "elsewhere":
         return REPLY_ELSEWHERE
     if isinstance(reply, int):
-        meant = [one for one in own if one.request.asked == reply]
-        if not meant:
-            return OTHER_NOTICE if _open(own) else f"{GONE}. {NOTHING_ASKED}"
-        if number is not None and number not in meant[-1].request.numbers:
-            return _no_such_option(number, meant)
-        return _answer(meant[-1], posed, writing, allow, number, named=True, replied=True)
+        matching = [posed_request for posed_request in own_requests if posed_request.request.notice_seq == reply]
+        if not matching:
+            return OTHER_NOTICE if _open(own_requests) else f"{GONE}. {NOTHING_ASKED}"
+        if number is not None and number not in matching[-1].request.numbers:
+            return _no_such_option(number, matching)
+        return _answer(matching[-1], posed, origin, allow, number, gives_number=True, replies_to_notice=True)
     if number is not None:
-        return _by_number(posed, writing, allow, number)
+        return _by_number(posed, origin, allow, number)
     if reply == "unknown":
         return UNKNOWN_REPLY
-    return _the_only_one(posed, writing, allow)
+    return _the_only_one(posed, origin, allow)
 
 
-def has_reached(one: PosedRequest, writing: AnswerOrigin, *, named: bool = False, replied: bool = False) -> bool:
+def has_reached(
+    posed_request: PosedRequest, origin: AnswerOrigin, *, gives_number: bool = False, replies_to_notice: bool = False
+) -> bool:
     """Whether a request had reached the writer of an answer before the answer was heard.
 
-    `named`: the answer gives the request's own number. `replied`: it replies to the request's notice.
+    `gives_number`: the answer gives the request's own number. `replies_to_notice`: it replies to the request's notice.
     """
-    if writing.dest is None:
-        return named if writing.seen is None else one.born <= writing.seen
-    if not one.parts or any(part.dest != writing.dest for part in one.parts):
+    if origin.dest is None:
+        return gives_number if origin.shown_rev is None else posed_request.first_rev <= origin.shown_rev
+    if not posed_request.parts or any(part.dest != origin.dest for part in posed_request.parts):
         return False
-    if any(part.state != "sent" or part.failed for part in one.parts):
+    if any(part.state != "sent" or part.failed_later for part in posed_request.parts):
         return False
-    return replied or not any(_written_before(writing, part) for part in one.parts)
+    return replies_to_notice or not any(_written_before(origin, part) for part in posed_request.parts)
 
 
-def _written_before(writing: AnswerOrigin, part: NoticePart) -> bool:
-    """Whether the platform's data shows that an answer was written before a part of the notice arrived."""
-    if writing.numbered and part.receipt is not None:
-        place, _, number = writing.id.rpartition("/")
-        notice_place, _, notice_number = part.receipt.rpartition("/")
-        if place == notice_place and number.isdigit() and notice_number.isdigit():
+def _written_before(origin: AnswerOrigin, part: NoticePart) -> bool:
+    """Whether the platform's data show that an answer was written before this part of the notice arrived."""
+    if origin.has_growing_numbers and part.receipt is not None:
+        chat, _, number = origin.message_id.rpartition("/")
+        notice_chat, _, notice_number = part.receipt.rpartition("/")
+        if chat == notice_chat and number.isdigit() and notice_number.isdigit():
             return int(number) < int(notice_number)
-    if writing.written_at is None or part.left_at is None:
+    if origin.written_at is None or part.sent_at is None:
         return False
-    return writing.written_at < part.left_at - CLOCK_SKEW_MS
+    return origin.written_at < part.sent_at - CLOCK_SKEW_MS
 
 
-# ---------------------------------------------------------------- the ways to name one
+# ---------------------------------------------------------------- with a number, and without
 
 
-def _by_number(posed: Sequence[PosedRequest], writing: AnswerOrigin, allow: bool, number: int) -> Chosen | str:
-    meant = [one for one in posed if number in one.request.numbers]
-    own = [one for one in meant if not one.elsewhere]
-    if any(one.elsewhere and one.state == "open" and has_reached(one, writing) for one in meant):
+def _by_number(posed: Sequence[PosedRequest], origin: AnswerOrigin, allow: bool, number: int) -> Chosen | str:
+    matching = [posed_request for posed_request in posed if number in posed_request.request.numbers]
+    own_requests = [posed_request for posed_request in matching if not posed_request.is_elsewhere]
+    if any(
+        posed_request.is_elsewhere and posed_request.state == "open" and has_reached(posed_request, origin)
+        for posed_request in matching
+    ):
         return (
             f"{REPLY_ELSEWHERE} To answer this conversation's request with that number, reply to it."
-            if own
+            if own_requests
             else REPLY_ELSEWHERE
         )
-    if not own:
-        return _no_such_option(number, [one for one in _open(posed) if has_reached(one, writing, named=True)])
-    return _answer(own[-1], posed, writing, allow, number, named=True)
+    if not own_requests:
+        return _no_such_option(
+            number,
+            [posed_request for posed_request in _open(posed) if has_reached(posed_request, origin, gives_number=True)],
+        )
+    return _answer(own_requests[-1], posed, origin, allow, number, gives_number=True)
 
 
-def _the_only_one(posed: Sequence[PosedRequest], writing: AnswerOrigin, allow: bool) -> Chosen | str:
-    """An answer without a number needs exactly one open request: a person must not allow what they have not read."""
-    waiting = _open(posed)
-    if writing.dest is None and writing.seen is None and waiting:
-        return _say_which(waiting)
-    read = [one for one in waiting if has_reached(one, writing)]
-    if len(read) > 1:
-        return _say_which(read)
-    if not read:
-        closed = [one for one in posed if one.state != "open" and not one.elsewhere and has_reached(one, writing)]
+def _the_only_one(posed: Sequence[PosedRequest], origin: AnswerOrigin, allow: bool) -> Chosen | str:
+    """Match an answer without a number to the only open request that had reached its writer.
+
+    Returns an explanation if there is none or more than one: a person must not allow what they have not read.
+    """
+    open_requests = _open(posed)
+    if origin.dest is None and origin.shown_rev is None and open_requests:
+        return _say_which(open_requests)
+    reached = [posed_request for posed_request in open_requests if has_reached(posed_request, origin)]
+    if len(reached) > 1:
+        return _say_which(reached)
+    if not reached:
+        closed = [
+            posed_request
+            for posed_request in posed
+            if posed_request.state != "open" and not posed_request.is_elsewhere and has_reached(posed_request, origin)
+        ]
         return _gone(closed[-1] if closed else None, posed)
-    return REPLY_ELSEWHERE if read[0].elsewhere else _answer(read[0], posed, writing, allow, None)
+    return REPLY_ELSEWHERE if reached[0].is_elsewhere else _answer(reached[0], posed, origin, allow, None)
 
 
 def _answer(
-    one: PosedRequest, posed: Sequence[PosedRequest], writing: AnswerOrigin, allow: bool, number: int | None, *,
-    named: bool = False, replied: bool = False,
+    posed_request: PosedRequest, posed: Sequence[PosedRequest], origin: AnswerOrigin, allow: bool, number: int | None,
+    *, gives_number: bool = False, replies_to_notice: bool = False,
 ) -> Chosen | str:  # fmt: skip
-    if one.state != "open":
-        return _gone(one, posed)
-    if not has_reached(one, writing, named=named, replied=replied):
-        return _unread(one)
-    return choose_option(one.request, allow, number)
+    if posed_request.state != "open":
+        return _gone(posed_request, posed)
+    if not has_reached(posed_request, origin, gives_number=gives_number, replies_to_notice=replies_to_notice):
+        return _unread(posed_request)
+    return choose_option(posed_request.request, allow, number)
 
 
 # ---------------------------------------------------------------- in words
 
 
 def _open(posed: Sequence[PosedRequest]) -> list[PosedRequest]:
-    return [one for one in posed if one.state == "open"]
+    return [posed_request for posed_request in posed if posed_request.state == "open"]
 
 
-def _gone(one: PosedRequest | None, posed: Sequence[PosedRequest]) -> str:
-    told = f"{GONE}: {one.outcome}." if one is not None and one.outcome else f"{GONE}."
-    waiting = [other for other in _open(posed) if not other.elsewhere]
-    if not waiting:
-        return f"{told} {NOTHING_ASKED}" if one is not None else NOTHING_ASKED
-    if one is None:
-        return _unread(waiting[-1])
-    return f"{told} Another request is open now: read it, then answer it with its own number."
+def _gone(closed: PosedRequest | None, posed: Sequence[PosedRequest]) -> str:
+    statement = f"{GONE}: {closed.ending}." if closed is not None and closed.ending else f"{GONE}."
+    open_requests = [posed_request for posed_request in _open(posed) if not posed_request.is_elsewhere]
+    if not open_requests:
+        return f"{statement} {NOTHING_ASKED}" if closed is not None else NOTHING_ASKED
+    if closed is None:
+        return _unread(open_requests[-1])
+    return f"{statement} Another request is open now: read it, then answer it with its own number."
 
 
-def _unread(one: PosedRequest) -> str:
-    settled = all(part.state in ("queued", "sending", "sent") and not part.failed for part in one.parts)
-    if settled:
-        why = "the request had not reached you here when your answer arrived. Read it, then answer it"
+def _unread(posed_request: PosedRequest) -> str:
+    is_on_its_way = all(
+        part.state in ("queued", "sending", "sent") and not part.failed_later for part in posed_request.parts
+    )
+    if is_on_its_way:
+        reason = "the request had not reached you here when your answer arrived. Read it, then answer it"
     else:
-        why = "it is not known whether the request reached you here. Answer it on the page"
-    return f"{NOTHING_DONE}: {why}."
+        reason = "it is not known whether the request reached you here. Answer it on the page"
+    return f"{NOTHING_DONE}: {reason}."
 
 
 def _say_which(posed: Sequence[PosedRequest]) -> str:
-    lines = [f"{one.request.first}: {one.request.in_a_line}" for one in posed if not one.elsewhere]
+    lines = [
+        f"{posed_request.request.first_number}: {posed_request.request.title_line}"
+        for posed_request in posed
+        if not posed_request.is_elsewhere
+    ]
     if len(lines) < len(posed):
         return f"{NOTHING_DONE}: more than one agent asks here. Reply to the request that you mean."
-    more = "for more than one thing; say which" if len(lines) > 1 else "for this; confirm it with its number"
-    return "\n".join([f"The agent asks {more}, like /approve {posed[0].request.first}:", *lines])
+    request_words = "for more than one thing; say which" if len(lines) > 1 else "for this; confirm it with its number"
+    return "\n".join([f"The agent asks {request_words}, like /approve {posed[0].request.first_number}:", *lines])
 
 
 def _no_such_option(number: int, posed: Sequence[PosedRequest]) -> str:
-    told = f"There is no option {number} here"
-    numbers = ", ".join(numbers_of(one.request) for one in posed if not one.elsewhere)
-    return f"{told}; there are {numbers}." if numbers else f"{told}. {NOTHING_ASKED}"
+    statement = f"There is no option {number} here"
+    numbers = ", ".join(
+        format_numbers(posed_request.request) for posed_request in posed if not posed_request.is_elsewhere
+    )
+    return f"{statement}; there are {numbers}." if numbers else f"{statement}. {NOTHING_ASKED}"

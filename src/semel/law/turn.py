@@ -9,7 +9,7 @@ A turn is one run of the agent over the events bound to it. It is `running` unti
                transient error and the time for a retry has come  -> lost
 - `given up`   it was lost and may not be tried again             -> failed
 
-After a transient error, a turn stays `running`, without an agent, until it is tried again: it keeps its events, new
+After a transient error, a turn stays `running`, without an agent, until it is retried: it keeps its events, new
 messages wait, and a person can stop it.
 
 `done`, `failed` and `cancelled` are finished: their events stay bound to them, and no transition leaves them. A `lost`
@@ -49,11 +49,11 @@ FINISHED: frozenset[State] = frozenset({"done", "failed", "cancelled"})
 
 
 class TurnStepNotAllowed(ValueError):
-    """The table has no transition for this event in the turn's state: the caller is fenced off (Law 10)."""
+    """The table has no transition for this event in the turn's state: the caller acts on an outdated state (Law 10)."""
 
 
 def step(state: State, event: Event) -> State:
-    """The state after `event`. Raises TurnStepNotAllowed if the table has no such transition."""
+    """Return the state that follows `state` after `event`. Raises TurnStepNotAllowed if the table has none."""
     try:
         return TABLE[state][event]
     except KeyError:
@@ -62,35 +62,38 @@ def step(state: State, event: Event) -> State:
 
 @dataclass(frozen=True)
 class Next:
-    """How the next attempt of a lost turn begins, or that it is given up. `why`: the reason to show if it is."""
+    """What follows a lost turn.
+
+    `how`: how the next attempt begins, or "give up". `reason`: if it is given up, the reason to show.
+    """
 
     how: How | Literal["give up"]
-    why: str = ""
+    reason: str = ""
 
 
-def after_loss(
+def decide_after_loss(
     *,
     attempt: int,
     tools_started: bool,
     restored: bool,
     history_complete: bool,
     history_begun: bool = False,
-    most: int = MAX_ATTEMPTS,
+    max_attempts: int = MAX_ATTEMPTS,
 ) -> Next:
-    """Decide how a lost turn goes on, so that nothing runs twice by itself (Law 9).
+    """Decide how a lost turn continues, so that nothing runs twice by itself (Law 9).
 
-    attempt: the number of the attempt that would run now (2 for the first retry).
-    most: the number of attempts that the agent is allowed, at most MAX_ATTEMPTS.
-    tools_started: a tool call of a lost attempt of this root had started, by the record or by the agent's memory.
-    restored: the agent has its own memory of the session again (loaded or resumed).
-    history_complete: that memory holds the complete answer of the interrupted turn, with evidence that it ended.
-    history_begun: that memory holds something that the agent said or did in that turn. A restarted prompt
-        would make the agent repeat it.
+    `attempt`: the number of the attempt that would run now (2 for the first retry).
+    `tools_started`: a tool call of a lost attempt of this root had started, by the record or by the agent's memory.
+    `restored`: the agent has its own memory of the session again (loaded or resumed).
+    `history_complete`: that memory holds the complete answer of the interrupted turn, with evidence that it ended.
+    `history_begun`: that memory holds something that the agent said or did in that turn. If the prompt were restarted,
+    the agent would repeat it.
+    `max_attempts`: the number of attempts that the agent is allowed, at most MAX_ATTEMPTS.
     """
     if history_complete:
         return Next("recall")
-    if attempt > most:
-        return Next("give up", f"it was lost {most} times" if most > 1 else "it was lost")
+    if attempt > max_attempts:
+        return Next("give up", f"it was lost {max_attempts} times" if max_attempts > 1 else "it was lost")
     if restored and (tools_started or history_begun):
         return Next("resume")
     if not tools_started:
@@ -102,11 +105,14 @@ def after_loss(
     )
 
 
-def after_failure(*, attempt: int, passing: bool, retry_after: float | None, most: int = MAX_ATTEMPTS) -> float | None:
-    """Seconds until a turn that failed in its `attempt` is tried again; None if it is not: it has failed.
+def delay_after_failure(
+    *, attempt: int, is_transient: bool, retry_after: float | None, max_attempts: int = MAX_ATTEMPTS
+) -> float | None:
+    """Return the seconds until a failed turn is retried; None if it is not retried.
 
-    The delay is at least our own backoff and at least `retry_after` (seconds).
+    `attempt`: the number of the attempt that failed (1 for the first). `is_transient`, `retry_after` (seconds): as in
+    `semel.law.retries.Failure`. The delay is at least BACK_OFF and at least `retry_after`.
     """
-    if not passing or attempt >= min(most, MAX_ATTEMPTS):
+    if not is_transient or attempt >= min(max_attempts, MAX_ATTEMPTS):
         return None
     return max(BACK_OFF[attempt - 1], retry_after or 0.0)

@@ -1,13 +1,13 @@
-"""Channels to test with: one of each safety class, on a platform that keeps a log and can be told to fail.
+"""Fake channels of each safety class, on a fake platform that keeps a log and fails on demand.
 
     platform = Platform()
     channel = FakeChannel("chat", Safety.AT_MOST_ONCE, platform)
-    platform.fail_next(Fault.DROP)          # it takes the message, and the answer is lost
+    platform.fail_next(Fault.DROP)          # the platform takes the message, and its answer is lost
     ...
     assert platform.shown("room") == ["hello"]
 
-`platform.log` is what the platform committed, in its order: hold it against the ledger. `platform.attempts`
-counts every call of `send`, so that a hidden retry shows.
+`platform.log` is what the platform took (accepted), in order: compare it with the ledger. `platform.attempts` counts
+every call of `send`, so that a test can see hidden retries.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from semel.gateway.ports import Caps, Inbox, Incoming, Kept, NotSent, Op, Receip
 
 
 class Fault(enum.Enum):
-    """What goes wrong with one attempt."""
+    """What goes wrong with one attempt to send a message ("it")."""
 
     DROP = "the platform takes it, and its answer is lost"
     LOSE = "the connection breaks before the platform took it, and nobody can tell"
@@ -41,13 +41,13 @@ class Fault(enum.Enum):
     KILL_AFTER = "SIGKILL to this process after the platform took it"
 
 
-_TAKEN = frozenset({Fault.DROP, Fault.ERROR_AFTER, Fault.HANG_AFTER, Fault.KILL_AFTER})
+_FAULTS_AFTER_TAKING = frozenset({Fault.DROP, Fault.ERROR_AFTER, Fault.HANG_AFTER, Fault.KILL_AFTER})
 """Faults that strike after the platform took the message."""
 
 
 @dataclass(frozen=True)
 class Post:
-    """One thing the platform took."""
+    """One message, edit, reaction or deletion that the platform took."""
 
     id: str
     key: str
@@ -60,32 +60,36 @@ class Post:
 
 @dataclass
 class Platform:
-    """A platform's own truth: what it took, in order. `folds`: it answers a repeated key with the first
-    id."""
+    """A fake platform: it records the messages that it takes, and fails as planned.
+
+    `folds`: whether a message with a known key is answered with the first id and not taken again. `log`: what it took,
+    in order. `attempts`, `finds`: the calls of `send` and `find`, by key. `plan`: the faults of the next attempts;
+    after them, `always` chooses the fault of each attempt.
+    """
 
     folds: bool = False
     retry_after: float | None = 5.0  # seconds, with Fault.LIMIT
     log: list[Post] = field(default_factory=list)
-    attempts: Counter[str] = field(default_factory=Counter)  # by key
-    finds: Counter[str] = field(default_factory=Counter)  # by key
+    attempts: Counter[str] = field(default_factory=Counter)
+    finds: Counter[str] = field(default_factory=Counter)
     plan: deque[Fault | None] = field(default_factory=deque)
     always: Callable[[Op], Fault | None] = field(default=lambda op: None)
-    findable: bool = True  # False: looking up fails, too
+    findable: bool = True  # if False, `find` raises Unknown
 
     def fail_next(self, *faults: Fault | None) -> None:
-        """What the next attempts meet, in order; None: nothing goes wrong."""
+        """Plan the faults of the next attempts, in order; None lets an attempt succeed."""
         self.plan.extend(faults)
 
     def fail_always(self, fault: Fault | None, address: str | None = None) -> None:
-        """What every attempt meets from now on (to one address, if given); None ends it."""
+        """Let every later attempt fail with this fault, or only those to `address`. None ends this."""
         self.always = lambda op: fault if address in (None, op.address) else None
 
     def shown(self, address: str) -> list[str]:
-        """The texts a person sees there."""
+        """Return the texts that a person sees at this address, in order."""
         return [post.text for post in self.log if post.address == address and post.kind == "post"]
 
     def take(self, op: Op) -> Post:
-        """Commit one message."""
+        """Record one message that the platform takes. Returns its post, or the first one with its key if `folds`."""
         for post in self.log:
             if self.folds and post.key == op.key:
                 return post
@@ -94,16 +98,16 @@ class Platform:
         return post
 
     async def meet(self, op: Op) -> Receipt:
-        """One attempt, with whatever goes wrong with it."""
+        """Answer one attempt to send: return a receipt, or raise the error of the planned fault."""
         self.attempts[op.key] += 1
         fault = self.plan.popleft() if self.plan else self.always(op)
-        post = self.take(op) if fault is None or fault in _TAKEN else None
+        post = self.take(op) if fault is None or fault in _FAULTS_AFTER_TAKING else None
         if fault is None:
             assert post is not None
             return Receipt(post.id)
-        raise await self._trouble(fault)
+        raise await self._make_error(fault)
 
-    async def _trouble(self, fault: Fault) -> Exception:
+    async def _make_error(self, fault: Fault) -> Exception:
         match fault:
             case Fault.REFUSE:
                 return NotSent("connection refused")
@@ -121,7 +125,7 @@ class Platform:
 
 
 def caps_of(safety: Safety, **facts: Any) -> Caps:
-    """A table of facts that fits a class; `facts` override it."""
+    """Return the `Caps` of a typical channel of this safety class; `facts` replace single fields."""
     usual: dict[str, Any] = {"timeout": 30.0, "edits": True, "reactions": True, "files": True}
     if safety is Safety.IDEMPOTENT:
         usual["key_life"] = 3600.0
@@ -131,14 +135,14 @@ def caps_of(safety: Safety, **facts: Any) -> Caps:
 
 
 class FakeChannel:
-    """A channel of any safety class. `facts` are fields of `Caps`."""
+    """A channel of any safety class on a fake `Platform`. `facts`: fields of its `Caps` that differ from `caps_of`."""
 
     def __init__(self, name: str, safety: Safety, platform: Platform | None = None, **facts: Any) -> None:
         self.name = name
         self.caps = caps_of(safety, **facts)
         self.platform = platform or Platform(folds=safety is Safety.IDEMPOTENT)
         self.running = False
-        self._incoming: asyncio.Queue[_Update] = asyncio.Queue()
+        self._incoming: asyncio.Queue[_IncomingWork] = asyncio.Queue()
 
     def __repr__(self) -> str:
         return f"<FakeChannel {self.name} {self.caps.safety}, {len(self.platform.log)} posts>"
@@ -155,8 +159,10 @@ class FakeChannel:
     # ------------------------------------------------------------ what people do there
 
     def write(self, address: str, text: str, *, key: str, copies: int = 1, **more: Any) -> asyncio.Future[None]:
-        """A program that has shown a secret reports, as `Inbox.hear` takes it; `copies` times. Done once the last copy
-        was acknowledged."""
+        """Report an event through `Inbox.hear`, `copies` times, as a program does that names its session.
+
+        The future is done when all copies are acknowledged. `more`: other arguments of `hear`.
+        """
 
         async def hear(inbox: Inbox) -> None:
             session = f"main:{self.name}:{address}"
@@ -165,8 +171,9 @@ class FakeChannel:
         return self._soon(hear, copies)
 
     def tell(self, *events: Incoming, cursor: str | None = None, copies: int = 1) -> asyncio.Future[None]:
-        """People do something there, told in one batch with the cursor behind it; `copies` times. Done once the last
-        copy was acknowledged.
+        """Deliver these events to the inbox in one batch, `copies` times. The future is done when all are acknowledged.
+
+        `cursor`: the platform's cursor after the batch.
 
         channel.tell(Incoming("message", "m1", "room", Person("ann", "Ann"), "hello"), cursor="1")
         """
@@ -176,12 +183,12 @@ class FakeChannel:
 
         return self._soon(put, copies)
 
-    def bounce(self, post: Post, why: str, *, key: str = "", copies: int = 1) -> asyncio.Future[None]:
-        """The platform tells that a message failed which it had taken; `copies` times."""
-        return self.tell(Incoming("failed", key or f"failed/{post.id}", of=post.id, text=why), copies=copies)
+    def bounce(self, post: Post, reason: str, *, key: str = "", copies: int = 1) -> asyncio.Future[None]:
+        """Report, `copies` times, that `post`, which the platform had taken, failed. See `tell`."""
+        return self.tell(Incoming("failed", key or f"failed/{post.id}", of=post.id, text=reason), copies=copies)
 
     def attach(self, name: str, content: bytes, mime: str = "application/octet-stream") -> asyncio.Future[Kept]:
-        """A file comes with the next message: done once it is in the store. Its result goes into `Incoming.files`."""
+        """Store a file through `Inbox.keep`. Put the future's result into `Incoming.files` of the next message."""
 
         async def pieces() -> AsyncIterator[bytes]:
             for at in range(0, len(content), 65536):
@@ -192,17 +199,17 @@ class FakeChannel:
 
         return self._soon(keep, 1)
 
-    def lose(self, fault: Exception) -> None:
-        """`run` ends with this, once what was told before was put: `Offline`, `Denied`, or a mistake of its own."""
+    def lose(self, error: Exception) -> None:
+        """Let `run` raise `Offline`, `Denied`, or another error as a bug, after it has put all earlier events."""
 
         async def fail(inbox: Inbox) -> None:
-            raise fault
+            raise error
 
         self._incoming.put_nowait((fail, 1, None))
 
-    def _soon(self, what: Callable[[Inbox], Awaitable[Any]], copies: int) -> asyncio.Future[Any]:
+    def _soon(self, action: Callable[[Inbox], Awaitable[Any]], copies: int) -> asyncio.Future[Any]:
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._incoming.put_nowait((what, copies, done))
+        self._incoming.put_nowait((action, copies, done))
         return done
 
     async def run(self, inbox: Inbox) -> None:
@@ -210,14 +217,14 @@ class FakeChannel:
         try:
             inbox.online()
             while True:
-                what, copies, done = await self._incoming.get()
+                action, copies, done = await self._incoming.get()
                 result = None
                 for _ in range(copies):
-                    result = await what(inbox)
+                    result = await action(inbox)
                 if done is not None and not done.done():
                     done.set_result(result)
         finally:
             self.running = False
 
 
-_Update = tuple[Callable[[Inbox], Awaitable[Any]], int, "asyncio.Future[Any] | None"]
+_IncomingWork = tuple[Callable[[Inbox], Awaitable[Any]], int, "asyncio.Future[Any] | None"]

@@ -1,4 +1,4 @@
-"""Clocks for tests: one that stands still until it is moved, and one that runs faster."""
+"""Clocks for tests: one that a test moves by hand, and one that runs faster."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import time
 from itertools import count
 
 EPOCH = 1_750_000_000_000
-"""Where a frozen clock starts: ms since the Unix epoch."""
+"""The time at which a frozen clock starts, in ms since the Unix epoch."""
 
 
 class FrozenClock:
-    """A `semel.gateway.clock.Clock` whose time moves only by `advance`. Not for several threads' sleepers;
-    `now` may be read from any thread, so it can be a store's clock, too."""
+    """A `semel.gateway.clock.Clock` whose time moves only by `advance`.
+
+    All sleepers must be in one thread. `now` may be called from any thread, so a store may use this clock, too.
+    """
 
     def __init__(self, now: int = EPOCH) -> None:
         self._now = now
@@ -28,12 +30,12 @@ class FrozenClock:
 
     @property
     def sleepers(self) -> int:
-        """How many wait for the time to move."""
+        """The number of tasks that sleep."""
         return sum(not future.done() for _, _, future in self._sleepers)
 
     @property
     def next(self) -> int | None:
-        """When the next of them wakes."""
+        """The time at which the next sleeper wakes, in ms since the Unix epoch; None if no task sleeps."""
         return min((at for at, _, future in self._sleepers if not future.done()), default=None)
 
     async def sleep(self, seconds: float) -> None:
@@ -48,7 +50,7 @@ class FrozenClock:
         await future
 
     async def advance(self, seconds: float) -> None:
-        """Move the time, waking sleepers in the order of their times; each runs before the next is woken."""
+        """Move the time forward. Sleepers wake in the order of their times, and each runs before the next one wakes."""
         end = self._now + round(seconds * 1000)
         while self._sleepers and self._sleepers[0][0] <= end:
             at, _, future = heapq.heappop(self._sleepers)
@@ -60,7 +62,7 @@ class FrozenClock:
         await _let_run()
 
     async def advance_to_next(self) -> bool:
-        """Move the time to where the next sleeper wakes. False: nobody sleeps."""
+        """Move the time forward to the next sleeper's and wake it. Returns False if no task sleeps."""
         at = self.next
         if at is None:
             return False
@@ -69,9 +71,10 @@ class FrozenClock:
 
 
 class HurriedClock:
-    """Time that runs `factor` times as fast as the machine's, from `start` (ms, machine time) on.
+    """A clock that agrees with the machine's at `start` and runs `factor` times as fast.
 
-    Several processes with the same `start` and `factor` agree on the time.
+    `start`: ms since the Unix epoch, by default now. Clocks of several processes with the same `start` and `factor`
+    show the same time.
     """
 
     def __init__(self, factor: float, start: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""An inbox to test a channel with: it keeps what was put, folds repeats, and can fail like a full disk.
+"""An in-memory inbox to test a channel with. It keeps all events, drops repeats, and can fail like a full disk.
 
 inbox = KeptInbox(tmp_path)
 task = asyncio.create_task(channel.run(inbox))
@@ -19,16 +19,20 @@ from semel.gateway.ports import Heard, Incoming, Kept, Person, TooLarge
 
 
 class KeptInbox:
-    """`Inbox` in memory. `puts` holds each batch with its cursor, `events` what is not a repeat, in order."""
+    """An `Inbox` in memory.
+
+    `puts`: each batch with its cursor. `events`: all events in order, without repeats. `at`: the last cursor.
+    `onlines`: how often the channel reported that it is online.
+    """
 
     def __init__(self, store: Path, cursor: str | None = None) -> None:
-        """`store` is a directory for received files; `cursor`: how far the account was read before."""
+        """`store`: a directory for received files. `cursor`: the cursor that the channel starts from."""
         self.at = cursor
         self.puts: list[tuple[tuple[Incoming, ...], str | None]] = []
         self.events: list[Incoming] = []
         self.repeats: Counter[str] = Counter()  # by key
         self.strangers: set[str] = set()  # ids of people who may not speak
-        self.fail: Exception | None = None  # what the next `put` raises, once, having kept nothing
+        self.fail: Exception | None = None  # if set, the next `put` raises it and keeps nothing
         self.onlines = 0
         self._store = store
         self._keys: set[str] = set()
@@ -42,8 +46,8 @@ class KeptInbox:
 
     async def put(self, events: Sequence[Incoming], cursor: str | None = None) -> None:
         if self.fail is not None:
-            fault, self.fail = self.fail, None
-            raise fault
+            error, self.fail = self.fail, None
+            raise error
         self.puts.append((tuple(events), cursor))
         for event in events:
             if event.key in self._keys:
@@ -58,15 +62,15 @@ class KeptInbox:
         return sender.id not in self.strangers
 
     async def keep(self, name: str, mime: str, content: AsyncIterable[bytes], limit: int = 50_000_000) -> Kept:
-        whole = bytearray()
+        data = bytearray()
         async for piece in content:
-            whole += piece
-            if len(whole) > limit:
+            data += piece
+            if len(data) > limit:
                 raise TooLarge(f"{name} is larger than {limit} bytes")
-        id = hashlib.blake2b(whole, digest_size=32).hexdigest()
+        id = hashlib.blake2b(data, digest_size=32).hexdigest()
         self._store.mkdir(parents=True, exist_ok=True)
-        (self._store / id).write_bytes(whole)
-        return Kept(id, len(whole), name, mime)
+        (self._store / id).write_bytes(data)
+        return Kept(id, len(data), name, mime)
 
     def online(self) -> None:
         self.onlines += 1
@@ -77,12 +81,12 @@ class KeptInbox:
         return Heard(len(self.events), "accepted")
 
     async def wait(self, events: int, seconds: float = 20.0) -> list[Incoming]:
-        """The events, once there are so many of them. Raises TimeoutError."""
+        """Wait until there are at least `events` events, and return all. Raises TimeoutError after `seconds`."""
         await self._until(lambda: len(self.events) >= events, seconds)
         return self.events
 
     async def wait_online(self, times: int = 1, seconds: float = 20.0) -> None:
-        """Until the channel said `online` so often."""
+        """Wait until the channel has called `online` at least `times` times. Raises TimeoutError after `seconds`."""
         await self._until(lambda: self.onlines >= times, seconds)
 
     async def _until(self, holds: Any, seconds: float) -> None:

@@ -1,16 +1,17 @@
-"""Whole gateways as `semel up` runs them, that kill themselves where a test wants it.
+"""A fork server of whole gateways that kill themselves at a point which a test chooses.
 
     python -m semel.testing.mortal
 
-Each line of stdin is one life, a process of its own, as `semel.testing.forking` has it:
+Each line of stdin starts a process, as in `semel.testing.forking`:
 
     {"id", "config": PATH, "data": PATH, "channel": NAME, "log": PATH, "cwd": PATH, "env": {...}, "paths": [...],
      "die"?: [POINT, NUMBER], "cursor"?: [TEXT]}
 
-`die`: [POINT, NUMBER] is a SIGKILL to itself at the NUMBERth time: "received" (the channel has it, nothing is
-committed), "committed" (it is, and the channel was not told so), "departing" (`sending` is durable, nothing left),
-"answered" (the platform answered, nothing of that is recorded). `cursor`: [TEXT] is where the channel is told that it
-was read to, instead of what the ledger says.
+`die`: the process sends itself SIGKILL when it passes POINT for the NUMBERth time: "received" (the channel has an
+event, nothing is committed), "committed" (the event is committed, the channel does not know), "departing" (`sending`
+is durable, nothing has left), "answered" (the platform has answered, the answer is not recorded). `cursor`: a list
+whose one item the channel gets as its cursor at its start, instead of the cursor in the ledger. `log`: the file for
+stdout and stderr. `paths`: directories that are put on `sys.path`.
 """
 
 from __future__ import annotations
@@ -27,26 +28,29 @@ from typing import Any
 import semel.channels
 from semel.gateway.ports import Channel, Inbox, Incoming, Op, Receipt
 from semel.gateway.settings import ChannelSettings
-from semel.testing.forking import gateway, nursery, settle_in
+from semel.testing.forking import run_gateway, serve_forks, set_up_process
 
 
-class Mortal:
-    """Counts the points that are passed, and dies at one of them."""
+class DeathPlan:
+    """Counts how often each point is passed; kills the process when it passes `point` for the `number`th time."""
 
     def __init__(self, point: str = "", number: int = 0) -> None:
         self.point, self.number = point, number
         self.passed: Counter[str] = Counter()
 
-    def passes(self, point: str) -> None:
+    def pass_point(self, point: str) -> None:
         self.passed[point] += 1
         if point == self.point and self.passed[point] >= self.number:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
 class MortalInbox:
-    """The gateway's inbox; everything that is not changed here is its own."""
+    """Wraps the gateway's inbox: each delivery passes "received" before the commit and "committed" after it.
 
-    def __init__(self, inbox: Inbox, mortal: Mortal, cursor: list[str | None] | None) -> None:
+    `cursor`: if it contains a cursor, the first call of `cursor()` returns it.
+    """
+
+    def __init__(self, inbox: Inbox, mortal: DeathPlan, cursor: list[str | None] | None) -> None:
         self._inbox, self._mortal, self._cursor = inbox, mortal, cursor
 
     def __getattr__(self, name: str) -> Any:
@@ -59,62 +63,62 @@ class MortalInbox:
 
     async def put(self, events: Sequence[Incoming], cursor: str | None = None) -> None:
         if events:
-            self._mortal.passes("received")
+            self._mortal.pass_point("received")
         await self._inbox.put(events, cursor)
         if events:
-            self._mortal.passes("committed")
+            self._mortal.pass_point("committed")
 
     async def hear(self, **event: Any) -> Any:
-        self._mortal.passes("received")
-        heard = await self._inbox.hear(**event)
-        self._mortal.passes("committed")
-        return heard
+        self._mortal.pass_point("received")
+        outcome = await self._inbox.hear(**event)
+        self._mortal.pass_point("committed")
+        return outcome
 
 
-def endanger(channel: Any, mortal: Mortal, cursor: list[str | None] | None) -> None:
-    """From here on the channel's calls pass the points. `cursor` is told once: what follows is the ledger's."""
-    run, send, receive = channel.run, channel.send, getattr(channel, "receive", _deaf)
+def pass_death_points(channel: Any, death_plan: DeathPlan, cursor: list[str | None] | None) -> None:
+    """Wrap the channel's methods so that its calls pass the points of `death_plan`. `cursor`: see `MortalInbox`."""
+    run, send, receive = channel.run, channel.send, getattr(channel, "receive", _receive_nothing)
 
     async def run_(inbox: Inbox) -> None:
-        await run(MortalInbox(inbox, mortal, cursor))
+        await run(MortalInbox(inbox, death_plan, cursor))
 
     async def send_(op: Op) -> Receipt:
-        mortal.passes("departing")
+        death_plan.pass_point("departing")
         receipt: Receipt = await send(op)
-        mortal.passes("answered")
+        death_plan.pass_point("answered")
         return receipt
 
     async def receive_(inbox: Inbox, headers: Any, body: bytes) -> Any:
-        return await receive(MortalInbox(inbox, mortal, None), headers, body)
+        return await receive(MortalInbox(inbox, death_plan, None), headers, body)
 
     channel.run, channel.send = run_, send_
-    if receive is not _deaf:
+    if receive is not _receive_nothing:
         channel.receive = receive_
 
 
-async def _deaf(*args: Any) -> Any:
-    """A channel that nobody calls over HTTP."""
+async def _receive_nothing(*args: Any) -> Any:
+    """Stand in for `receive` of a channel that has no such method."""
 
 
-async def main(told: dict[str, Any]) -> None:
-    mortal = Mortal(*told.get("die", ()))
+async def run_mortal_gateway(job: dict[str, Any]) -> None:
+    death_plan = DeathPlan(*job.get("die", ()))
     make_all = semel.channels.make_all
 
     def make(settings: Mapping[str, ChannelSettings]) -> dict[str, Channel]:
-        made = make_all(settings)
-        endanger(made[told["channel"]], mortal, told.get("cursor"))
-        return made
+        channels = make_all(settings)
+        pass_death_points(channels[job["channel"]], death_plan, job.get("cursor"))
+        return channels
 
     semel.channels.make_all = make
-    await gateway(Path(told["config"]), Path(told["data"]))
+    await run_gateway(Path(job["config"]), Path(job["data"]))
 
 
-def live(told: dict[str, Any]) -> None:
-    """One life, in the process that was forked for it."""
-    settle_in(told["env"], told["cwd"], told["log"])
-    sys.path[:0] = told["paths"]
-    asyncio.run(main(told))
+def run_process(job: dict[str, Any]) -> None:
+    """Run one gateway in this process, which was forked for it. `job`: its parsed line of stdin."""
+    set_up_process(job["env"], job["cwd"], job["log"])
+    sys.path[:0] = job["paths"]
+    asyncio.run(run_mortal_gateway(job))
 
 
 if __name__ == "__main__":
-    nursery(live)
+    serve_forks(run_process)

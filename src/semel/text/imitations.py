@@ -1,7 +1,7 @@
 """Escape imitations of Semel's own prompt marks (`[semel: ...]`, `[/semel]`) in untrusted text.
 
-Look-alikes count, too: other brackets, accents, full-width letters, and invisible characters in between. Only the
-bracket is replaced, so that the text stays readable.
+A mark with other brackets, accents, full-width letters or invisible characters in between is an imitation, too. Only
+its opening bracket is replaced, so that the text stays readable.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from semel.text.invisible import is_unseen
+from semel.text.visible import is_unseen
 
 _WORD = "semel"
 _BRACKET = re.compile(
@@ -20,50 +20,50 @@ _SLASHES = frozenset("/\\\u2044\u2215\u29f8\u2571\uff0f\uff3c\u3033")
 
 
 def escape_semel_markers(text: str) -> str:
-    """Replace the opening bracket of every such mark by a parenthesis; no other character changes.
+    """Replace the opening bracket of every imitated mark by a parenthesis; no other character changes.
 
-    Letter case, letter forms (full-width, accented), white space and invisible characters are ignored, in any number.
-    Linear in the text: each character is examined for at most one bracket.
+    Letter case, letter forms (full-width, accented), white space and invisible characters make no difference. The time
+    is linear in the length of the text: each character is examined for at most one bracket.
     """
-    found = [one.start() for one in _BRACKET.finditer(text) if _is_mark(text, one.end())]
-    if not found:
+    brackets = [match.start() for match in _BRACKET.finditer(text) if _is_mark(text, match.end())]
+    if not brackets:
         return text
     pieces, last = list[str](), 0
-    for place in found:
+    for place in brackets:
         pieces += text[last:place], "("
         last = place + 1
     return "".join([*pieces, text[last:]])
 
 
 def _is_mark(text: str, place: int) -> bool:
-    """Whether the word "semel" stands at `place` as a whole word: `[semelfactive]` does not count."""
-    spelled = 0
-    for at in range(place, len(text)):
-        sign = text[at]
-        if spelled == len(_WORD) and (sign.isspace() or not _is_nothing(sign)):
-            return not sign.isalnum()
-        if _is_nothing(sign) or (not spelled and sign in _SLASHES):
+    """Whether "semel", or slashes and "semel", follow at `place` as a whole word (so not in `[semelfactive]`)."""
+    spelled_size = 0
+    for offset in range(place, len(text)):
+        char = text[offset]
+        if spelled_size == len(_WORD) and (char.isspace() or not _is_nothing(char)):
+            return not char.isalnum()
+        if _is_nothing(char) or (not spelled_size and char in _SLASHES):
             continue
-        letters = _plain(sign)
-        if not letters or not _WORD.startswith(letters, spelled):
+        letters = _plain(char)
+        if not letters or not _WORD.startswith(letters, spelled_size):
             return False
-        spelled += len(letters)
-    return spelled == len(_WORD)
+        spelled_size += len(letters)
+    return spelled_size == len(_WORD)
 
 
-def _is_nothing(sign: str) -> bool:
-    """Whether a character is ignored inside the word: white space, an accent, an invisible character."""
-    if sign.isascii():
-        return sign.isspace() or not sign.isprintable()
-    return sign.isspace() or is_unseen(sign) or unicodedata.category(sign) in _ACCENTS
+def _is_nothing(char: str) -> bool:
+    """Whether a character between the letters of the word is ignored: white space, an accent, an invisible one."""
+    if char.isascii():
+        return char.isspace() or not char.isprintable()
+    return char.isspace() or is_unseen(char) or unicodedata.category(char) in _ACCENTS
 
 
 _ACCENTS = frozenset(("Mn", "Me"))
 
 
-def _plain(sign: str) -> str:
-    """The basic form of a letter: compatibility-decomposed, without accents, in lower case."""
-    if sign.isascii():
-        return sign.lower()
-    forms = unicodedata.normalize("NFKD", sign)
-    return "".join([one for one in forms if not unicodedata.combining(one)]).casefold()
+def _plain(letter: str) -> str:
+    """Return the basic form of a letter: compatibility-decomposed, without accents, in lower case."""
+    if letter.isascii():
+        return letter.lower()
+    forms = unicodedata.normalize("NFKD", letter)
+    return "".join([char for char in forms if not unicodedata.combining(char)]).casefold()

@@ -2,16 +2,16 @@
 
 If a session may reach only its home, nothing is markup. If it may reach more destinations:
 
-- `<message to="name">body</message>` goes to that destination. Letter case in tags does not matter; the name may be in
-  double, single or no quotes, with XML entities; other attributes are ignored.
+- `<message to="name">body</message>`, an addressed block, goes to that destination. Letter case in tags does not
+  matter; the name may be in double, single or no quotes, with XML entities; other attributes are ignored.
 - `<internal>...</internal>` is shown to nobody, also within a body.
-- Everything else goes home, including a `<message>` without attributes and a stray closing tag. An addressed block
-  divides the bare text around it into two stretches, which are judged separately.
-- Code fences and code spans are text. Within a body, a complete `<message to=...>...</message>` is an example and part
-  of the body; within `<internal>`, everything is internal.
-- A file handed over within the text belongs to the region around it. In a body, it goes to the body's destination,
-  after the text; in `<internal>`, it stays internal; in a text that is held back, it is held back, too. A file that
-  arrives in the middle of a tag counts as after the tag.
+- Everything else goes home, including a `<message>` without attributes and a stray closing tag. The home text before,
+  between and after addressed blocks are separate *stretches*: each is judged on its own as an echo or not (Law 5).
+- Nothing inside a code fence or a code span is markup. Within a body, a complete `<message to=...>...</message>` is an
+  example and part of the body; within `<internal>`, everything is internal.
+- The content of an open tag is a *region*. A file that arrives within a region belongs to it. In a body, it goes to the
+  body's destination, after the text; in `<internal>`, it stays internal; in a text that is held back, it is held back,
+  too. A file that arrives in the middle of a tag counts as after the tag.
 - A body without visible text is never sent. An unknown name, an unclosed block and an unreadable tag become a Problem,
   with the text that was held back. `match_name` decides which destination a name means.
 
@@ -27,23 +27,23 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from semel.text.nfc import nfc
-from semel.text.shorten import shorten
+from semel.text.graphemes import nfc
 from semel.text.tag_lexer import Lexer, Tag
 from semel.text.visible import is_blank
+from semel.text.wellformed import shorten
 
 HOME = "home"
 """The name by which an agent addresses its session's home."""
 QUOTED_CHARS = 80
-"""How many characters of a faulty tag or name an error message quotes."""
+"""The maximum number of characters of a faulty tag or name in an error message."""
 
 
 @dataclass(frozen=True)
 class Said:
     """Text for a destination.
 
-    Text for home (`dest` None) comes piece by piece as it streams in; text for a named destination comes whole
-    (`final`). An empty `final` text for home ends a stretch of bare text.
+    Text for home (`dest` None) comes piece by piece as it streams in; text for a named destination comes as a whole
+    (`final` is true). An empty `final` text for home ends a stretch of home text.
     """
 
     dest: str | None
@@ -53,7 +53,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Internal:
-    """Internal text, shown to nobody."""
+    """Internal text, which is never shown."""
 
     text: str
 
@@ -70,8 +70,9 @@ class HandedFile:
 class Problem:
     """Text that was held back because its markup is faulty.
 
-    `reason`: a clause for people and the agent. `names`: the valid destinations. `to`: the destination that it was
-    meant for, if no part of the text may be meant for another one. `files`: files handed over within it.
+    `kind`: the destination is unknown, the block was never closed, or the tag is unreadable. `reason`: the same in
+    words, for people and the agent. `names`: the valid destinations. `to`: the destination of the whole text; None if
+    it is unknown or a part may be meant for another one. `files`: the files within the text.
     """
 
     kind: Literal["unknown", "unclosed", "unreadable"]
@@ -87,7 +88,11 @@ Piece = Said | Internal | HandedFile | Problem
 
 @dataclass
 class _Region:
-    """The content of an opening tag so far. `depth`: open blocks, itself included. `nests`: it had nested blocks."""
+    """An open tag and its content so far.
+
+    `depth`: how many blocks are open in it, itself included. `nests`: whether another block has begun in it. `parts`:
+    its text, in pieces.
+    """
 
     tag: Tag
     depth: int = 1
@@ -100,11 +105,12 @@ class _Region:
         return "".join(self.parts)
 
 
-class Reader:
-    """Parses one block. `addressed`: the session may reach more than its home. `names`: the destinations it may reach.
+class MarkupReader:
+    """Parses one block of an agent's text: call `feed` for each chunk and `hand` for each file, then `end`.
 
-    The result depends on the text alone, not on its chunks: home text joins to the same whole, and all other pieces are
-    equal and in the same order. Linear in the text. Home text is passed on at once, except for a bounded tail.
+    `addressed`: whether the session may reach more than its home; if not, nothing is markup. `names`: the destinations
+    it may reach. How the text is cut into chunks makes no difference: the joined home text, all other pieces and their
+    order stay the same. The time is linear. Home text is passed on at once, except for a bounded tail.
     """
 
     def __init__(self, addressed: bool, names: Collection[str] = ()):
@@ -117,15 +123,15 @@ class Reader:
         self._pieces: list[Piece] = []
         self._fed = 0  # characters
         self._passed = 0  # characters that the lexer has passed on
-        self._handed: deque[tuple[int, Any]] = deque()  # files not placed yet, each with its offset in characters
+        self._handed: deque[tuple[int, Any]] = deque()  # files not placed yet: (offset in characters, file)
 
     @property
     def waiting(self) -> int:
-        """How many characters are withheld until it is clear whether they are markup. Bodies do not count."""
+        """How many characters are withheld until it is clear whether they are markup, without those in open regions."""
         return self._lexer.waiting
 
     def feed(self, text: str) -> list[Piece]:
-        """Add a chunk. Returns the pieces that it completes."""
+        """Add a chunk of text. Returns the pieces that are complete now."""
         if not self._addressed:
             return [Said(None, text)] if text else []
         self._fed += len(text)
@@ -133,7 +139,7 @@ class Reader:
         return self._read()
 
     def hand(self, file: Any) -> list[Piece]:
-        """Add a file at the present position. Returns the pieces that this completes."""
+        """Add a file after the text fed so far. Returns the pieces that are complete now."""
         if not self._addressed:
             return [HandedFile(None, file)]
         self._handed.append((self._fed, file))
@@ -164,19 +170,21 @@ class Reader:
         return self._take()
 
     def _words(self, text: str) -> None:
-        """Pass on a token of text, and place the files that were handed over within it."""
+        """Pass on a token of text, and place the files that arrived within it."""
         done = 0
-        while self._handed and (at := self._handed[0][0] - self._passed) < len(text):
-            if at > done:
-                self._text(text[done:at])
-                done = at
+        while self._handed and (offset := self._handed[0][0] - self._passed) < len(text):
+            if offset > done:
+                self._text(text[done:offset])
+                done = offset
             self._place(done)
         self._text(text[done:])
         self._passed += len(text)
 
     def _place(self, ahead: int) -> None:
-        """Place the files whose offset is at most `ahead` characters beyond what was passed on: into the open region,
-        or home."""
+        """Add the waiting files up to the present position to the open region, or send them home if none is open.
+
+        `ahead`: how many characters the present position is after `_passed`.
+        """
         while self._handed and self._handed[0][0] <= self._passed + ahead:
             _, file = self._handed.popleft()
             if self._regions:
@@ -226,7 +234,7 @@ class Reader:
             self._open(tag)
 
     def _end_stretch(self) -> None:
-        """An addressed block begins: the bare text after it is another stretch."""
+        """End the stretch of home text, because an addressed block begins."""
         if self._home.begun:
             self._add(Said(None, "", final=True))
         self._home = _Home(cut=True)
@@ -242,7 +250,10 @@ class Reader:
         self._lexer.enter()
 
     def _nested(self, tag: Tag, name: str) -> None:
-        """Handle a tag inside a region: it is text of the region, unless it closes the region."""
+        """Handle a tag inside a region: it closes the region, or it is text of the region.
+
+        `name`: the name of the region's own tag.
+        """
         region = self._regions[-1]
         if tag.name == name:
             region.depth += {"open": 1, "close": -1}.get(tag.kind, 0)
@@ -258,7 +269,7 @@ class Reader:
     def _close(self, region: _Region) -> None:
         tag, text = region.tag, region.text
         if tag.kind == "broken":
-            self._problem("unreadable", f'{tag.why}; write <message to="name">text</message>', text, region.files)
+            self._problem("unreadable", f'{tag.problem}; write <message to="name">text</message>', text, region.files)
         elif tag.name == "internal":
             self._add(Internal(text))
         elif not (body := _body(text)) and not region.files:
@@ -279,8 +290,8 @@ class Reader:
             self._add(Internal(region.text))
         elif (text := _body(region.text)) or region.files:
             name = match_name(tag.to, self._names) if tag.name == "message" and not region.nests else None
-            why = f"{shorten(tag.raw, QUOTED_CHARS)} was never closed with </{tag.name}>"
-            self._problem("unclosed", why, text, region.files, name)
+            reason = f"{shorten(tag.raw, QUOTED_CHARS)} was never closed with </{tag.name}>"
+            self._problem("unclosed", reason, text, region.files, name)
 
     def _problem(
         self,
@@ -301,11 +312,11 @@ class Reader:
 
 
 class _Home:
-    """The text that goes home, and the white space in it that may turn out to be padding."""
+    """Passes home text on, but withholds white space that may turn out to be padding (`_gap`)."""
 
     def __init__(self, cut: bool = False) -> None:
-        self.begun = False  # visible text was passed on
-        self._cut = cut  # markup was removed since the last visible text
+        self.begun = False  # some text other than white space was passed on
+        self._cut = cut  # markup was removed since then
         self._gap: list[str] = []
 
     def text(self, text: str) -> str:
@@ -327,15 +338,16 @@ class _Home:
         return "" if self._cut else "".join(self._gap)
 
 
-def match_name(wanted: str, names: Collection[str]) -> str | None:
+def match_name(name: str, names: Collection[str]) -> str | None:
     """Find the destination that a name means: an exact match, else the only match regardless of letter case.
 
-    An empty name means home. None if no destination matches, or more than one. Used for blocks and tool calls alike.
+    An empty name means home. Returns None if no destination matches, or more than one. Blocks and tool calls both use
+    this function.
     """
-    wanted = wanted.strip() or HOME
-    if wanted in names:
-        return wanted
-    same = [name for name in names if _folded(name) == _folded(wanted)]
+    name = name.strip() or HOME
+    if name in names:
+        return name
+    same = [known_name for known_name in names if _folded(known_name) == _folded(name)]
     return same[0] if len(same) == 1 else None
 
 
@@ -344,12 +356,12 @@ def _folded(name: str) -> str:
 
 
 def unpadded(body: str) -> str:
-    """A body without its padding."""
+    """Return a body without the white space that pads it; the indentation of its first line stays."""
     return _lead_off(body.rstrip())
 
 
 def _body(text: str) -> str:
-    """The text between two tags without its padding; "" if it has no visible text."""
+    """Return the text between two tags without its padding; "" if it has no visible text."""
     return "" if is_blank(body := unpadded(text)) else body
 
 

@@ -1,8 +1,9 @@
-"""Incremental prefix matching: may a growing text still become one of some known texts, in verbatim form (Law 5)?
+"""Incremental prefix matching: decide whether a growing text may still become one of the known texts (Law 5).
 
-A `Path` is one reading of the text so far, matched character by character against the originals. There is one reading,
-except on a line that begins with three backticks: until the line ends, it may open a fence (if no backtick follows) or
-be plain text (if one follows), and both readings are kept.
+The known texts, called originals, are in verbatim form. A `Path` is one reading of the growing text so far, matched
+character by character against the originals. There is one reading, except on a line that begins with three backticks:
+until the line ends, it may open a fence (if no backtick follows) or be plain text (if one follows), and both readings
+are kept. `fences.FenceLine` has the rules.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 
+from semel.text.fences import FenceLine
+
 
 class Originals:
-    """The known texts, sorted, so that those sharing a prefix are neighbours."""
+    """The known texts, sorted, so that texts with a common prefix are neighbours."""
 
     def __init__(self, texts: Iterable[str]):
         self.texts = sorted({text for text in texts if text})
@@ -24,152 +27,140 @@ class Originals:
         return len(self.texts)
 
 
-class Place(Enum):
-    """The state of a reading."""
+class ReadingState(Enum):
+    """The kind of text in which a reading currently is."""
 
     TEXT = auto()  # outside fences
     RUN = auto()  # a line begins with backticks or tildes: fewer than three so far
     INFO = auto()  # the opening line of a fence
-    FENCE = auto()
+    FENCE = auto()  # the content of a fence
 
 
 class Path:
-    """One reading of the text so far. `step` takes NFC characters, with every line end as LF."""
+    """One reading of the text so far. Call `step` for each character; they are in NFC, with every line end as LF."""
 
     def __init__(self, originals: Originals):
         self._texts = originals.texts
-        self._lo, self._hi, self._n = 0, len(originals), 0  # texts[lo:hi] share their first n characters
-        self._place = Place.TEXT
+        self._lo, self._hi, self._matched = 0, len(originals), 0  # texts[lo:hi] share their first n characters
+        self._place = ReadingState.TEXT
         self._gap = ""  # white space that counts only if something follows
-        self._indent = 0  # blanks since the line began; 4 or more: no fence can begin or end here
-        self._run = 0  # fence characters in a row
-        self._mark = ""  # the fence character
-        self._size = 0  # the length of the open fence's marker
-        self._closing = False  # the line so far is a closing line
-        self._tick = ""  # plain reading of a fence-like line: "run" while in its marker, then "want" a backtick
+        self._line = FenceLine()
+        self._fence = ("", 0)  # character and size of the open fence's marker
 
     def step(self, char: str) -> Iterator[Path]:
-        """The readings that remain after this character."""
-        if self._place is Place.RUN and char == self._mark and self._run == 2:
-            yield from self._third()
+        """Read one character. Yields the readings that still match: this one, another, both or none."""
+        if self._place is ReadingState.RUN and char == self._line.mark and self._line.run == 2:
+            yield from self._read_third_mark(char)
             return
-        alive = {
-            Place.TEXT: self._text,
-            Place.RUN: self._short_run,
-            Place.INFO: self._info,
-            Place.FENCE: self._fence,
+        matches = {
+            ReadingState.TEXT: self._read_text,
+            ReadingState.RUN: self._read_short_run,
+            ReadingState.INFO: self._read_info,
+            ReadingState.FENCE: self._read_fence,
         }[self._place](char)
-        if alive:
+        if matches:
             yield self
 
-    def ended(self) -> str | None:
-        """The original that the whole text is, if it ends here."""
-        if self._place is Place.RUN and not self._emit(self._mark * self._run):
+    def find_equal(self) -> str | None:
+        """Return the original that the text equals if it ends here; None if it equals none."""
+        if self._place is ReadingState.RUN and not self._match_text(self._line.mark * self._line.run):
             return None
-        if self._tick or self._lo == self._hi:
+        if (self._place is ReadingState.TEXT and self._line.opens) or self._lo == self._hi:
             return None
         text = self._texts[self._lo]
-        return text if len(text) == self._n else None
+        return text if len(text) == self._matched else None
 
-    def hopeful(self, piece: str) -> bool:
-        """Whether this reading could still match if `piece` came next. More characters may yet combine with the piece.
+    def can_match(self, piece: str) -> bool:
+        """Whether this reading could still match if `piece` came next, perhaps followed by combining marks.
 
-        So only the first character of the piece is compared, and only the first character of its decomposition: marks
-        that are still to come may reorder the rest.
+        Only the first character of the piece's decomposition is compared, because such marks may still change the rest.
         """
-        if self._place is Place.RUN:
+        if self._place is ReadingState.RUN:
             gaps = {self._gap, self._gap and "\n"}
-            run = self._mark * self._run
-            return any(copy.copy(self)._emit(run, gap) for gap in gaps)
+            run = self._line.mark * self._line.run
+            return any(copy.copy(self)._match_text(run, gap) for gap in gaps)
         if not piece or unicodedata.combining(piece[0]):
             return True
         trial = copy.copy(self)
-        if trial._gap and not trial._emit(""):
+        if trial._gap and not trial._match_text(""):
             return False
         base = unicodedata.normalize("NFD", piece[0])[0]
-        texts, n = self._texts, trial._n
+        texts, n = self._texts, trial._matched
         return any(
             len(texts[i]) > n and unicodedata.normalize("NFD", texts[i][n])[0] == base
             for i in range(trial._lo, trial._hi)
         )
 
-    # ------------------------------------------------------------ the places
+    # ------------------------------------------------------------ one method for each state
 
-    def _text(self, char: str) -> bool:
+    def _read_text(self, char: str) -> bool:
+        if char == "\n":
+            self._gap = self._gap or (" " if self._matched else "")
+            opens, self._line = self._line.opens, FenceLine()
+            return not opens  # the line opens a fence, so the reading as plain text does not match
+        begins_run = char in "`~" and not self._line.mark and not self._line.plain
+        self._line.feed(char)
+        if begins_run:
+            self._place = ReadingState.RUN
+            return True
         if char.isspace():
-            self._gap = self._gap or (" " if self._n else "")
-            self._indent = 0 if char == "\n" else self._indent + (1 if char == " " else 4)
-            self._tick = self._tick and "want"
-            return char != "\n" or not self._tick  # the line ends without a further backtick: it did open a fence
-        if char in "`~" and self._indent < 4 and not self._tick:
-            self._place, self._mark, self._run = Place.RUN, char, 1
+            self._gap = self._gap or (" " if self._matched else "")
             return True
-        if self._tick == "run" and char != "`":
-            self._tick = "want"
-        elif self._tick == "want" and char == "`":
-            self._tick = ""
-        self._indent = 4
-        return self._emit(char)
+        return self._match_text(char)
 
-    def _short_run(self, char: str) -> bool:
-        if char == self._mark:
-            self._run += 1
+    def _read_short_run(self, char: str) -> bool:
+        if char == self._line.mark:
+            self._line.feed(char)
             return True
-        self._place, self._indent = Place.TEXT, 4
-        return self._emit(self._mark * self._run) and self._text(char)
+        self._place = ReadingState.TEXT
+        return self._match_text(self._line.mark * self._line.run) and self._read_text(char)
 
-    def _third(self) -> Iterator[Path]:
-        if self._mark == "`":
+    def _read_third_mark(self, char: str) -> Iterator[Path]:
+        self._line.feed(char)
+        if char == "`":
             plain = copy.copy(self)
-            plain._place, plain._indent, plain._tick = Place.TEXT, 4, "run"
-            if plain._emit("```"):
+            plain._line = copy.copy(self._line)
+            plain._place = ReadingState.TEXT
+            if plain._match_text("```"):
                 yield plain
-        self._place, self._size = Place.INFO, 3
-        if self._emit(self._mark * 3, self._gap and "\n"):
+        self._place = ReadingState.INFO
+        if self._match_text(char * 3, self._gap and "\n"):
             yield self
 
-    def _info(self, char: str) -> bool:
+    def _read_info(self, char: str) -> bool:
         if char == "\n":
-            self._place, self._indent, self._run = Place.FENCE, 0, 0
-        elif self._run >= 0 and char == self._mark:
-            self._size += 1
-        elif char == "`" and self._mark == "`":
-            return False  # an info string holds no backtick: the line was plain text
+            self._fence = (self._line.mark, self._line.run)
+            self._place, self._line = ReadingState.FENCE, FenceLine()
         else:
-            self._run = -1  # the marker is over
-        return self._exact(char)
+            self._line.feed(char)
+            if self._line.plain:
+                return False  # an info string holds no backtick
+        return self._take_exactly(char)
 
-    def _fence(self, char: str) -> bool:
-        if char == "\n":
-            if self._closing:
-                self._place, self._gap, self._closing, self._indent = Place.TEXT, "\n", False, 0
-                return True
-            self._indent, self._run = 0, 0
-        elif char == self._mark and self._indent < 4 and self._run >= 0:
-            self._run += 1
-            self._closing = self._run >= self._size
-        elif char == " " and not self._run:
-            self._indent += 1
-        elif char in " \t" and self._closing:
-            self._run = -1
-        else:
-            self._run, self._closing = -1, False
-        return self._exact(char)
+    def _read_fence(self, char: str) -> bool:
+        if char != "\n":
+            self._line.feed(char)
+            return self._take_exactly(char)
+        closes, self._line = self._line.closes(*self._fence), FenceLine()
+        if closes:
+            self._place, self._gap = ReadingState.TEXT, "\n"
+            return True
+        return self._take_exactly(char)
 
     # ------------------------------------------------------------ matching
 
-    def _exact(self, char: str) -> bool:
+    def _take_exactly(self, char: str) -> bool:
         if char.isspace():
             self._gap += char
             return True
-        return self._emit(char)
+        return self._match_text(char)
 
-    def _emit(self, text: str, gap: str | None = None) -> bool:
+    def _match_text(self, text: str, gap: str | None = None) -> bool:
         before, self._gap = self._gap if gap is None else gap, ""
-        return all(self._match(char) for char in before + text)
+        return all(self._match_char(char) for char in before + text)
 
-    def _match(self, char: str) -> bool:
-        texts, n = self._texts, self._n
+    def _match_char(self, char: str) -> bool:
+        texts, n = self._texts, self._matched
         if self._lo < self._hi and len(texts[self._lo]) == n:
             self._lo += 1
         if self._lo == self._hi:
@@ -178,5 +169,5 @@ class Path:
             lo = bisect_left(texts, char, self._lo, self._hi, key=lambda text: text[n])
             self._hi = bisect_right(texts, char, lo, self._hi, key=lambda text: text[n])
             self._lo = lo
-        self._n = n + 1
+        self._matched = n + 1
         return self._lo < self._hi

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
 
-from semel.text.fences import Fence, fences
+from semel.text.fences import Fence, find_fences
 from semel.text.graphemes import is_inside_grapheme
 
 Unit = Literal["char", "utf16", "byte"]
@@ -27,40 +27,31 @@ _BREAKS = ((_PARAGRAPH, False), (_LINE, False), (_LINE, True), (_SENTENCE, True)
 
 
 def measure(text: str, unit: Unit) -> int:
-    """The length of a text as a platform counts it: code points, UTF-16 code units or UTF-8 bytes."""
+    """Return the length of a text as a platform counts it: in code points, UTF-16 code units or UTF-8 bytes."""
     if unit == "utf16":
         return len(text) + sum(char > "\uffff" for char in text)
     return len(text) if unit == "char" else len(text.encode("utf-8", "surrogatepass"))
 
 
-def split(text: str, limit: int, unit: Unit = "char") -> list[tuple[int, int]]:
-    """Cut a text so that each part, rendered, is at most `limit` units long: offsets [lo, hi) in code points.
+def render_parts(text: str, limit: int, unit: Unit = "char") -> list[tuple[int, int, str]]:
+    """Cut a text into parts and render each in at most `limit` units. Returns (lo, hi, rendering) for each part.
 
-    An empty text has no parts. A character that is longer than the limit by itself stands alone. Raises ValueError
+    `lo` and `hi` are offsets in code points. In the rendering, a fence that was cut is reopened and closed. An empty
+    text has no parts. A character that exceeds the limit by itself becomes a part that is too long. Raises ValueError
     for a limit below 1.
     """
-    return list(_Splitter(text, limit, unit).cuts())
-
-
-def render_part(text: str, lo: int, hi: int, limit: int, unit: Unit = "char") -> str:
-    """The part [lo, hi) of a split text as it is sent: a fence that was cut is reopened and closed within the part."""
-    return _Splitter(text, limit, unit).render(lo, hi)
-
-
-def render_parts(text: str, limit: int, unit: Unit = "char") -> list[tuple[int, int, str]]:
-    """Every part of a text with its rendering: (lo, hi, what is sent)."""
     splitter = _Splitter(text, limit, unit)
     return [(lo, hi, splitter.render(lo, hi)) for lo, hi in splitter.cuts()]
 
 
 @dataclass(frozen=True)
 class _FenceRepair:
-    """The lines that reopen and close a fence at a cut."""
+    """The lines that close a fence before a cut (`tail`) and reopen it after the cut (`head`)."""
 
     head: str
     tail: str
     opening: int  # the length of head, in units
-    closing: int
+    closing: int  # the length of tail, in units
 
 
 _NO_REPAIR = _FenceRepair("", "", 0, 0)
@@ -71,63 +62,66 @@ class _Splitter:
         if limit < 1:
             raise ValueError(f"a limit of {limit} leaves no room; give at least 1")
         self.text, self.limit, self.unit = text, limit, unit
-        self.fences = list(fences(text))
-        self.starts = [fence.lo for fence in self.fences]
-        self.visible = len(text.rstrip())
-        self.sums = list(accumulate((measure(char, unit) for char in text), initial=0))
+        self.fences = list(find_fences(text))
+        self.fence_starts = [fence.lo for fence in self.fences]
+        self.visible_size = len(text.rstrip())
+        self.offsets = list(accumulate((measure(char, unit) for char in text), initial=0))
 
     def cuts(self) -> Iterator[tuple[int, int]]:
-        """The parts as offsets [lo, hi).
+        """Yield the parts as offsets [lo, hi).
 
-        Platforms refuse a part of white space alone, so white space joins the part before it, or else the one after.
+        Platforms refuse a part that has only white space, so it is joined to the part before it, or else to the one
+        after it.
         """
-        at: tuple[int, int] | None = None
+        part: tuple[int, int] | None = None
         for lo, hi in self._pieces():
-            if at is not None and (self._blank(lo, hi) or self._blank(*at)):
-                lo = at[0]
-            elif at is not None:
-                yield at
-            at = lo, hi
-        if at is not None:
-            yield at
+            if part is not None and (self._is_blank(lo, hi) or self._is_blank(*part)):
+                lo = part[0]
+            elif part is not None:
+                yield part
+            part = lo, hi
+        if part is not None:
+            yield part
 
-    def _blank(self, lo: int, hi: int) -> bool:
+    def _is_blank(self, lo: int, hi: int) -> bool:
         return not self.text[lo:hi].strip()
 
     def _pieces(self) -> Iterator[tuple[int, int]]:
         lo = 0
         while lo < len(self.text):
-            hi = self._reach(lo)
+            hi = self._furthest_end(lo)
             if hi < len(self.text):
-                if hi >= self.visible > lo + 1:  # leave a visible character for the last part
-                    hi = self.visible - 1
-                hi = self._best(lo, hi)
+                if hi >= self.visible_size > lo + 1:  # leave a visible character for the last part
+                    hi = self.visible_size - 1
+                hi = self._best_cut(lo, hi)
             yield lo, hi
             lo = hi
 
     def render(self, lo: int, hi: int) -> str:
         body = self.text[lo:hi]
-        for shown in (self._dressed(lo, hi, body), self._dressed(lo, hi, body.strip())):
+        for shown in (self._repair_ends(lo, hi, body), self._repair_ends(lo, hi, body.strip())):
             if measure(shown, self.unit) <= self.limit:
                 return shown
-        return body.strip()  # white space that joined the part moved its end into a fence: no room to close it
+        return body.strip()  # joined white space moved the end of the part into a fence: there is no room to close it
 
-    def _dressed(self, lo: int, hi: int, body: str) -> str:
-        tail = self._dress(hi).tail if hi < len(self.text) else ""
-        return self._dress(lo).head + body + (tail[1:] if body.endswith(("\n", "\r")) else tail)
+    def _repair_ends(self, lo: int, hi: int, body: str) -> str:
+        tail = self._repair_at(hi).tail if hi < len(self.text) else ""
+        return self._repair_at(lo).head + body + (tail[1:] if body.endswith(("\n", "\r")) else tail)
 
     # ------------------------------------------------------------ fences
 
-    def _fence(self, at: int) -> Fence | None:
-        """The fence that a cut before text[at] falls into, its first and last line included."""
-        n = bisect_right(self.starts, at) - 1
-        return self.fences[n] if n >= 0 and self.starts[n] < at < self.fences[n].hi else None
+    def _fence_at(self, cut: int) -> Fence | None:
+        """Return the fence that a cut before text[cut] splits, be it in its marker lines; None if there is none."""
+        n = bisect_right(self.fence_starts, cut) - 1
+        return self.fences[n] if n >= 0 and self.fence_starts[n] < cut < self.fences[n].hi else None
 
-    def _dress(self, at: int) -> _FenceRepair:
-        """How a fence is closed and reopened at this cut. Nothing is added outside of fences, or if that would take
-        more than half of the limit."""
-        fence = self._fence(at)
-        if fence is None or not fence.inner <= at <= fence.close:
+    def _repair_at(self, cut: int) -> _FenceRepair:
+        """Return the lines that close and reopen the fence at this cut.
+
+        They are empty if the cut is not in a fence, or if they would take more than half of the limit.
+        """
+        fence = self._fence_at(cut)
+        if fence is None or not fence.inner <= cut <= fence.close:
             return _NO_REPAIR
         word = fence.info.split()[:1]
         for info in (word[0] if word else "", ""):
@@ -140,35 +134,41 @@ class _Splitter:
     # ------------------------------------------------------------ cuts
 
     def _fits(self, lo: int, hi: int) -> bool:
-        tail = self._dress(hi).closing if hi < len(self.text) else 0
+        tail = self._repair_at(hi).closing if hi < len(self.text) else 0
         if tail and self.text[hi - 1] in "\r\n":  # the text already ends with the line break of the tail
             tail -= 1
-        return self._dress(lo).opening + self.sums[hi] - self.sums[lo] + tail <= self.limit
+        return self._repair_at(lo).opening + self.offsets[hi] - self.offsets[lo] + tail <= self.limit
 
-    def _reach(self, lo: int) -> int:
-        """The furthest end of a part that fits; at least one character after `lo`."""
-        room = self.limit - self._dress(lo).opening
-        hi = bisect_right(self.sums, self.sums[lo] + room) - 1
+    def _furthest_end(self, lo: int) -> int:
+        """Return the furthest end at which a part from `lo` fits into the limit; at least `lo` + 1."""
+        room = self.limit - self._repair_at(lo).opening
+        hi = bisect_right(self.offsets, self.offsets[lo] + room) - 1
         while hi > lo + 1 and not self._fits(lo, hi):
             hi -= 1
         return max(hi, lo + 1)
 
-    def _best(self, lo: int, end: int) -> int:
-        """The best cut in (lo, end]: one in its later two thirds, else any, else between two characters."""
+    def _best_cut(self, lo: int, end: int) -> int:
+        """Return the best cut in (lo, end]: at a break in the last two thirds, else at any break (`_BREAKS`), else
+        between two visible characters, else `end`."""
         for least in (lo + (end - lo) // 3, lo):
             for pattern, inside in _BREAKS:
-                if cut := self._last(pattern, lo, least, end, inside):
+                if cut := self._last_cut(pattern, lo, least, end, inside):
                     return cut
-        whole = (at for at in range(end, lo, -1) if not is_inside_grapheme(self.text, at) and self._fits(lo, at))
-        return next(whole, end)
+        places = (
+            place for place in range(end, lo, -1) if not is_inside_grapheme(self.text, place) and self._fits(lo, place)
+        )
+        return next(places, end)
 
-    def _last(self, pattern: re.Pattern[str], lo: int, least: int, end: int, inside: bool) -> int | None:
-        """The last permitted cut after a match of `pattern`, in (least, end]. `inside`: cuts inside fences, too."""
-        ends = [found.end() for found in pattern.finditer(self.text, lo, end)]
-        return next((at for at in reversed(ends) if at > least and self._good(lo, at, inside)), None)
+    def _last_cut(self, pattern: re.Pattern[str], lo: int, least: int, end: int, inside: bool) -> int | None:
+        """Return the last good cut in (least, end] that follows a match of `pattern`; None if there is none.
 
-    def _good(self, lo: int, at: int, inside: bool) -> bool:
-        if is_inside_grapheme(self.text, at) or not self._fits(lo, at):
+        `inside`: whether cuts inside fences are allowed.
+        """
+        ends = [match.end() for match in pattern.finditer(self.text, lo, end)]
+        return next((cut for cut in reversed(ends) if cut > least and self._is_good_cut(lo, cut, inside)), None)
+
+    def _is_good_cut(self, lo: int, cut: int, inside: bool) -> bool:
+        if is_inside_grapheme(self.text, cut) or not self._fits(lo, cut):
             return False
-        fence = self._fence(at)
-        return fence is None or (inside and fence.inner < at < fence.close)
+        fence = self._fence_at(cut)
+        return fence is None or (inside and fence.inner < cut < fence.close)

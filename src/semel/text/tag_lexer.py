@@ -1,9 +1,9 @@
 """Streaming lexer for the markup tags in an agent's text. Tags inside of code are text.
 
-A tag is `<message ...>`, `</message>`, `<internal>` or `</internal>`, in any case of letters. Inside a code fence
-(`fences.py`) and inside a code span (backticks that close on their own line, at most SPAN characters on) nothing
-is a tag. Everything is passed on at once, except what may still become a tag (at most TAG characters), and, where
-a tag follows an open backtick, the rest of that line: it decides whether the tag is code.
+A tag is `<message ...>`, `</message>`, `<internal>` or `</internal>`, in any letter case. Nothing inside a code fence
+(`fences.py`) or a code span is a tag. A code span ends on the line on which it begins, and at most MAX_CODE_SPAN_CHARS
+after a tag that it covers. The lexer passes all text on at once, except for text that may still become a tag (at most
+MAX_TAG_CHARS), and for a tag after an open backtick: the rest of the line decides whether that tag is code.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from semel.text.fences import FenceLine
+
 MAX_TAG_CHARS = 512
-"""The longest tag, in characters."""
+"""The maximum length of a tag, in characters."""
 
 MAX_CODE_SPAN_CHARS = 1000
 """The maximum distance from a tag to the end of a code span that covers it, in characters."""
@@ -39,46 +41,49 @@ _LINE_END = re.compile(r"[\r\n]")
 
 @dataclass(frozen=True)
 class Tag:
-    """A tag, with its source text. A `broken` tag begins like an addressed message but is malformed, as `why` says."""
+    """A tag. `raw`: its source text. `to`: the destination's name. A `broken` tag has attributes but cannot be used;
+    `problem` is the reason."""
 
     raw: str
     name: Literal["message", "internal"]
     kind: Literal["open", "close", "empty", "broken"]
     to: str = ""
-    why: str = ""
+    problem: str = ""
 
 
 class _More:
-    """The type of the marker that more characters are needed to decide."""
+    """The type of `_MORE`, the result that more characters are needed to decide."""
 
 
 _MORE = _More()
 
 
-def read_tag(text: str, at: int, final: bool) -> Tag | _More | None:
-    """The tag that begins at `at`, None if there is none, or a marker that more text is needed. `final`: it is
-    complete."""
-    if at + 1 < len(text) and text[at + 1] not in "/mMiI":
+def read_tag(text: str, start: int, final: bool) -> Tag | _More | None:
+    """Return the tag that begins at `start`; None if there is none; `_MORE` if the text to come decides.
+
+    `final`: no more text comes.
+    """
+    if start + 1 < len(text) and text[start + 1] not in "/mMiI":
         return None
-    window = text[at : at + MAX_TAG_CHARS]
+    window = text[start : start + MAX_TAG_CHARS]
     waits = not final and len(window) < MAX_TAG_CHARS
     if not _WORD.match(window):
         return _MORE if waits and any(word.startswith(window.lower()) for word in _WORDS) else None
-    if found := _OPEN.match(window):
-        return _opening(found)
-    if found := _CLOSE.match(window):
-        return Tag(found[0], _name(found[1]), "close")
+    if match := _OPEN.match(window):
+        return _opening(match)
+    if match := _CLOSE.match(window):
+        return Tag(match[0], _name(match[1]), "close")
     if waits and _is_unfinished(window):
         return _MORE
-    if found := _ATTEMPT.match(window):
-        return Tag(found[0], _name(found[1]), "broken", why="the tag cannot be read")
+    if match := _ATTEMPT.match(window):
+        return Tag(match[0], _name(match[1]), "broken", problem="the tag cannot be read")
     return None
 
 
 def _is_unfinished(window: str) -> bool:
-    """Whether further characters could complete the tag that begins here: it has no unquoted `>` and no second `<`.
+    """Whether more characters could complete the tag that `window` begins: it has no unquoted `>` and no second `<`.
 
-    This is no regular expression because one with possessive groups fails to match on CPython 3.11.0 to 3.11.4.
+    It uses no regular expression, because one with possessive groups fails to match on CPython 3.11.0 to 3.11.4.
     """
     quote = ""
     for char in window[1:]:
@@ -91,27 +96,27 @@ def _is_unfinished(window: str) -> bool:
     return True
 
 
-def _opening(found: re.Match[str]) -> Tag | None:
-    name = _name(found[1])
-    kind: Literal["open", "empty"] = "empty" if found[3] else "open"
+def _opening(match: re.Match[str]) -> Tag | None:
+    name = _name(match[1])
+    kind: Literal["open", "empty"] = "empty" if match[3] else "open"
     if name == "internal":
-        return Tag(found[0], name, kind)
-    given = [m for m in _ATTRIBUTE.finditer(found[2]) if m[2]]
-    if not given:
-        return None  # `<message>` in prose: it addresses nobody
-    names = [m[3] for m in given if m[1].lower() == "to"]
+        return Tag(match[0], name, kind)
+    attributes = [m for m in _ATTRIBUTE.finditer(match[2]) if m[2]]
+    if not attributes:
+        return None  # `<message>` in prose has no address
+    names = [m[3] for m in attributes if m[1].lower() == "to"]
     if len(names) != 1:
-        why = "the tag has more than one `to`" if names else "the tag has no `to`"
-        return Tag(found[0], name, "broken", why=why)
+        problem = "the tag has more than one `to`" if names else "the tag has no `to`"
+        return Tag(match[0], name, "broken", problem=problem)
     to = names[0][1:-1] if names[0][0] in "\"'" else names[0]
-    return Tag(found[0], name, kind, to=_ENTITY.sub(_decode, to).strip())
+    return Tag(match[0], name, kind, to=_ENTITY.sub(_decode, to).strip())
 
 
-def _decode(found: re.Match[str]) -> str:
-    if found[3]:
-        return _ENTITIES[found[3]]
-    code = int(found[1]) if found[1] else int(found[2], 16)
-    return chr(code) if code <= 0x10FFFF else found[0]
+def _decode(match: re.Match[str]) -> str:
+    if match[3]:
+        return _ENTITIES[match[3]]
+    code = int(match[1]) if match[1] else int(match[2], 16)
+    return chr(code) if code <= 0x10FFFF else match[0]
 
 
 def _name(word: str) -> Literal["message", "internal"]:
@@ -122,16 +127,13 @@ def _name(word: str) -> Literal["message", "internal"]:
 class _Line:
     """The lexer's state within the current line."""
 
-    indent: int = 0  # blanks since it began; 4 or more: no fence can begin or end here
-    mark: str = ""  # character of the latest run of backticks or tildes, while the run may still grow
-    run: int = 0  # length of that run
-    leads: bool = False  # the run began the line
+    fence_line: FenceLine = field(default_factory=FenceLine)
+    run: int | None = None  # length of the latest run of backticks, while it may still grow
     spans: list[int] = field(default_factory=list)  # backtick runs that may have opened a code span
-    fence: bool = False  # spans[0] opens a fence, unless another backtick follows
 
 
 class Lexer:
-    """Splits a stream into text and tags. The caller reports by `enter` and `leave` where a tag's content begins and
+    """Splits a stream into text and tags. The caller calls `enter` where a tag's content begins, `leave` where it
     ends."""
 
     def __init__(self) -> None:
@@ -139,14 +141,12 @@ class Lexer:
         self._final = False
         self._line = _Line()
         self._outer: list[_Line] = []
-        self._fence: tuple[str, int] | None = None
-        self._closing = False  # the line so far closes the fence
-        self._cr = False
+        self._fence: tuple[str, int] | None = None  # character and size of the open fence's marker
         self._escaped = False
 
     @property
     def waiting(self) -> int:
-        """How many characters are withheld until more text comes."""
+        """How many characters are withheld until more text decides about them."""
         return len(self._text)
 
     def push(self, text: str, final: bool = False) -> None:
@@ -155,147 +155,135 @@ class Lexer:
         self._final = final
 
     def enter(self) -> None:
-        """A tag's content begins. It is lexed as a separate text, from the beginning of a line."""
+        """Begin a tag's content: lex it as a separate text, from the beginning of a line."""
         self._outer.append(self._line)
         self._line = _Line()
 
     def leave(self) -> None:
-        """A tag's content has ended: continue with the line around it."""
+        """End a tag's content: continue the line of its opening tag."""
         self._line = self._outer.pop()
 
     def tokens(self) -> Iterator[str | Tag]:
-        """The text and tags that are certain so far."""
-        text, at, done = self._text, 0, 0
-        while at < len(text):
-            if text[at] == "<":
-                self._run_over()
-                tag, after = self._tag(text, at)
+        """Yield, once each, the text and tags that no further character can change."""
+        text, offset, done = self._text, 0, 0
+        while offset < len(text):
+            if text[offset] == "<":
+                self._end_run()
+                self._line.fence_line.end_run()
+                tag, after = self._read_tag(text, offset)
                 if tag is _MORE:
                     break
                 if isinstance(tag, Tag):
-                    if done < at:
-                        yield text[done:at]
-                    self._cr = self._escaped = False
+                    if done < offset:
+                        yield text[done:offset]
+                    self._escaped = False
                     depth = len(self._outer)
                     yield tag
                     if depth == len(self._outer):  # the caller treats the tag as text
-                        self._line.indent = 4
-                    at = done = after
+                        self._line.fence_line.feed(tag.raw)
+                    offset = done = after
                     continue
-                if after > at + 1:  # a code span: it was read as a whole
-                    self._line.indent, self._cr = 4, False
-                    at = after
+                if after > offset + 1:  # a code span: it was read as a whole
+                    self._line.fence_line.feed(text[offset:after])
+                    offset = after
                     continue
-            found = _ATOM.match(text, at)
-            assert found is not None  # the atoms cover every character
-            self._atom(found[0])
-            at = found.end()
-        if done < at:
-            yield text[done:at]
-        self._text = text[at:]
+            atom = _ATOM.match(text, offset)
+            assert atom is not None  # the atoms cover every character
+            self._read_atom(atom[0])
+            offset = atom.end()
+        if done < offset:
+            yield text[done:offset]
+        self._text = text[offset:]
 
-    def _tag(self, text: str, at: int) -> tuple[Tag | _More | None, int]:
-        """Return (the tag at this `<`, where it ends). (None, at + 1): a plain `<`; None with a later end: code until
-        there."""
+    def _read_tag(self, text: str, start: int) -> tuple[Tag | _More | None, int]:
+        """Read the `<` at `start`. Returns (the tag, its end) if it begins a tag that is not code.
+
+        Returns (`_MORE`, _) if more text decides, (None, start + 1) if the `<` is text, and (None, end) if the text up
+        to `end` is a code span.
+        """
+        line = self._line.fence_line
         if self._fence:
-            if not (self._closing and self._outer):
-                return None, at + 1
-            tag = read_tag(text, at, self._final)
-            if isinstance(tag, Tag) and tag.kind == "close":  # the last fence line, and the tag right behind it
-                self._fence, self._closing = None, False
-                return tag, at + len(tag.raw)
-            return (tag if tag is _MORE else None), at + 1
-        tag = read_tag(text, at, self._final)
+            if not (self._outer and line.closes(*self._fence)):
+                return None, start + 1
+            tag = read_tag(text, start, self._final)
+            if isinstance(tag, Tag) and tag.kind == "close":  # a closing tag right after the line that closes the fence
+                self._fence = None
+                return tag, start + len(tag.raw)
+            return (tag if tag is _MORE else None), start + 1
+        if line.opens and line.mark == "~":
+            return None, start + 1
+        tag = read_tag(text, start, self._final)
         if not isinstance(tag, Tag):
-            return tag, at + 1
+            return tag, start + 1
         if not self._line.spans:
-            return tag, at + len(tag.raw)
-        ahead = self._ahead(text, at)
+            return tag, start + len(tag.raw)
+        ahead = self._rest_of_line(text, start)
         if ahead is None:
-            return _MORE, at
-        if code := self._covered(ahead):
-            return None, at + code
+            return _MORE, start
+        if code := self._count_code_chars(ahead):
+            return None, start + code
         self._line.spans = []
-        return tag, at + len(tag.raw)
+        return tag, start + len(tag.raw)
 
-    def _ahead(self, text: str, at: int) -> str | None:
-        """The rest of the line, as far as a code span may reach; None if more text is needed."""
-        window = text[at : at + MAX_CODE_SPAN_CHARS]
+    def _rest_of_line(self, text: str, start: int) -> str | None:
+        """Return the rest of the line from `start`, as far as a code span may reach; None if more text is needed."""
+        window = text[start : start + MAX_CODE_SPAN_CHARS]
         if end := _LINE_END.search(window):
             return window[: end.start()]
         return window if self._final or len(window) == MAX_CODE_SPAN_CHARS else None
 
-    def _covered(self, ahead: str) -> int:
-        """How many characters of `ahead` are inside a code span, or an opening fence line, that began before it."""
+    def _count_code_chars(self, ahead: str) -> int:
+        """Count the first characters of `ahead`, the rest of the line, that are code.
+
+        They are in a code span, or in the opening line of a fence, that began before them.
+        """
         line = self._line
         later = [(len(m[0]), m.end()) for m in re.finditer("`+", ahead)]
-        if line.fence and not later:
-            return len(ahead)
-        line.fence = False
-        spans, at = line.spans, 0
-        while at < len(spans):  # CommonMark: a run opens a span if a later one of equal length closes it
-            inside = next((i for i in range(at + 1, len(spans)) if spans[i] == spans[at]), None)
+        if line.fence_line.opens:
+            if not later:
+                return len(ahead)
+            line.fence_line.feed(ahead)
+        spans, index = line.spans, 0
+        while index < len(spans):  # CommonMark: a run opens a span if a later one of equal length closes it
+            inside = next((i for i in range(index + 1, len(spans)) if spans[i] == spans[index]), None)
             if inside is not None:
-                at = inside + 1
+                index = inside + 1
                 continue
-            if end := next((end for size, end in later if size == spans[at]), None):
+            if end := next((end for size, end in later if size == spans[index]), None):
                 line.spans = []
                 return end
-            at += 1
+            index += 1
         return 0
 
     # ------------------------------------------------------------ lines, fences and spans
 
-    def _atom(self, atom: str) -> None:
-        char, line = atom[0], self._line
-        if char in "`~":
-            self._marks(char, len(atom))
-            return
-        self._run_over()
-        if char in "\r\n":
-            if char == "\r" or not self._cr:
-                self._line_over()
-            self._cr, self._escaped = char == "\r", False
-            return
-        self._cr = False
-        if char in " \t":
-            line.indent += len(atom) if "\t" not in atom else 4
+    def _read_atom(self, atom: str) -> None:
+        line = self._line
+        if atom[0] == "`" and not self._fence:
+            if line.run is None:  # an escaped backtick opens nothing
+                line.run = -1 if self._escaped and not line.spans else 0
+            line.run += len(atom)
         else:
-            line.indent, self._closing = 4, False
-        self._escaped = char == "\\" and not self._escaped
+            self._end_run()
+        if atom in "\r\n":
+            self._end_line()
+        else:
+            line.fence_line.feed(atom)
+        self._escaped = atom == "\\" and not self._escaped
 
-    def _marks(self, char: str, count: int) -> None:
+    def _end_run(self) -> None:
         line = self._line
-        if char != line.mark:
-            self._run_over()
-            line.mark, line.leads = char, line.indent < 4
-            if self._escaped and char == "`" and not line.spans:
-                count, line.leads = count - 1, False  # an escaped backtick opens nothing
-        line.run += count
-        self._cr = self._escaped = False
+        if line.run and line.spans and line.spans[0] == line.run:
+            line.spans = []
+        elif line.run:
+            line.spans.append(line.run)
+        line.run = None
 
-    def _run_over(self) -> None:
-        line = self._line
-        if not line.mark:
-            return
-        mark, run, leads = line.mark, line.run, line.leads
-        line.mark, line.run, line.indent = "", 0, 4
+    def _end_line(self) -> None:
+        line = self._line.fence_line
         if self._fence:
-            self._closing = leads and mark == self._fence[0] and run >= self._fence[1]
-        elif leads and run >= 3 and mark == "~":
-            self._fence = (mark, run)
-        elif mark == "`" and run:
-            line.fence = leads and run >= 3
-            if line.spans and line.spans[0] == run:
-                line.spans = []
-            else:
-                line.spans.append(run)
-
-    def _line_over(self) -> None:
-        line = self._line
-        if self._fence:
-            self._fence = None if self._closing else self._fence
-        elif line.fence:
-            self._fence = ("`", line.spans[0])
-        self._closing = False
+            if line.closes(*self._fence):
+                self._fence = None
+        elif line.opens:
+            self._fence = (line.mark, line.run)
         self._line = _Line()

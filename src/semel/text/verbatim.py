@@ -1,4 +1,4 @@
-"""The verbatim form of a text (Law 5), and the hold on a streaming text that may still become an echo.
+"""The verbatim form of a text (Law 5), and `Hold`, which withholds a streaming text that may still become an echo.
 
 The verbatim form: Unicode NFC; outside code fences every run of white space becomes one blank; inside fences everything
 is exact except for line endings; both ends trimmed; letter case kept. One newline separates a fence from the text
@@ -11,50 +11,50 @@ import hashlib
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from semel.text.fences import fences
-from semel.text.nfc import MAX_JOINING_RUN, may_join_previous, nfc
+from semel.text.fences import find_fences
+from semel.text.graphemes import MAX_JOINING_RUN, may_join_previous, nfc
 from semel.text.prefix import Originals, Path
 
 
 def verbatim_form(text: str) -> str:
-    """The verbatim form. Two texts are verbatim equal if and only if their forms are equal."""
+    """Return the verbatim form of a text. Two texts are verbatim equal if and only if their forms are equal."""
     text = nfc(text)
     regions: list[str] = []
-    at = 0
-    for fence in fences(text):
-        regions.append(" ".join(text[at : fence.lo].split()))
+    offset = 0
+    for fence in find_fences(text):
+        regions.append(" ".join(text[offset : fence.lo].split()))
         regions.append(text[fence.lo : fence.hi].replace("\r\n", "\n").replace("\r", "\n"))
-        at = fence.hi
-    regions.append(" ".join(text[at:].split()))
+        offset = fence.hi
+    regions.append(" ".join(text[offset:].split()))
     return "\n".join(region for region in regions if region).rstrip()
 
 
 def verbatim_digest(text: str) -> bytes:
-    """BLAKE2b-128 of the verbatim form: what a claim's `digest` holds."""
+    """Return the BLAKE2b-128 hash of the verbatim form (16 bytes), the `digest` of a claim."""
     return hashlib.blake2b(verbatim_form(text).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def may_become(text: str, whole: str) -> bool:
-    """Whether a text that breaks off may have been a prefix of `whole`: then its preview was withheld."""
-    hold = Hold([verbatim_form(whole)])
+def may_become(text: str, original: str) -> bool:
+    """Whether `text`, which broke off, may have been the beginning of `original`. If so, its preview was withheld."""
+    hold = Hold([verbatim_form(original)])
     hold.feed(text)
-    return hold.holding
+    return hold.is_holding
 
 
-class Ended(NamedTuple):
-    """The end of a held block. `text`: what is still to be shown. `echo`: the original that it repeats, or None."""
+class HoldEnd(NamedTuple):
+    """The result of `Hold.end`. `text`: the text still to be shown. `echo`: the original that it repeats, or None."""
 
     text: str
     echo: str | None
 
 
 class Hold:
-    """Holds a streaming block back while it may turn out to repeat what was already said (Law 5).
+    """Withholds a streaming block while it may still repeat what was already said (Law 5).
 
-    `originals`: the verbatim forms already said to this destination in this root, and quiet words. `feed` releases
-    nothing while some continuation could still make the text equal an original, and everything after that. This depends
-    on the text alone, not on its chunks. White space at the end is ignored, since it may be trimmed. The work per
-    character is constant.
+    `originals`: the verbatim forms of the texts said to this destination in this root, and of the words by which an
+    agent stays quiet. While some continuation could still make the text equal an original, `feed` releases nothing;
+    after that it releases everything. How the text is cut into chunks makes no difference. White space at the end is
+    ignored, since it may be trimmed. The work per character is constant.
     """
 
     def __init__(self, originals: Iterable[str]):
@@ -63,59 +63,59 @@ class Hold:
         self._held: list[str] = []
         self._piece = ""  # the latest characters, as long as the next one may combine with them
         self._marks = 0  # how many of them may join the character before
-        self._cr = False
+        self._cr = False  # whether the last character was CR
 
     def __repr__(self) -> str:
         state = "holding" if self._paths else "open"
         return f"<Hold {state} held={sum(map(len, self._held))} originals={len(self._originals)}>"
 
     @property
-    def holding(self) -> bool:
+    def is_holding(self) -> bool:
         """Whether the text so far may still be a repeat."""
         return bool(self._paths)
 
     def feed(self, text: str) -> str:
-        """Add a chunk. Returns the text that may be shown now: "", or all held text including this chunk."""
+        """Add a chunk. Returns the text that may be shown now: "", or all withheld text including this chunk."""
         if not self._paths:
             return text
         self._held.append(text)
         for char in text:
-            self._take(char)
+            self._take_char(char)
             if not self._paths:
                 return self._release()
-        self._paths = [path for path in self._paths if path.hopeful(self._piece)]
+        self._paths = [path for path in self._paths if path.can_match(self._piece)]
         return "" if self._paths else self._release()
 
-    def end(self) -> Ended:
-        """End the block: an echo stays withheld, any other text is released in full."""
-        self._settle()
-        echo = next((whole for path in self._paths if (whole := path.ended()) is not None), None)
+    def end(self) -> HoldEnd:
+        """End the block. An echo stays withheld; all other withheld text is released."""
+        self._settle_piece()
+        echo = next((original for path in self._paths if (original := path.find_equal()) is not None), None)
         self._paths = []
-        return Ended("", echo) if echo is not None else Ended(self._release(), None)
+        return HoldEnd("", echo) if echo is not None else HoldEnd(self._release(), None)
 
     def _release(self) -> str:
         text = "".join(self._held)
         self._held.clear()
         return text
 
-    def _take(self, char: str) -> None:
+    def _take_char(self, char: str) -> None:
         if may_join_previous(char) and self._marks < MAX_JOINING_RUN:
             self._piece += char
             self._marks += 1
             return
-        self._settle()
+        self._settle_piece()
         char = char if char.isascii() or len(alone := nfc(char)) > 1 else alone
         if char in "`~" or char.isspace():  # nothing composes with these
-            self._step(char)
+            self._step_paths(char)
         else:
             self._piece, self._marks = char, int(may_join_previous(char))
 
-    def _settle(self) -> None:
+    def _settle_piece(self) -> None:
         piece, self._piece, self._marks = self._piece, "", 0
         for char in nfc(piece):
-            self._step(char)
+            self._step_paths(char)
 
-    def _step(self, char: str) -> None:
+    def _step_paths(self, char: str) -> None:
         if char == "\n" and self._cr:
             self._cr = False
             return

@@ -1,14 +1,29 @@
-"""Durations as people and agents write them: "90", "90s", "10m", "1.5h", "1d", "1w"."""
+"""Parse durations as people and agents write them ("90", "90s", "10m", "1.5h", "1d", "1w"), and Retry-After headers."""
 
 from __future__ import annotations
 
 import re
+from email.utils import parsedate_to_datetime
 
 _UNIT_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*([smhdw]?)", re.ASCII)
 
 
 def parse_duration(text: str) -> float | None:
-    """Seconds. `None` if the text is not a duration."""
-    found = _DURATION.fullmatch(text.strip())
-    return None if found is None else float(found[1]) * _UNIT_S[found[2]]
+    """Return a duration in seconds; None if the text is not a duration."""
+    match = _DURATION.fullmatch(text.strip())
+    return None if match is None else float(match[1]) * _UNIT_S[match[2]]
+
+
+def read_retry_after(value: str, now: float) -> float | None:
+    """Parse a Retry-After header (RFC 9110, 10.2.3): a number of seconds, or a date.
+
+    Returns the seconds to wait from `now` (seconds since the epoch), or None if the value is empty or malformed.
+    """
+    value = value.strip()
+    if value.isascii() and value.isdigit():
+        return float(value[:9])
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - now)
+    except (ValueError, OverflowError):
+        return None

@@ -1,41 +1,49 @@
 """Schedules: compute when a cron expression, an interval or a one-shot is due, and what to do about missed firings.
 
-Instants, wall times and zones are defined in `semel.timing.walltime`.
-
-When daylight saving time begins or ends, a cron time of day keeps its meaning:
+cronsim parses cron expressions by the rules of Debian's cron and yields the wall times that match (wall times and
+instants: `walltime`). This module converts them into instants, because cronsim, like Debian's cron, follows the clock
+for `*/10 2 * * *`: where 2 o'clock is skipped it doesn't fire, and where 2 o'clock occurs twice it fires in both passes
+(docs/decisions/cron.md). Here, a cron time of day fires once even on the day when daylight saving time begins or ends:
 
 - A wall time that does not exist fires at the first instant after the gap. Several such times fire once there.
 - A wall time that occurs twice fires at its first occurrence only.
 - A cron that fires in every hour of the day (`*/5 * * * *`, `30 * * * *`) is not a time of day but a *rhythm*: it fires
   in both passes of an hour that occurs twice, and a gap adds no firing.
-
-A cron expression has five fields, `minute hour day-of-month month day-of-week`, with `*`, numbers, names (`MON`,
-`JAN`), ranges, lists and steps; Sunday is 0 or 7. If both day fields are restricted (neither begins with `*`), a day
-that matches either one counts, as in every cron since Vixie's. `@hourly @daily @midnight @weekly @monthly @yearly
-@annually` are supported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+from itertools import islice
 from typing import Literal
 
+from cronsim import CronSim, CronSimError
+
 from semel.timing.durations import parse_duration
-from semel.timing.walltime import DAY, BadSchedule, Offset, date_of_day, first_at, occurrences, read_moment
+from semel.timing.walltime import BadSchedule, first_at, occurrence, read_moment, wall_at
 
 Form = Literal["cron", "at", "every"]
 
-MAX_YEARS_AHEAD = 8  # the longest gap between two 29ths of February (1896 to 1904)
-MAX_EVERY = 366 * DAY
+DAY_S = 86_400
+MAX_EVERY_S = 366 * DAY_S
 
-FIELDS = (
-    ("minute", 0, 59, ()),
-    ("hour", 0, 23, ()),
-    ("day of month", 1, 31, ()),
-    ("month", 1, 12, ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")),
-    ("day of week", 0, 7, ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")),
+MAX_CRON_CHARACTERS = 1000
+CRON_FIELDS = (
+    ("minute", "0 to 59", 59),
+    ("hour", "0 to 23", 23),
+    ("day of month", "1 to 31", 31),
+    ("month", "1 to 12, or JAN to DEC", 12),
+    ("day of week", "0 to 7, or SUN to SAT", 7),
 )
+"""The fields of a cron expression in order: (name, what to write there, largest step)."""
+
+_VALUE = r"(?:\d{1,3}|[A-Z]{3})"
+_TERM = rf"(?:\*|{_VALUE}(?:-{_VALUE})?)(?:/\d{{1,2}})?"
+_CRON_FIELD = re.compile(rf"{_TERM}(?:,{_TERM})*", re.ASCII)  # so without cronsim's own additions, like "L" and "MON#2"
+
 CRON_SHORTCUTS = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -45,7 +53,6 @@ CRON_SHORTCUTS = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
-_MOST_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 # ---------------------------------------------------------------- cron
@@ -53,117 +60,75 @@ _MOST_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 @dataclass(frozen=True)
 class Cron:
-    """A parsed cron expression."""
+    """A valid cron expression of five fields. `is_rhythm`: whether it fires in every hour of the day."""
 
-    minutes: tuple[int, ...]
-    hours: tuple[int, ...]
-    days: frozenset[int]
-    months: frozenset[int]
-    weekdays: frozenset[int]  # 0 is Sunday
-    either: bool  # both day fields are restricted: a day that matches one of them is enough
+    expression: str
+    is_rhythm: bool
 
-    @property
-    def rhythm(self) -> bool:
-        """Whether it fires in every hour of the day."""
-        return len(self.hours) == 24
-
-    def on(self, day: int) -> bool:
-        """Whether it fires on this day (days since the epoch)."""
-        _, month, date = date_of_day(day)
-        if month not in self.months:
-            return False
-        by_date, by_week = date in self.days, (day + 4) % 7 in self.weekdays
-        return (by_date or by_week) if self.either else (by_date and by_week)
+    def walls(self, after: datetime) -> Iterator[datetime]:
+        """Yield the matching wall times later than `after`, in order, until none follows within 50 years."""
+        try:
+            yield from CronSim(self.expression, after)
+        except OverflowError:  # the end of the calendar, the year 9999
+            return
 
 
 def read_cron(text: str) -> Cron:
-    """Parse a cron expression. Raises BadSchedule."""
-    plain = CRON_SHORTCUTS.get(text.strip().lower(), text)
-    fields = plain.split()
-    if len(fields) != 5:
+    """Parse a cron expression or a shortcut like "@daily". Raises BadSchedule if it is malformed or never fires."""
+    fields = CRON_SHORTCUTS.get(text.strip().lower(), text).upper().split()
+    if len(fields) != len(CRON_FIELDS) or len(text) > MAX_CRON_CHARACTERS:
         raise BadSchedule(
             f"{text!r} is no cron expression: write 5 fields, minute hour day-of-month month day-of-week, like "
             f'"30 7 * * MON-FRI", or one of {", ".join(CRON_SHORTCUTS)}'
         )
-    sets = [_field(told, *what) for told, what in zip(fields, FIELDS, strict=True)]
-    days, months, weekdays = sets[2], sets[3], frozenset(n % 7 for n in sets[4])
-    either = not fields[2].startswith("*") and not fields[4].startswith("*")
-    if not either and all(min(days) > _MOST_DAYS[month - 1] for month in months):
+    fields[4] = re.sub(r"-(SUN|0)\b", "-7", fields[4])  # SAT-SUN
+    fields = [re.sub(r"\b(\w+)-\1/\d+", r"\1", field) for field in fields]  # cronsim would read 5-5/2 as 5/2
+    for position, field in enumerate(fields):
+        _check_field(position, field)
+    expression = " ".join(fields)
+    simulation = _simulate(expression)
+    if simulation is None:
         raise BadSchedule(f"{text!r} never fires: none of its months has such a day")
-    return Cron(tuple(sorted(sets[0])), tuple(sorted(sets[1])), days, months, weekdays, either)
+    return Cron(expression, is_rhythm=len(simulation.hours) == 24)
 
 
-def _field(told: str, name: str, least: int, most: int, names: tuple[str, ...]) -> frozenset[int]:
-    found: set[int] = set()
-    for one in told.split(","):
-        span, slash, step = one.partition("/")
-        if slash and not (step.isascii() and step.isdigit() and 0 < int(step) <= most):
-            raise _wrong(one, name, f"a step is a number from 1 to {most}")
-        low, dash, high = span.partition("-")
-        if span == "*":
-            first, last = least, most if name != "day of week" else 6
-        else:
-            first = _number(low, one, name, least, most, names)
-            last = _number(high, one, name, least, most, names) if dash else (most if slash else first)
-            if dash and last == 0 and name == "day of week":
-                last = 7  # SAT-SUN
-        if first > last:
-            raise _wrong(one, name, "a range goes from the lower to the higher")
-        found.update(range(first, last + 1, int(step) if slash else 1))
-    return frozenset(found)
+def _check_field(position: int, field: str) -> None:
+    name, values, largest_step = CRON_FIELDS[position]
+    steps = re.findall(r"/(\d+)", field)
+    alone = " ".join(field if n == position else "*" for n in range(len(CRON_FIELDS)))
+    if not _CRON_FIELD.fullmatch(field) or max(map(int, steps), default=0) > largest_step or not _simulate(alone):
+        raise BadSchedule(
+            f"{field!r} is no {name} of a cron expression: write {values}, a range from the lower to the higher, and "
+            f"a step from 1 to {largest_step}"
+        )
 
 
-def _number(word: str, one: str, name: str, least: int, most: int, names: tuple[str, ...]) -> int:
-    if word.upper() in names:
-        return names.index(word.upper()) + (1 if name == "month" else 0)
-    if word.isascii() and word.isdigit() and len(word) < 4 and least <= int(word) <= most:
-        return int(word)
-    also = f", or {names[0]} to {names[-1]}" if names else ""
-    raise _wrong(one, name, f"write {least} to {most}{also}")
+def _simulate(expression: str) -> CronSim | None:
+    try:
+        return CronSim(expression, datetime.min)  # noqa: DTZ901 - a wall time has no zone
+    except CronSimError:
+        return None
 
 
-def _wrong(one: str, name: str, rule: str) -> BadSchedule:
-    return BadSchedule(f"{one!r} is no {name} of a cron expression: {rule}")
-
-
-def next_cron(cron: Cron, zone: Offset, after: int) -> int | None:
-    """The first instant later than `after` at which the cron fires; None if it does not within about eight years."""
-    if not cron.rhythm:
-        return _first(cron, after + zone(after), lambda wall: first_at(zone, wall), after)
-    # A rhythm fires at every occurrence of its times: at the first ones, or at the second, whichever comes sooner.
-    low = after + min(zone(after), zone(after + DAY))
-    early = _first(cron, low, lambda wall: next(iter(occurrences(zone, wall)), None), after)
-    late = _first(cron, low, lambda wall: next(iter(occurrences(zone, wall)[::-1]), None), after)
-    return min((one for one in (early, late) if one is not None), default=None)
-
-
-def _first(cron: Cron, wall: int, instant: Callable[[int], int | None], after: int) -> int | None:
-    for one in _walls(cron, wall):
-        at = instant(one)
-        if at is not None and at > after:
-            return at
-    return None
-
-
-def _walls(cron: Cron, after: int) -> Iterator[int]:
-    """The wall times of a cron that are later than `after`, in order."""
-    today = after // DAY
-    for day in range(today, today + MAX_YEARS_AHEAD * 366 + 2):
-        if not cron.on(day):
-            continue
-        for hour in cron.hours:
-            start = day * DAY + hour * 3600
-            if start + 3600 <= after:
-                continue
-            for minute in cron.minutes:
-                if start + minute * 60 > after:
-                    yield start + minute * 60
+def next_cron(cron: Cron, zone: tzinfo, after: int) -> int | None:
+    """Return the first instant later than `after` at which the cron fires; None if there is none within 50 years."""
+    start = wall_at(zone, after)
+    if not cron.is_rhythm:
+        instants = (first_at(zone, wall) for wall in cron.walls(start))
+        return next((instant for instant in instants if instant > after), None)
+    # A rhythm fires at both occurrences of a wall time: take the earlier of the next first one and the next last one.
+    start = min(start, wall_at(zone, after + DAY_S) - timedelta(days=1))
+    firings: list[int] = []
+    for fold in (0, 1):
+        occurrences = (occurrence(zone, wall, fold) for wall in cron.walls(start))
+        firings += islice((instant for instant in occurrences if instant is not None and instant > after), 1)
+    return min(firings, default=None)
 
 
 def read_every(text: str) -> int:
     """Parse an interval ("90s", "10m", "2h", "1d", "1w", or a number of seconds) into seconds. Raises BadSchedule."""
     seconds = parse_duration(text)
-    if seconds is None or not seconds.is_integer() or not 1 <= seconds <= MAX_EVERY:
+    if seconds is None or not seconds.is_integer() or not 1 <= seconds <= MAX_EVERY_S:
         raise BadSchedule(f'{text!r} is no interval: write it like "90s", "10m", "2h" or "1d", at most 366 days')
     return int(seconds)
 
@@ -173,17 +138,20 @@ def read_every(text: str) -> int:
 
 @dataclass(frozen=True)
 class Schedule:
-    """A parsed schedule. An interval counts from `anchor`, the instant at which the schedule was created."""
+    """A parsed schedule. `form` decides which of `cron`, `moment` (an instant) and `every` (seconds) is set.
+
+    `anchor`: the instant at which the schedule was created; an interval counts from it.
+    """
 
     form: Form
-    zone: Offset
+    zone: tzinfo
     cron: Cron | None = None
     moment: int = 0
     every: int = 0
     anchor: int = 0
 
     def next(self, after: int) -> int | None:
-        """The first instant later than `after` at which the schedule is due; None if there is none."""
+        """Return the first instant later than `after` at which the schedule is due; None if there is none."""
         if self.form == "at":
             return self.moment if self.moment > after else None
         if self.form == "every":
@@ -192,8 +160,12 @@ class Schedule:
         return next_cron(self.cron, self.zone, after)
 
 
-def read(form: Form, spec: str, zone: Offset, anchor: int = 0) -> Schedule:
-    """Parse the `spec` that a person wrote. Raises BadSchedule."""
+def read_schedule(form: Form, spec: str, zone: tzinfo, anchor: int = 0) -> Schedule:
+    """Parse a schedule. Raises BadSchedule.
+
+    `spec`: the cron expression, date and time, or interval, as a person wrote it. `zone`: the time zone of its wall
+    times. `anchor`: the instant at which the schedule was created.
+    """
     if form == "cron":
         return Schedule(form, zone, cron=read_cron(spec), anchor=anchor)
     if form == "at":
@@ -201,65 +173,73 @@ def read(form: Form, spec: str, zone: Offset, anchor: int = 0) -> Schedule:
     return Schedule(form, zone, every=read_every(spec), anchor=anchor)
 
 
-def newest(schedule: Schedule, since: int, until: int, most: int) -> tuple[list[int], bool]:
-    """Return (the newest due instants from `since` to `until` inclusive, at most `most`; whether there are more).
+def newest_instants(schedule: Schedule, since: int, until: int, max_count: int) -> tuple[list[int], bool]:
+    """Return at most `max_count` of the newest due instants from `since` to `until` inclusive; whether there are more.
 
-    The cost depends on `most`, not on the length of the period: a gateway may have been down for years.
+    The cost depends on `max_count`, not on the length of the period: a gateway may have been down for years.
     """
-    span = most * 60
+    span = max_count * 60
     while True:
         start = max(since, until - span)
-        found = list(_between(schedule, start, until, 4 * most))
-        if start == since or len(found) > most:
+        instants = list(_between(schedule, start, until, 4 * max_count))
+        if start == since or len(instants) > max_count:
             break
         span *= 4
-    while len(found) > 4 * most:  # the schedule fires more than once a minute: only look nearer to `until`
+    while len(instants) > 4 * max_count:  # the schedule fires more than once a minute: only look nearer to `until`
         start = (start + until) // 2
-        found = list(_between(schedule, start, until, 4 * most))
-    return found[-most:], len(found) > most or start > since
+        instants = list(_between(schedule, start, until, 4 * max_count))
+    return instants[-max_count:], len(instants) > max_count or start > since
 
 
-def _between(schedule: Schedule, since: int, until: int, most: int) -> Iterator[int]:
-    at = schedule.next(since - 1)
-    for _ in range(most + 1):
-        if at is None or at > until:
+def _between(schedule: Schedule, since: int, until: int, max_count: int) -> Iterator[int]:
+    instant = schedule.next(since - 1)
+    for _ in range(max_count + 1):
+        if instant is None or instant > until:
             return
-        yield at
-        at = schedule.next(at)
+        yield instant
+        instant = schedule.next(instant)
 
 
-# ---------------------------------------------------------------- what was missed
+# ---------------------------------------------------------------- missed firings
 
 Downtime = Literal["skip", "once", "all"]
-LATE = 60
-"""Seconds after which a firing counts as missed: the gateway was down, or the machine slept."""
+LATE_AFTER_S = 60
+"""A firing that is late by more seconds than this was missed, because the gateway was down or the machine slept."""
 MAX_MADE_UP_FIRINGS = 100
 """The maximum number of missed firings that the policy `all` makes up for: the newest ones."""
 
 
 @dataclass(frozen=True)
 class Firings:
-    """The firings to run now. `missed`: how many others are skipped. `more`: even more were due than were counted."""
+    """Which of the due firings run now.
+
+    `fire`: the instants of those that run. `missed`: how many others were counted; they do not run. `has_more`: whether
+    still more were due, which were not counted. `doubtful`: whether the missed firings may have run already, before the
+    ledger was restored from a backup.
+    """
 
     fire: tuple[int, ...]
     missed: int = 0
-    more: bool = False
-    doubtful: bool = False  # the missed firings may have run before the ledger was restored from a backup
+    has_more: bool = False
+    doubtful: bool = False
 
 
-def doubtful(schedule: Schedule, due: int, until: int) -> Firings:
-    """Firings due before the ledger was restored from a backup: they may have run already, so none runs (Law 14)."""
-    found, more = newest(schedule, due, until, MAX_MADE_UP_FIRINGS)
-    return Firings((), len(found), more, doubtful=True)
+def doubtful_firings(schedule: Schedule, due: int, until: int) -> Firings:
+    """Run none of the firings due from `due` to `until`, when the ledger was restored: they may have run (Law 14)."""
+    instants, has_more = newest_instants(schedule, due, until, MAX_MADE_UP_FIRINGS)
+    return Firings((), len(instants), has_more, doubtful=True)
 
 
 def decide_firings(schedule: Schedule, due: int, now: int, downtime: Downtime) -> Firings:
-    """Choose which of the firings from `due` to `now` to run, by the policy for downtime."""
-    found, more = newest(schedule, due, now, MAX_MADE_UP_FIRINGS)
-    if not found:
+    """Choose which of the firings due from `due` to `now` to run.
+
+    The policy `downtime`: "all" runs them all, "once" the newest, "skip" the newest unless it was missed.
+    """
+    instants, has_more = newest_instants(schedule, due, now, MAX_MADE_UP_FIRINGS)
+    if not instants:
         return Firings(())
     if downtime == "all":
-        return Firings(tuple(found), 0, more)
-    fires = downtime == "once" or now - found[-1] <= LATE
-    fire = (found[-1],) if fires else ()
-    return Firings(fire, len(found) - len(fire), more)
+        return Firings(tuple(instants), 0, has_more)
+    fires_newest = downtime == "once" or now - instants[-1] <= LATE_AFTER_S
+    chosen = (instants[-1],) if fires_newest else ()
+    return Firings(chosen, len(instants) - len(chosen), has_more)

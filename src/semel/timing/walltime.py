@@ -1,113 +1,96 @@
 """Conversion between instants and the wall times of a zone.
 
-An instant is a whole number of seconds since the Unix epoch. A *wall* time is what the zone's clock shows, encoded as
-the instant at which a UTC clock shows the same. A zone is a function from an instant to its offset east of UTC in
-seconds. The caller builds it from the tz database, so that this module reads no files.
+An *instant* is a whole number of seconds since the Unix epoch. A *wall time* is what the zone's clock shows, as a naive
+`datetime`. When the clock is set forward, the skipped wall times are a *gap*; when it is set back, wall times occur
+twice. The caller looks the zone up (`semel.gateway.clock`), so that this module reads no files.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-
-Offset = Callable[[int], int]
-DAY = 86_400
+from bisect import bisect_left
+from datetime import UTC, datetime, timedelta, tzinfo
 
 
 class BadSchedule(ValueError):
-    """A schedule that cannot be read, or never fires; the message says what to write."""
+    """A schedule cannot be parsed, or never fires. The message says what to write."""
 
 
-def occurrences(zone: Offset, wall: int) -> tuple[int, ...]:
-    """The instants at which the zone's clock shows this wall time: none in a gap, two in an overlap."""
-    found = {wall - offset for offset in (zone(wall - DAY), zone(wall + DAY))}
-    return tuple(sorted(at for at in found if at + zone(at) == wall))
+def wall_at(zone: tzinfo, instant: int) -> datetime:
+    """Return the wall time at an instant. Raises BadSchedule after the year 9999."""
+    try:
+        return datetime.fromtimestamp(instant, zone).replace(tzinfo=None)
+    except (OverflowError, ValueError):
+        raise BadSchedule("that is further away than the calendar goes, to the year 9999") from None
 
 
-def first_at(zone: Offset, wall: int) -> int:
-    """The instant that a wall time denotes: its first occurrence, or the end of the gap in which it lies."""
-    found = occurrences(zone, wall)
-    if found:
-        return found[0]
-    before, low, high = zone(wall - DAY), wall - DAY, wall + DAY
-    while high - low > 1:  # bisect for the instant at which the offset changed
-        middle = (low + high) // 2
-        low, high = (middle, high) if zone(middle) == before else (low, middle)
-    return high
+def occurrence(zone: tzinfo, wall: datetime, fold: int = 0) -> int | None:
+    """Return the first (`fold` 0) or last (`fold` 1) instant at which the clock shows this wall time; None in a gap."""
+    instant = _instant(zone, wall, fold)
+    return instant if wall_at(zone, instant) == wall else None
 
 
-def date_of_day(day: int) -> tuple[int, int, int]:
-    """(year, month, day of month) of a day since 1970-01-01, in the Gregorian calendar."""
-    # Years are counted from March on, so that a leap day is the last of its year; eras of 400 years repeat.
-    era, rest = divmod(day + 719_468, 146_097)
-    year = (rest - rest // 1460 + rest // 36_524 - rest // 146_096) // 365
-    of_year = rest - (365 * year + year // 4 - year // 100)
-    march = (5 * of_year + 2) // 153
-    month = march + 3 if march < 10 else march - 9
-    return year + era * 400 + (month <= 2), month, of_year - (153 * march + 2) // 5 + 1
+def first_at(zone: tzinfo, wall: datetime) -> int:
+    """Return the first instant at which the clock shows this wall time; for a time in a gap, the end of the gap."""
+    at = occurrence(zone, wall)
+    if at is not None:
+        return at
+    # In a gap, fold 0 uses the offset before the gap, which gives an instant after it; fold 1 is the reverse.
+    around = range(_instant(zone, wall, 1), _instant(zone, wall, 0))
+    return around[0] + bisect_left(around, True, key=lambda instant: wall_at(zone, instant) > wall)
 
 
-def day_of(year: int, month: int, date: int) -> int:
-    """The inverse of `date_of_day`."""
-    early = month <= 2
-    era, rest = divmod(year - early, 400)
-    of_year = (153 * (month + 9 if early else month - 3) + 2) // 5 + date - 1
-    return era * 146_097 + rest * 365 + rest // 4 - rest // 100 + of_year - 719_468
+def _instant(zone: tzinfo, wall: datetime, fold: int) -> int:
+    try:
+        return int(wall.replace(tzinfo=zone, fold=fold).timestamp())
+    except OverflowError:
+        raise BadSchedule("that is further away than the calendar goes, from the year 1 to 9999") from None
 
 
-def iso(at: int) -> str:
-    """Format an instant in UTC, like 2026-03-29T01:00:00Z. A firing's event key has this form."""
-    day, second = divmod(at, DAY)
-    year, month, date = date_of_day(day)
-    return f"{year:04}-{month:02}-{date:02}T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}Z"
+def format_instant(instant: int) -> str:
+    """Format an instant in UTC, like 2026-03-29T01:00:00Z. The event key of a firing has this form."""
+    return f"{wall_at(UTC, instant).isoformat()}Z"
 
 
 _MOMENT = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)?\s*(Z|[+-]\d\d:?\d\d)?", re.ASCII | re.I
+    r"(\d{4}-\d\d-\d\d)[T ]((?:[01]\d|2[0-3]):\d\d(?::\d\d(?:\.\d+)?)?)\s*(Z|[+-]\d\d:?\d\d)?", re.ASCII | re.I
 )
 
 
-def read_moment(text: str, zone: Offset) -> int:
-    """Parse a date and time (RFC 3339; without an offset, it is in `zone`) into an instant. Raises BadSchedule."""
-    found = _MOMENT.fullmatch(text.strip())
-    if found is None:
+def read_moment(text: str, zone: tzinfo) -> int:
+    """Parse a date and time (RFC 3339) into an instant; without a UTC offset it is in `zone`. Raises BadSchedule."""
+    match = _MOMENT.fullmatch(text.strip())
+    if match is None:
         raise BadSchedule(f'{text!r} is no date and time: write it like "2026-03-29 07:30" or "2026-03-29T07:30:00Z"')
-    year, month, date, hour, minute = (int(found[n]) for n in range(1, 6))
-    second = int(found[6] or 0)
-    fits = year >= 1 and 1 <= month <= 12 and hour < 24 and minute < 60 and second < 60
-    day = day_of(year, month, date) if fits else 0
-    if not fits or date_of_day(day) != (year, month, date):
-        raise BadSchedule(f"{text!r} is a date or time that no calendar has")
-    wall = day * DAY + hour * 3600 + minute * 60 + second
-    if found[7] is None:
-        return first_at(zone, wall)
-    if found[7] in "Zz":
-        return wall
-    sign, digits = found[7][0], found[7][1:].replace(":", "")
-    return wall - (int(digits[:2]) * 3600 + int(digits[2:]) * 60) * (-1 if sign == "-" else 1)
+    date, time, offset = match.groups()
+    try:
+        moment = datetime.fromisoformat(f"{date}T{time}{(offset or '').upper()}").replace(microsecond=0)
+    except ValueError:
+        raise BadSchedule(f"{text!r} is a date or time that no calendar has") from None
+    return first_at(zone, moment) if offset is None else int(moment.timestamp())
 
 
-def active(zone: Offset, at: int, hours: tuple[int, int] | None) -> int:
-    """The first instant at or after `at` whose wall time is within the active hours.
+def first_active_instant(zone: tzinfo, at: int, hours: tuple[int, int] | None) -> int:
+    """Return the first instant at or after `at` whose wall time is within the active hours.
 
-    `hours`: [from, to) in minutes of the day; they may span midnight (22:00 to 06:00). None: always active.
+    `hours`: [from, to) in minutes of the day; they may span midnight (22:00 to 06:00). None: all hours are active.
     """
     if hours is None or hours[0] == hours[1]:
         return at
-    minute = (at + zone(at)) % DAY // 60
-    low, high = hours
+    wall, (low, high) = wall_at(zone, at), hours
+    minute = wall.hour * 60 + wall.minute
     inside = low <= minute < high if low < high else (minute >= low or minute < high)
     if inside:
         return at
-    day = (at + zone(at)) // DAY
-    starts = (first_at(zone, (day + n) * DAY + low * 60) for n in (0, 1, 2))
-    return next(one for one in starts if one >= at)
+    opening = wall.replace(hour=low // 60, minute=low % 60, second=0)
+    openings = (first_at(zone, opening + timedelta(days=day)) for day in (0, 1, 2))
+    return next(opening_instant for opening_instant in openings if opening_instant >= at)
 
 
 def read_hours(text: str) -> tuple[int, int]:
     """Parse hours like "08:00-22:00" into (from, to) in minutes of the day. Raises BadSchedule."""
-    found = re.fullmatch(r"(\d\d?):(\d\d)\s*-\s*(\d\d?):(\d\d)", text.strip(), re.ASCII)
-    numbers = [int(n) for n in found.groups()] if found else []
+    match = re.fullmatch(r"(\d\d?):(\d\d)\s*-\s*(\d\d?):(\d\d)", text.strip(), re.ASCII)
+    numbers = [int(n) for n in match.groups()] if match else []
     low, high = (numbers[0] * 60 + numbers[1], numbers[2] * 60 + numbers[3]) if numbers else (0, 0)
     if not numbers or max(numbers[1], numbers[3]) > 59 or low >= 1440 or high > 1440 or low == high:
         raise BadSchedule(f'{text!r} are no hours: write them like "08:00-22:00"')

@@ -4,10 +4,10 @@
 the gateway, which does the work. Because it starts with every agent, it imports only the standard library and a few
 modules of this package (docs/decisions/mcp-process.md).
 
-    catalogue            the tools' names, descriptions and schemas, as the model reads them
-    protocol, process    MCP without I/O; the event loop around it
-    rpc_client, words    the connection to the gateway; the gateway's outcome as text for the model
-    inside               the same tools for an agent inside the gateway, without the socket
+    catalogue                  the tools' names, descriptions and schemas, as the model reads them
+    protocol, process          MCP without I/O; the event loop around it
+    gateway_link, outcomes     the connection to the gateway; the gateway's outcome as text for the model
+    inside                     the same tools for an agent inside the gateway, without the socket
     address, sockets, owned    find the gateway, and check that its address and files are not another user's
-    exec                 `semel exec` and background jobs
+    exec                       `semel exec` and background jobs
 """

@@ -11,19 +11,19 @@ import os
 import signal
 import sys
 
-from semel.tools.process import CALL_TIMEOUT_S, Process
-from semel.tools.rpc_client import GatewayLink
+from semel.tools.gateway_link import GatewayLink
+from semel.tools.process import CALL_TIMEOUT_S, McpProcess
 
 
 def main() -> int:
-    """Serve until the agent closes stdin or is gone (exit code 0); exit code 2 for a wrong environment."""
+    """Serve until the agent closes stdin or exits, then return 0; return 2 if the environment is wrong."""
     path, token = os.environ.get("SEMEL_SOCKET"), os.environ.get("SEMEL_TOKEN")
     if not path or not token:
         return _report_usage_error(
             "SEMEL_SOCKET and SEMEL_TOKEN are not set; the gateway sets them for the agents it starts"
         )
     try:
-        patience = float(os.environ.get("SEMEL_PATIENCE") or CALL_TIMEOUT_S)
+        call_timeout = float(os.environ.get("SEMEL_PATIENCE") or CALL_TIMEOUT_S)
     except ValueError:
         return _report_usage_error("SEMEL_PATIENCE must be a number of seconds")
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches the whole terminal group; no traceback
@@ -32,14 +32,17 @@ def main() -> int:
         os.dup2(2, 1)  # whatever prints by mistake goes to stderr and cannot break the protocol
     except OSError:
         return _report_usage_error("stdin, stdout and stderr must be open; this is a server that an agent starts")
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError), contextlib.closing(GatewayLink(path)) as link:
-        Process(link, token, source=source, sink=sink, parent=_open_parent_pidfd(), patience=patience).run()
+    with (
+        contextlib.suppress(BrokenPipeError, ConnectionResetError),
+        contextlib.closing(GatewayLink(path, token)) as link,
+    ):
+        McpProcess(link, source=source, sink=sink, parent=_open_parent_pidfd(), call_timeout=call_timeout).run()
     return 0
 
 
 def _open_parent_pidfd() -> int | None:
-    """A descriptor that becomes readable when our parent exits (pidfd_open(2), Linux 5.3). `None` if there is none;
-    then only the end of stdin shows that the agent is gone."""
+    """A descriptor that becomes readable when our parent exits (pidfd_open(2), Linux 5.3), or `None`: then only the
+    end of stdin shows that the agent has exited."""
     pid = os.getppid()
     if pid <= 1 or not hasattr(os, "pidfd_open"):
         return None
@@ -50,8 +53,8 @@ def _open_parent_pidfd() -> int | None:
     return fd if os.getppid() == pid else None
 
 
-def _report_usage_error(what: str) -> int:
-    sys.stderr.write(f"semel.tools: {what}\n")
+def _report_usage_error(problem: str) -> int:
+    sys.stderr.write(f"semel.tools: {problem}\n")
     return 2
 
 

@@ -1,37 +1,37 @@
 """The tools' names, descriptions and argument schemas, as the model reads them.
 
 The wording is part of the product: it must keep a model from two mistakes, repeating its closing text and sending
-again what was already said (Law 5). `check` validates a call's arguments before the gateway sees it.
+again what was already said (Law 5). `check_arguments` validates a call's arguments before the gateway sees it.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-Json = dict[str, Any]
+from semel.text.json_types import Json
 
 TEXT: Json = {"type": "string"}
 LIST: Json = {"type": "array", "items": {"type": "string"}, "minItems": 1}
 
 
 class Tool(NamedTuple):
-    """One tool. `also`: unadvertised aliases, (alias, argument), for names that models use by mistake."""
+    """One tool. `aliases`: (wrong name, argument) pairs for names that models use by mistake; not advertised."""
 
     name: str
     title: str
     description: str
     arguments: dict[str, tuple[Json, str]]  # name: (JSON Schema, description)
     required: tuple[str, ...]
-    also: tuple[tuple[str, str], ...] = ()
-    dangerous: bool = False  # can run anything: agents should ask a person, as for their own shell
+    aliases: tuple[tuple[str, str], ...] = ()
+    runs_anything: bool = False  # can run anything: agents should ask a person, as for their own shell
 
 
 class Greeting(NamedTuple):
     """The gateway's answer to `hello`: whether the session has a home, the names of its other destinations, and
     instructions for the model."""
 
-    home: bool = True
-    names: tuple[str, ...] = ()
+    has_home: bool = True
+    destinations: tuple[str, ...] = ()
     instructions: str = ""
 
 
@@ -156,7 +156,7 @@ TOOLS = (
         },
         ("command",),
         (("cmd", "command"), ("description", "name")),
-        dangerous=True,
+        runs_anything=True,
     ),
     Tool(
         "list_background",
@@ -175,6 +175,9 @@ TOOLS = (
     ),
 )
 
+SPEAKING_TOOLS = frozenset({"send_message", "send_file", "add_reaction", "edit_message", "ask"})
+"""The tools that say something. Their calls are recorded in the order in which an agent made them."""
+
 TOOLS_BY_NAME = {tool.name: tool for tool in TOOLS}
 
 
@@ -184,7 +187,9 @@ def list_tools(greeting: Greeting) -> list[Json]:
 
 
 def _describe_tool(tool: Tool, greeting: Greeting) -> Json:
-    properties = {name: {**schema, "description": words} for name, (schema, words) in tool.arguments.items()}
+    properties = {
+        name: {**schema, "description": description} for name, (schema, description) in tool.arguments.items()
+    }
     if "to" in properties:
         properties["to"]["description"] = _describe_destinations(greeting)
     return {
@@ -201,50 +206,47 @@ def _describe_tool(tool: Tool, greeting: Greeting) -> Json:
         "annotations": {
             "title": tool.title,
             "readOnlyHint": False,
-            "destructiveHint": tool.dangerous,
+            "destructiveHint": tool.runs_anything,
             "idempotentHint": False,
-            "openWorldHint": tool.dangerous,
+            "openWorldHint": tool.runs_anything,
         },
     }
 
 
 def _describe_destinations(greeting: Greeting) -> str:
-    names = ", ".join(greeting.names)
-    if not greeting.home:
+    names = ", ".join(greeting.destinations)
+    if not greeting.has_home:
         return f"Where to; needed, as this session has no home. One of: {names}." if names else "No destination."
     return f"{TO_DESCRIPTION} Otherwise one of: {names}." if names else TO_DESCRIPTION
 
 
-def check(name: str, given: Json) -> Json | str:
+def check_arguments(name: str, raw_arguments: Json) -> Json | str:
     """Validate a call's arguments and resolve aliases; returns them, or a sentence that says what is wrong."""
     tool = TOOLS_BY_NAME[name]
-    wanted: Json = {}
-    also = dict(tool.also)
-    for key, value in given.items():
-        key = also.get(key, key)
+    arguments: Json = {}
+    aliases = dict(tool.aliases)
+    for key, value in raw_arguments.items():
+        key = aliases.get(key, key)
         if key not in tool.arguments:
             return f"{name} has no argument {key!r}. It takes: {', '.join(tool.arguments)}. Nothing was done."
         if value is None or (key not in tool.required and value == ""):
             continue  # models write null or "" for what they leave out
         value = _coerce_value(tool.arguments[key][0], value)
         if value is None:
-            return f"{name}: {key!r} must be {_kind(tool.arguments[key][0])}. Nothing was done."
-        wanted[key] = value
-    if missing := [key for key in tool.required if key not in wanted]:
+            kind = "a list of at least one text" if tool.arguments[key][0] is LIST else "a text"
+            return f"{name}: {key!r} must be {kind}. Nothing was done."
+        arguments[key] = value
+    if missing := [key for key in tool.required if key not in arguments]:
         return f"{name} needs {' and '.join(repr(key) for key in missing)}. Nothing was done."
-    return wanted
+    return arguments
 
 
 def _coerce_value(schema: Json, value: Any) -> str | list[str] | None:
     """Convert a value to the schema's type; `None` if that is impossible. A number becomes text, because models write
     ids as numbers."""
     if schema is LIST:
-        fits = isinstance(value, list) and value and all(isinstance(one, str) for one in value)
+        fits = isinstance(value, list) and value and all(isinstance(item, str) for item in value)
         return value if fits else None
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(int(value)) if value == value // 1 else str(value)
     return value if isinstance(value, str) else None
-
-
-def _kind(schema: Json) -> str:
-    return "a list of at least one text" if schema is LIST else "a text"

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
-from typing import Any
 
-from semel.gateway.tools.rpc import RpcError
+from semel.gateway.errors import GatewayError
 from semel.ledger.storage.errors import LedgerError
-from semel.tools import catalogue, words
+from semel.text.json_types import Json
+from semel.tools import catalogue, outcomes
 from semel.tools.catalogue import Greeting
-from semel.tools.rpc_client import GatewayRefused, Outcome
+from semel.tools.gateway_link import GatewayRefused, Outcome
 
-Json = dict[str, Any]
 Handler = Callable[[str, Json], Awaitable[Json]]
 
 
 class InsideTools:
-    """The tools of one conversation (`semel.agents.model.door.Door`).
+    """The tools of one conversation, for an agent inside the gateway (`semel.agents.model.Door`).
 
     handler   the gateway's handler of tool requests
     token     the fencing token of the conversation's spawn
@@ -37,34 +36,34 @@ class InsideTools:
 
     async def greet(self) -> str:
         """Ask the gateway about this session; returns the instructions for the model."""
-        self._greeting = words.parse_greeting(await self._ask("hello", {"conn": self.conn}))
+        self._greeting = outcomes.parse_greeting(await self._ask("hello", {"conn": self.conn}))
         return self._greeting.instructions or catalogue.INSTRUCTIONS
 
     @property
     def names(self) -> tuple[str, ...]:
         """The destinations besides home."""
-        return self._greeting.names
+        return self._greeting.destinations
 
     def listing(self) -> list[Json]:
         """The tools in the format of MCP's tools/list."""
         return catalogue.list_tools(self._greeting)
 
-    async def call(self, name: str, given: Json, tool: str) -> tuple[str, bool]:
-        """Call a tool; returns (text for the model, whether it succeeded). `tool`: the announced tool call's id."""
-        arguments = catalogue.check(name, given)
+    async def call(self, name: str, raw_arguments: Json, tool_call_id: str) -> tuple[str, bool]:
+        """Call a tool; returns (text for the model, whether it succeeded). `tool_call_id`: the announced call's id."""
+        arguments = catalogue.check_arguments(name, raw_arguments)
         if isinstance(arguments, str):
             return arguments, False
-        id = f"{self.conn}-{os.urandom(8).hex()}"
-        params = {"conn": self.conn, "call": id, "name": name, "arguments": arguments, "given": given}
-        outcome = await self._ask("call", {**params, "meta": {"callId": tool}})
-        if words.settled(outcome):
-            await self._ask("answered", {"call": id})
-        return words.render_outcome(outcome, 0.0)
+        call_id = f"{self.conn}-{os.urandom(8).hex()}"
+        params = {"conn": self.conn, "call": call_id, "name": name, "arguments": arguments, "given": raw_arguments}
+        outcome = await self._ask("call", {**params, "meta": {"callId": tool_call_id}})
+        if outcomes.is_settled(outcome):
+            await self._ask("answered", {"call": call_id})
+        return outcomes.render_outcome(outcome, 0.0)
 
     async def _ask(self, method: str, params: Json) -> Outcome:
         try:
             return await self._handler(method, {"token": self._token, **params})
-        except RpcError as no:
-            return GatewayRefused(no.code, str(no))
-        except LedgerError as fault:
-            return GatewayRefused("internal", str(fault))
+        except GatewayError as error:
+            return GatewayRefused(str(error))
+        except LedgerError as error:
+            return GatewayRefused(str(error), failed=True)

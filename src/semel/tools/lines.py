@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-LIMIT = 8 << 20
+MAX_LINE_BYTES = 8 << 20
 """Longest line in bytes, both from the agent and to the gateway (which has the same limit)."""
 
 MAX_OUTLINE_BYTES = 4096
@@ -23,12 +23,12 @@ class OverlongLine(NamedTuple):
     outline: bytes
 
 
-class Lines:
+class LineBuffer:
     """Splits one stream into lines; an overlong line is replaced by its outline."""
 
-    def __init__(self, limit: int = LIMIT):
+    def __init__(self, limit: int = MAX_LINE_BYTES):
         self._limit = limit
-        self._held = bytearray()
+        self._partial_line = bytearray()
         self._outline: _Outline | None = None  # of a line that is over the limit
 
     def feed(self, data: bytes) -> list[bytes | OverlongLine]:
@@ -36,24 +36,24 @@ class Lines:
         lines: list[bytes | OverlongLine] = []
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
-            self._take(data[start:end])
-            lines.append(bytes(self._held) if self._outline is None else OverlongLine(self._outline.end()))
-            self._held.clear()
+            self._add_piece(data[start:end])
+            lines.append(bytes(self._partial_line) if self._outline is None else OverlongLine(self._outline.result()))
+            self._partial_line.clear()
             self._outline = None
             start = end + 1
-        self._take(data[start:])
+        self._add_piece(data[start:])
         return lines
 
-    def _take(self, piece: bytes) -> None:
+    def _add_piece(self, piece: bytes) -> None:
         if self._outline is not None:
             self._outline.feed(piece)
-        elif len(self._held) + len(piece) > self._limit:
+        elif len(self._partial_line) + len(piece) > self._limit:
             self._outline = _Outline()
-            self._outline.feed(bytes(self._held))
+            self._outline.feed(bytes(self._partial_line))
             self._outline.feed(piece)
-            self._held.clear()
+            self._partial_line.clear()
         else:
-            self._held += piece
+            self._partial_line += piece
 
 
 _JSON_STRUCTURE = re.compile(rb'["{}\[\]]')
@@ -64,40 +64,40 @@ class _Outline:
     """Extracts the outermost object of a JSON text, fed piece by piece, with 0 for each nested value."""
 
     def __init__(self) -> None:
-        self._kept = bytearray()
+        self._outline = bytearray()
         self._depth = 0
-        self._quoted = False
+        self._in_string = False
         self._escaped = False  # the previous byte was a backslash in a string
 
     def feed(self, piece: bytes) -> None:
-        at = start = 0  # where to search next; first byte not yet kept
-        while at < len(piece):
+        position = kept_from = 0  # where to search next; first byte not yet kept
+        while position < len(piece):
             if self._escaped:
                 self._escaped = False
-                at += 1
+                position += 1
                 continue
-            found = (_IN_STRING if self._quoted else _JSON_STRUCTURE).search(piece, at)
-            if found is None:
+            match = (_IN_STRING if self._in_string else _JSON_STRUCTURE).search(piece, position)
+            if match is None:
                 break
-            at = found.end()
-            mark = found[0]
+            position = match.end()
+            mark = match[0]
             if mark == b"\\":
                 self._escaped = True
             elif mark == b'"':
-                self._quoted = not self._quoted
+                self._in_string = not self._in_string
             elif mark in b"{[":
                 if self._depth == 1:
-                    self._keep(piece[start : at - 1] + b"0")
+                    self._append(piece[kept_from : position - 1] + b"0")
                 self._depth += 1
             else:
                 self._depth -= 1
                 if self._depth == 1:
-                    start = at
+                    kept_from = position
         if self._depth <= 1:
-            self._keep(piece[start:])
+            self._append(piece[kept_from:])
 
-    def _keep(self, piece: bytes) -> None:
-        self._kept += piece[: MAX_OUTLINE_BYTES - len(self._kept)]
+    def _append(self, piece: bytes) -> None:
+        self._outline += piece[: MAX_OUTLINE_BYTES - len(self._outline)]
 
-    def end(self) -> bytes:
-        return bytes(self._kept)
+    def result(self) -> bytes:
+        return bytes(self._outline)

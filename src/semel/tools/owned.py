@@ -16,8 +16,8 @@ from pathlib import Path
 class NotOurs(OSError):
     """The file or directory may have been put there by another user. The message says what to do."""
 
-    def __init__(self, why: str) -> None:
-        super().__init__(errno.EPERM, why)
+    def __init__(self, reason: str) -> None:
+        super().__init__(errno.EPERM, reason)
 
     def __str__(self) -> str:
         return self.strerror or ""
@@ -28,7 +28,7 @@ def trusted_uids() -> tuple[int, int]:
     return os.geteuid(), 0
 
 
-def named(uid: int) -> str:
+def format_user(uid: int) -> str:
     """A user for people: name and uid, or only the uid if it has no name."""
     try:
         return f"{pwd.getpwuid(uid).pw_name}, uid {uid}"
@@ -41,9 +41,9 @@ def check_directory(path: Path, *, link: bool = False) -> None:
 
     Raises NotOurs, or another OSError if it is missing or not a directory.
     """
-    found = _stat_directory(path, link)
-    _check_owner(path, found, trusted_uids())
-    _check_mode(path, found)
+    status = _stat_directory(path, link)
+    _check_owner(path, status, trusted_uids())
+    _check_mode(path, status)
 
 
 def make_directory(path: Path, *, link: bool = False) -> None:
@@ -52,13 +52,13 @@ def make_directory(path: Path, *, link: bool = False) -> None:
     Raises NotOurs or another OSError.
     """
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = _stat_directory(path, link)
-    _check_owner(path, found, (os.geteuid(),))
-    if found.st_mode & 0o077:
+    status = _stat_directory(path, link)
+    _check_owner(path, status, (os.geteuid(),))
+    if status.st_mode & 0o077:
         path.chmod(0o700)
 
 
-def read(path: Path, *, link: bool = False) -> bytes:
+def read_file(path: Path, *, link: bool = False) -> bytes:
     """Read a regular file that is ours. Raises NotOurs, or another OSError if it cannot be read."""
     with os.fdopen(open_file(path, link=link), "rb") as file:
         return file.read()
@@ -74,11 +74,11 @@ def open_file(path: Path, *, link: bool = False) -> int:
             raise _make_link_error(path) from None
         raise
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise NotOurs(f"{path} is no regular file and is not used")
-        _check_owner(path, found, trusted_uids())
-        _check_mode(path, found)
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise NotOurs(f"{path} is not a regular file and is not used")
+        _check_owner(path, status, trusted_uids())
+        _check_mode(path, status)
     except BaseException:
         os.close(descriptor)
         raise
@@ -86,29 +86,29 @@ def open_file(path: Path, *, link: bool = False) -> int:
 
 
 def _stat_directory(path: Path, link: bool) -> os.stat_result:
-    found = path.stat() if link else path.lstat()
-    if stat.S_ISLNK(found.st_mode):
+    status = path.stat() if link else path.lstat()
+    if stat.S_ISLNK(status.st_mode):
         raise _make_link_error(path)
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
-    return found
+    return status
 
 
 def _make_link_error(path: Path) -> NotOurs:
     return NotOurs(f"{path} is a link and is not used: put there what it leads to")
 
 
-def _check_owner(path: Path, found: os.stat_result, users: tuple[int, ...]) -> None:
-    if found.st_uid not in users:
-        every = "-R " if stat.S_ISDIR(found.st_mode) else ""
+def _check_owner(path: Path, status: os.stat_result, allowed_uids: tuple[int, ...]) -> None:
+    if status.st_uid not in allowed_uids:
+        option = "-R " if stat.S_ISDIR(status.st_mode) else ""
         raise NotOurs(
-            f"{path} belongs to another user ({named(found.st_uid)}) and is not used. Run this as that user, name one "
-            f"of your own, or make it yours: chown {every}{os.geteuid()} {path}"
+            f"{path} belongs to another user ({format_user(status.st_uid)}) and is not used. Run this as that user, "
+            f"name one of your own, or make it yours: chown {option}{os.geteuid()} {path}"
         )
 
 
-def _check_mode(path: Path, found: os.stat_result) -> None:
-    if found.st_mode & 0o022:
+def _check_mode(path: Path, status: os.stat_result) -> None:
+    if status.st_mode & 0o022:
         raise NotOurs(
             f"{path} can be written by other users and is not used: what is there may be theirs. "
             f"If you know that it is yours: chmod go-w {path}"

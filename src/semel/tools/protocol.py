@@ -11,13 +11,16 @@ Two calls on one connection are always distinct, even with the same JSON-RPC id,
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any, NamedTuple
 
 from semel import __version__
+from semel.text.json_types import Json
+from semel.text.wellformed import scrub
 from semel.tools import catalogue
-from semel.tools.catalogue import Greeting, Json
-from semel.tools.lines import LIMIT, OverlongLine
+from semel.tools.catalogue import Greeting
+from semel.tools.lines import MAX_LINE_BYTES, OverlongLine
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS_VERSIONS = ("2026-07-28",)
@@ -37,18 +40,17 @@ CAPABILITIES: Json = {"tools": {}}
 CACHE_MS = 3_600_000  # one hour; the list does not change while this process lives
 
 SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
-SURROGATE = re.compile("[\ud800-\udfff]")
 
 Id = int | str
 
 
-class Reply(NamedTuple):
+class McpReply(NamedTuple):
     """Write this line to the agent."""
 
     message: Json
 
 
-class Call(NamedTuple):
+class McpCall(NamedTuple):
     """Forward this call to the gateway.
 
     given       the arguments as the agent wrote them; its ACP stream shows the same, so a call can be matched
@@ -64,13 +66,13 @@ class Call(NamedTuple):
     stateless: bool
 
 
-class Cancel(NamedTuple):
+class McpCancel(NamedTuple):
     """The agent no longer waits for this request, which may be answered already or be unknown."""
 
     id: Id
 
 
-Effect = Reply | Call | Cancel
+Effect = McpReply | McpCall | McpCancel
 
 
 class _InvalidRequest(Exception):
@@ -80,41 +82,54 @@ class _InvalidRequest(Exception):
 
 
 def receive(line: bytes | OverlongLine, greeting: Greeting) -> list[Effect]:
-    """Parse one line from the agent and return the effects to carry out."""
+    """Parse item line from the agent and return the effects to carry out."""
     if isinstance(line, OverlongLine):
         return _refuse_overlong_line(line)
     if not line.strip():
         return []
     try:
-        # A broken byte spoils a character, not the call.
-        message = json.loads(line.decode("utf-8", "replace"))
+        message = _parse_json(line)
     except (ValueError, RecursionError):
         return [_error(None, {"code": PARSE_ERROR, "message": "The line is not JSON."})]
     if SURROGATE_ESCAPE.search(line):
-        message = _replace_surrogates(message)
+        message = scrub(message)  # the JSON parser has joined pairs already
     messages = message if isinstance(message, list) and message else [message]  # revision 2025-03-26 has batches
-    return [effect for one in messages for effect in _receive_message(one, greeting)]
+    return [effect for item in messages for effect in _receive_message(item, greeting)]
 
 
-def answer(call: Call, text: str, *, ok: bool) -> Json:
+def answer(call: McpCall, text: str, *, ok: bool) -> Json:
     """The response to a call. A failed call is a result with `isError`, not a JSON-RPC error, so the model reads it."""
     result: Json = {"content": [{"type": "text", "text": text}], "isError": not ok}
     return _response(call.id, result, call.stateless)
 
 
+def _parse_json(line: bytes) -> Any:
+    """Parse a line; a broken byte spoils a character, not the call. Raises ValueError or RecursionError.
+
+    Python's parser reads `NaN`, `Infinity` and 1e999, which JSON cannot express: they become null, so that a call that
+    has one somewhere is still answered by its id and can be passed on.
+    """
+    text = line.decode("utf-8", "replace")
+    return json.loads(text, parse_constant=lambda _name: None, parse_float=_parse_float)
+
+
+def _parse_float(digits: str) -> float | None:
+    number = float(digits)
+    return number if math.isfinite(number) else None
+
+
 def _refuse_overlong_line(line: OverlongLine) -> list[Effect]:
     """Answer an overlong line with an error. Its id is read from the outline, or the caller would wait forever."""
     try:
-        message = json.loads(line.outline.decode("utf-8", "replace"))
+        message = _parse_json(line.outline)
     except (ValueError, RecursionError):
         message = None
     number = message.get("id") if isinstance(message, dict) and "method" in message else None
     if isinstance(number, bool) or not isinstance(number, int | str):
         number = None
-    told = (
-        f"Nothing was done: this call is larger than {LIMIT >> 20} MiB. Send a shorter text, or a file with send_file."
-    )
-    return [_error(number, {"code": INVALID_REQUEST, "message": told})]
+    limit = f"{MAX_LINE_BYTES >> 20} MiB"
+    text = f"Nothing was done: this call is larger than {limit}. Send a shorter text, or a file with send_file."
+    return [_error(number, {"code": INVALID_REQUEST, "message": text})]
 
 
 def _receive_message(message: Any, greeting: Greeting) -> list[Effect]:
@@ -138,7 +153,7 @@ def _receive_notification(method: str, params: Any) -> list[Effect]:
     if method != "notifications/cancelled" or not isinstance(params, dict):
         return []
     number = params.get("requestId")
-    return [Cancel(number)] if isinstance(number, int | str) and not isinstance(number, bool) else []
+    return [McpCancel(number)] if isinstance(number, int | str) and not isinstance(number, bool) else []
 
 
 def _request(number: Id, method: Any, params: Any, greeting: Greeting) -> Effect:
@@ -147,8 +162,8 @@ def _request(number: Id, method: Any, params: Any, greeting: Greeting) -> Effect
     params = {} if params is None else params
     if not isinstance(params, dict):
         raise _InvalidRequest(INVALID_PARAMS, "params must be an object.")
-    given = params.get("_meta")
-    meta: Json = given if isinstance(given, dict) else {}
+    meta_value = params.get("_meta")
+    meta: Json = meta_value if isinstance(meta_value, dict) else {}
     stateless = method != "initialize" and (method == "server/discover" or VERSION_KEY in meta)
     if stateless:
         _check_envelope(meta)
@@ -164,7 +179,7 @@ def _request(number: Id, method: Any, params: Any, greeting: Greeting) -> Effect
         result = {"supportedVersions": list(STATELESS_VERSIONS), **_introduction(greeting), **_cached(stateless)}
     else:
         raise _InvalidRequest(METHOD_NOT_FOUND, f"Method not found: {method}")
-    return Reply(_response(number, result, stateless))
+    return McpReply(_response(number, result, stateless))
 
 
 def _check_envelope(meta: Json) -> None:
@@ -178,10 +193,10 @@ def _check_envelope(meta: Json) -> None:
 
 
 def _initialize(params: Json, greeting: Greeting) -> Json:
-    wanted = params.get("protocolVersion")
-    if not isinstance(wanted, str):
+    requested = params.get("protocolVersion")
+    if not isinstance(requested, str):
         raise _InvalidRequest(INVALID_PARAMS, "protocolVersion must be a string.")
-    version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+    version = requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
     return {"protocolVersion": version, "serverInfo": SERVER_INFO, **_introduction(greeting)}
 
 
@@ -194,17 +209,17 @@ def _cached(stateless: bool) -> Json:
 
 
 def _call(number: Id, params: Json, meta: Json, stateless: bool) -> Effect:
-    name, given = params.get("name"), params.get("arguments")
-    if not isinstance(name, str) or not isinstance(given, dict | None):
+    name, raw_arguments = params.get("name"), params.get("arguments")
+    if not isinstance(name, str) or not isinstance(raw_arguments, dict | None):
         raise _InvalidRequest(INVALID_PARAMS, "tools/call takes a name and an object of arguments.")
     if name not in catalogue.TOOLS_BY_NAME:
-        known = ", ".join(catalogue.TOOLS_BY_NAME)
-        raise _InvalidRequest(INVALID_PARAMS, f"Unknown tool: {name}. There are: {known}.")
-    given = given or {}
-    arguments = catalogue.check(name, given)
-    call = Call(number, name, given, {}, meta, stateless)
+        names = ", ".join(catalogue.TOOLS_BY_NAME)
+        raise _InvalidRequest(INVALID_PARAMS, f"Unknown tool: {name}. There are: {names}.")
+    raw_arguments = raw_arguments or {}
+    arguments = catalogue.check_arguments(name, raw_arguments)
+    call = McpCall(number, name, raw_arguments, {}, meta, stateless)
     if isinstance(arguments, str):
-        return Reply(answer(call, arguments, ok=False))
+        return McpReply(answer(call, arguments, ok=False))
     return call._replace(arguments=arguments)
 
 
@@ -214,17 +229,5 @@ def _response(number: Id, result: Json, stateless: bool) -> Json:
     return {"jsonrpc": "2.0", "id": number, "result": result}
 
 
-def _error(number: Id | None, error: Json) -> Reply:
-    return Reply({"jsonrpc": "2.0", "id": number, "error": error})
-
-
-def _replace_surrogates(value: Any) -> Any:
-    """Replace lone surrogates (half of an emoji that was cut in two) by U+FFFD: neither the ledger nor any platform
-    can encode them. The JSON parser has joined pairs already."""
-    if isinstance(value, str):
-        return SURROGATE.sub("\ufffd", value)
-    if isinstance(value, list):
-        return [_replace_surrogates(one) for one in value]
-    if isinstance(value, dict):
-        return {_replace_surrogates(key): _replace_surrogates(one) for key, one in value.items()}
-    return value
+def _error(number: Id | None, error: Json) -> McpReply:
+    return McpReply({"jsonrpc": "2.0", "id": number, "error": error})

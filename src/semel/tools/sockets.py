@@ -10,9 +10,9 @@ import socket
 import struct
 import sys
 
-FAMILY = 4  # NETLINK_SOCK_DIAG
-BY_FAMILY = 20  # SOCK_DIAG_BY_FAMILY
-REQUEST = 1  # NLM_F_REQUEST
+NETLINK_SOCK_DIAG = 4  # NETLINK_SOCK_DIAG
+SOCK_DIAG_BY_FAMILY = 20  # SOCK_DIAG_BY_FAMILY
+NLM_F_REQUEST = 1  # NLM_F_REQUEST
 _HEAD = struct.Struct("=IHHII")  # nlmsghdr: length, type, flags, sequence, port
 _DIAG_REQUEST = struct.Struct("=BBBxI")  # inet_diag_req_v2: family, protocol, extensions, states
 _SOCKET = struct.Struct("!HH16s16s")  # inet_diag_sockid: ports and addresses
@@ -29,54 +29,30 @@ def find_socket_uid(family: int, local: HostAndPort, remote: HostAndPort) -> int
     `local`. `None` if no process holds it or the system does not report it."""
     if not sys.platform.startswith("linux"):
         return None
-    asked = _DIAG_REQUEST.pack(family, socket.IPPROTO_TCP, 0, _ALL_STATES)
-    asked += (
-        _SOCKET.pack(local[1], remote[1], _packed(family, local[0]), _packed(family, remote[0]))
+    request = _DIAG_REQUEST.pack(family, socket.IPPROTO_TCP, 0, _ALL_STATES)
+    request += (
+        _SOCKET.pack(local[1], remote[1], _pack_address(family, local[0]), _pack_address(family, remote[0]))
         + _ANY_INTERFACE_AND_COOKIE
     )
     try:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, FAMILY) as netlink:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_SOCK_DIAG) as netlink:
             netlink.settimeout(0.5)  # the kernel answers within the call
-            netlink.sendto(_HEAD.pack(_HEAD.size + len(asked), BY_FAMILY, REQUEST, 1, 0) + asked, (0, 0))
+            netlink.sendto(
+                _HEAD.pack(_HEAD.size + len(request), SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, 1, 0) + request, (0, 0)
+            )
             return _parse_uid(netlink.recv(4096))
     except OSError:
         return None
 
 
-def find_peer_uid(sock: socket.socket) -> int | None:
-    """The uid of the process at the other end of our connection; `None` if it is on another machine (or in a
-    container's own network) or unknown.
-
-    While nobody has accepted the connection, the listener's uid counts. A listener of root counts as well: servers
-    started by root accept connections as an unprivileged user.
-    """
-    if sock.family not in (socket.AF_INET, socket.AF_INET6):
-        return None
-    try:
-        here, there = sock.getsockname()[:2], sock.getpeername()[:2]
-    except OSError:  # it is gone already
-        return None
-    if here[0] != there[0] and not there[0].startswith("127."):
-        return None
-    accepted = listens = None
-    for _ in range(2):  # again, in case the connection was accepted between the look-ups
-        accepted = find_socket_uid(sock.family, there, here)
-        listens = find_socket_uid(
-            sock.family, there, (here[0], 0)
-        )  # port 0: matches no connection, so the listener is found
-        if accepted is not None or listens is not None:
-            break
-    return listens if accepted is None or listens == 0 else accepted
-
-
-def _packed(family: int, address: str) -> bytes:
+def _pack_address(family: int, address: str) -> bytes:
     return socket.inet_pton(family, address.partition("%")[0]).ljust(16, b"\0")
 
 
 def _parse_uid(answer: bytes) -> int | None:
     """The uid in a netlink answer. A socket without an inode has no process; the kernel reports it as root's."""
-    kind = _HEAD.unpack_from(answer)[1]
-    if kind != BY_FAMILY or len(answer) < _UID_OFFSET + _UID_AND_INODE.size:
+    message_type = _HEAD.unpack_from(answer)[1]
+    if message_type != SOCK_DIAG_BY_FAMILY or len(answer) < _UID_OFFSET + _UID_AND_INODE.size:
         return None
     uid, inode = _UID_AND_INODE.unpack_from(answer, _UID_OFFSET)
     return int(uid) if inode else None

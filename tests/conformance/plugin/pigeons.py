@@ -1,4 +1,4 @@
-"""A channel as somebody else would write it, after docs/channels.md: a dovecote that speaks HTTP.
+"""A channel as somebody else would write it, after docs/write-a-channel.md: a dovecote that speaks HTTP.
 
 GET  /letters?after=N&wait=S        {"letters": [{"n", "id", "from", "loft", "text"}]}: 20 at most, oldest first
 POST /flights {"loft", "text", "key"}           {"id"}

@@ -1,23 +1,23 @@
-"""Agents that speak the Agent Client Protocol (ACP) over stdio, as real processes that this package owns."""
+"""Agents that speak the Agent Client Protocol (ACP) over stdio: start, drive and end their processes."""
 
 from __future__ import annotations
 
 import logging
 import re
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from semel.agents.acp.conversation import AcpConversation
 from semel.agents.acp.environment import build_environment
-from semel.agents.acp.opening import begin
+from semel.agents.acp.opening import open_session
 from semel.agents.acp.process import GuardedProcess
 from semel.agents.acp.session import TOOL_SERVER_COMMAND
-from semel.agents.acp.wire import MAX_LINE_BYTES, Trace
+from semel.agents.acp.wire import Trace
 from semel.gateway.ports import AgentError, Launch
-from semel.gateway.process_identity import identity, kill_group_if_same
+from semel.gateway.process_identity import kill_group_if_same, read_identity
 
-__all__ = ["AcpAgent", "AcpConversation", "identity", "kill_group_if_same"]
+__all__ = ["AcpAgent", "AcpConversation", "kill_group_if_same", "read_identity"]
 
 log = logging.getLogger("semel.agents")
 
@@ -25,16 +25,14 @@ log = logging.getLogger("semel.agents")
 class AcpAgent:
     """A configured ACP agent (`semel.gateway.ports.Agent`).
 
-    command      its argv, looked up on the agent's own PATH
-    cwd          its workspace, an absolute path
-    env          variables added to the ordinary ones (`semel.agents.acp.environment`)
-    permissions  "ask", "allow" or "deny" its permission requests; the gateway reads this, the driver does not
-    hidden       names of variables that never pass from the gateway's environment
-    trace        directory for traces of each conversation's wire, in the format that `semel fold` reads
-    timeout      seconds for each of initialize, session/load, session/resume and session/new
-    tools        the command of the MCP server that the agent is given; only tests change it
-    max_line     bytes of one line on the wire; `wire.py` says what happens to longer ones
-    on_stderr    called with (spawn, line) for each line of the agent's stderr; default: the debug log
+    - `command`: its argv. The program is looked up on the PATH that the agent gets.
+    - `cwd`: its workspace, an absolute path.
+    - `env`: variables added to the ordinary ones (`semel.agents.acp.environment`).
+    - `permissions`: "ask", "allow" or "deny" its permission requests; only the gateway reads this.
+    - `hidden`: names of variables that are never passed on from the gateway's environment.
+    - `trace`: the directory for traces of the messages, in the format that `semel fold` reads; None: no traces.
+    - `timeout`: seconds for each of initialize, session/load, session/resume and session/new.
+    - `tools`: the command of the MCP server that the agent gets; only tests change it.
     """
 
     process = True
@@ -51,8 +49,6 @@ class AcpAgent:
         trace: Path | None = None,
         timeout: float = 60.0,
         tools: Sequence[str] = TOOL_SERVER_COMMAND,
-        max_line: int = MAX_LINE_BYTES,
-        on_stderr: Callable[[int, str], None] | None = None,
     ) -> None:
         if not command:
             raise ValueError(f"agent {name!r} has an empty command")
@@ -65,17 +61,12 @@ class AcpAgent:
         self._trace = trace
         self._timeout = timeout
         self._tools = tuple(tools)
-        self._max_line = max_line
-        self._on_stderr = on_stderr or self._log_stderr
 
     def __repr__(self) -> str:
         return f"<AcpAgent {self.name} {' '.join(self.command)}>"
 
-    def _log_stderr(self, spawn: int, line: str) -> None:
-        log.debug("agent %s (spawn %d): %s", self.name, spawn, line)
-
     async def open(self, launch: Launch) -> AcpConversation:
-        """Start the process, initialize, then load, resume or make the session. Raises AgentError."""
+        """Start the process, initialize it, then load, resume or create the session. Raises AgentError."""
         env = self._environment()
         trace = self._open_trace(launch)
         try:
@@ -84,7 +75,7 @@ class AcpAgent:
                 cwd=self.cwd,
                 env=env,
                 on_start=launch.on_start,
-                log=lambda line: self._heard(launch.spawn, line, trace),
+                log=lambda line: self._log_stderr(launch.spawn, line, trace),
             )
         except BaseException as error:
             if trace:
@@ -93,9 +84,9 @@ class AcpAgent:
                 raise
             reason = error.strerror or error
             raise AgentError(f"agent {self.name!r} could not be started: {reason}") from error
-        conversation = AcpConversation(self.name, process, process.stdout, trace, self._max_line)
+        conversation = AcpConversation(self.name, process, process.stdout, trace)
         try:
-            await begin(conversation, launch, str(self.cwd), self._timeout, self._tools)
+            await open_session(conversation, launch, str(self.cwd), self._timeout, self._tools)
         except BaseException:
             await conversation.close(0.0)
             raise
@@ -114,10 +105,10 @@ class AcpAgent:
             )
         return env
 
-    def _heard(self, spawn: int, line: str, trace: Trace | None) -> None:
+    def _log_stderr(self, spawn: int, line: str, trace: Trace | None) -> None:
         if trace:
-            trace.note("stderr", line)
-        self._on_stderr(spawn, line)
+            trace.record_value("stderr", line)
+        log.debug("agent %s (spawn %d): %s", self.name, spawn, line)
 
     def _open_trace(self, launch: Launch) -> Trace | None:
         if self._trace is None:
@@ -129,5 +120,5 @@ class AcpAgent:
         except OSError as error:
             log.warning("no trace of agent %s can be kept in %s: %s", self.name, path, error)
             return None
-        trace.note("note", {"spawn": list(self.command), "cwd": str(self.cwd)})
+        trace.record_value("note", {"spawn": list(self.command), "cwd": str(self.cwd)})
         return trace

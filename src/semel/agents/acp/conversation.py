@@ -1,8 +1,8 @@
 """One live agent process with one session: the client side of ACP.
 
-Order is the point of the design. Each message from the agent is handled in one synchronous callback, which puts
-signals on one queue; so signals keep the order of the wire. A prompt's end follows all its updates, and every update
-before the answer to `session/load` is replay.
+The design keeps the order of messages. Each message from the agent is handled in one synchronous callback, which puts
+signals into one queue, so signals have the order in which the agent sent the messages. A prompt's end follows all of
+its updates, and every update before the answer to `session/load` is replay.
 
 Back-pressure: when too many signals are queued, reading pauses, and the agent blocks on its stdout until the gateway
 has caught up.
@@ -18,22 +18,22 @@ from collections.abc import Callable, Sequence
 from typing import IO, Any, Literal
 
 from semel.agents.acp.process import GuardedProcess
-from semel.agents.acp.replies import RpcError, answered, normalize_id
-from semel.agents.acp.session import Choices
-from semel.agents.acp.wire import Call, Id, Message, Noise, Reply, Trace, Wire
+from semel.agents.acp.session import Choices, RpcError, normalize_id, parse_prompt_answer
+from semel.agents.acp.wire import AcpWire, AgentCall, AgentReply, Id, Message, Noise, Trace
 from semel.gateway.ports import AgentError, Asked, Died, Json, Signal, Update
+from semel.text.json_types import object_at, objects_in
 
 log = logging.getLogger("semel.agents")
 
-PAUSE_ABOVE_SIGNALS, RESUME_AT_SIGNALS = 4096, 512  # queued signals at which reading pauses; resumes
-PIPE_DRAIN_TIMEOUT_S = 1.0  # seconds after the agent's exit, if a process outside its group holds the pipe
+PAUSE_ABOVE_SIGNALS, RESUME_AT_SIGNALS = 4096, 512  # numbers of queued signals at which reading pauses and resumes
+PIPE_DRAIN_TIMEOUT_S = 1.0  # how long output is read after the agent's exit, if another process holds the pipe open
 METHOD_NOT_FOUND, REQUEST_CANCELLED = -32601, -32800
 
 
 class AcpConversation:
-    """See `semel.gateway.ports.Conversation`. Made by `AcpAgent.open`."""
+    """A conversation with an ACP agent (`semel.gateway.ports.Conversation`). `AcpAgent.open` makes it."""
 
-    def __init__(self, name: str, process: GuardedProcess, stdout: IO[bytes], trace: Trace | None, limit: int) -> None:
+    def __init__(self, name: str, process: GuardedProcess, stdout: IO[bytes], trace: Trace | None) -> None:
         self.memory = ""
         self.restored: Literal["new", "loaded", "resumed"] = "new"
         self.agent_name = ""
@@ -44,21 +44,21 @@ class AcpConversation:
         self.name = name
         self._trace = trace
         self._signals: deque[Signal] = deque()
-        self._news = asyncio.Event()
+        self._signal_added = asyncio.Event()
         self._died: Died | None = None
         self.replaying = False
         self._replay_ends: Id = None  # id of the request whose answer ends the replay
-        self._ids = 0
-        self._waiting: dict[Id, asyncio.Future[Any]] = {}  # our requests; prompts are in _prompts
+        self._last_id = 0
+        self._pending_requests: dict[Id, asyncio.Future[Any]] = {}  # our requests; prompts are in _prompts
         self._prompts: set[Id] = set()
-        self._asked: dict[str, Id] = {}  # open permission requests: our id -> the agent's
-        self._cancelling = False  # until the cancelled prompt has ended
-        self._noise: deque[str] = deque(maxlen=5)
-        self._wire = Wire(process.writer, stdout, self._message, self._stream_ended, trace=trace, limit=limit)
-        process.on_exit(self._exited)
+        self._open_questions: dict[str, Id] = {}  # open permission requests: our id -> the agent's
+        self._cancelling = False  # a cancelled prompt has not ended yet
+        self._stray_lines: deque[str] = deque(maxlen=5)
+        self._wire = AcpWire(process.writer, stdout, self._handle_message, self._on_stream_end, trace=trace)
+        process.call_on_exit(self._on_exit)
 
     def __repr__(self) -> str:
-        state = "dead" if self._died else f"{len(self._prompts)} prompts, {len(self._asked)} asked"
+        state = "dead" if self._died else f"{len(self._prompts)} prompts, {len(self._open_questions)} asked"
         return f"<AcpConversation {self.name} {self.memory or 'unopened'} {state}, {len(self._signals)} queued>"
 
     @property
@@ -72,35 +72,37 @@ class AcpConversation:
     # ---------------------------------------------------------------- the gateway's side
 
     async def next(self) -> Signal:
-        """See ports. One consumer at a time; a cancelled wait loses nothing."""
+        """Wait for the next signal. Only one caller may wait at a time; if the wait is cancelled, no signal is lost."""
         while not self._signals:
             if self._died:
                 return self._died
-            self._news.clear()
-            await self._news.wait()
+            self._signal_added.clear()
+            await self._signal_added.wait()
         signal = self._signals.popleft()
         if len(self._signals) == RESUME_AT_SIGNALS:
             self._wire.reader.resume()
         return signal
 
     async def prompt(self, content: Sequence[Json]) -> None:
-        """See ports. From here on updates are live."""
+        """Send a prompt (ACP content blocks). The updates that follow it are live, not a replay."""
         self.replaying = self._cancelling = False
-        self._ids += 1
-        self._prompts.add(self._ids)
-        self._send(id=self._ids, method="session/prompt", params={"sessionId": self.memory, "prompt": list(content)})
+        self._last_id += 1
+        self._prompts.add(self._last_id)
+        self._send(
+            id=self._last_id, method="session/prompt", params={"sessionId": self.memory, "prompt": list(content)}
+        )
 
     async def answer(self, id: str, option: str | None) -> None:
-        """See ports."""
-        if id not in self._asked:
+        """Answer a permission request with an option's id, or None for cancelled. Unknown requests are ignored."""
+        if id not in self._open_questions:
             return
         outcome = {"outcome": "cancelled"} if option is None else {"outcome": "selected", "optionId": option}
-        self._send(id=self._asked.pop(id), result={"outcome": outcome})
+        self._send(id=self._open_questions.pop(id), result={"outcome": outcome})
 
     async def cancel(self) -> None:
-        """See ports. Open permission requests are answered, too: some agents never end the prompt otherwise.
+        """Cancel the running prompt, and answer its open permission requests: some agents never end it otherwise.
 
-        A permission request that arrives after the cancel is answered "cancelled" at once and never shown.
+        A permission request that arrives before the prompt has ended is answered as cancelled at once and never shown.
         """
         self._cancelling = bool(self._prompts)
         self._send(method="session/cancel", params={"sessionId": self.memory})
@@ -108,15 +110,15 @@ class AcpConversation:
 
     async def set_mode(self, mode: str) -> None:
         """Set the session's mode. Raises AgentError if the mode is unknown or the agent refuses."""
-        await self._set(lambda: self.choices.mode_request(mode))
-        self.choices.chosen(mode=mode)
+        await self._request_choice(lambda: self.choices.mode_request(mode))
+        self.choices.apply_choice(mode=mode)
 
     async def set_model(self, model: str) -> None:
         """Set the session's model. Raises AgentError if the model is unknown or the agent refuses."""
-        await self._set(lambda: self.choices.model_request(model))
-        self.choices.chosen(model=model)
+        await self._request_choice(lambda: self.choices.model_request(model))
+        self.choices.apply_choice(model=model)
 
-    async def _set(self, request: Callable[[], tuple[str, Json]], timeout: float = 30.0) -> None:
+    async def _request_choice(self, request: Callable[[], tuple[str, Json]], timeout: float = 30.0) -> None:
         try:
             method, params = request()
             await self.request(method, {"sessionId": self.memory, **params}, timeout)
@@ -124,7 +126,7 @@ class AcpConversation:
             raise AgentError(f"agent {self.name!r}: {error}") from error
 
     async def close(self, grace: float) -> None:
-        """See ports."""
+        """End the agent's process group, and the conversation. `grace`: as in `GuardedProcess.end`."""
         try:
             if self._died is None and grace > 0:
                 await self.cancel_open_requests()
@@ -137,7 +139,7 @@ class AcpConversation:
 
     async def cancel_open_requests(self) -> None:
         """Answer every open permission request as cancelled."""
-        for id in list(self._asked):
+        for id in list(self._open_questions):
             await self.answer(id, None)
 
     # ---------------------------------------------------------------- requests of ours
@@ -145,20 +147,20 @@ class AcpConversation:
     def _send(self, **message: Any) -> None:
         self._wire.send(message)
         if self.process.writer.stuck:
-            self._fail("does not read its input")
+            self._kill_and_die("does not read its input")
 
     async def request(self, method: str, params: Json, timeout: float, *, ends_replay: bool = False) -> Any:
-        """Send a request and wait for its result. Raises RpcError (the agent's error answer), or AgentError if the
-        agent does not answer within `timeout` seconds or dies.
+        """Send a request and wait for its result.
 
-        ends_replay: updates that follow the answer are live, not replay.
+        `timeout`: in seconds. `ends_replay`: updates after the answer are live, not replay. Raises RpcError if the
+        agent answers with an error, and AgentError if it does not answer in time or dies.
         """
         if self._died:
-            raise AgentError(self.about(self._died.why), passing=self._was_killed())
-        self._ids += 1
-        id = self._ids
+            raise AgentError(self.describe_failure(self._died.why), passing=self._was_killed())
+        self._last_id += 1
+        id = self._last_id
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting[id] = future
+        self._pending_requests[id] = future
         if ends_replay:
             self._replay_ends = id
         self._wire.reader.resume()  # the caller may be the queue's consumer: a paused reader would never get the answer
@@ -168,85 +170,82 @@ class AcpConversation:
                 return await future
         except TimeoutError:
             slow = f"did not answer `{method}` within {timeout:g} s"
-            raise AgentError(self.about(slow), passing=True) from None
+            raise AgentError(self.describe_failure(slow), passing=True) from None
         finally:
-            self._waiting.pop(id, None)
+            self._pending_requests.pop(id, None)
 
-    def about(self, why: str) -> str:
-        """Describe a failure, with the last lines that the agent printed."""
-        text = f"agent {self.name!r} {why}"
-        if self._noise and not self.agent_name:
-            text += f"; it printed {' / '.join(self._noise)!r} where ACP was expected: check its command"
-        if said := self.process.stderr.tail(3):
-            text += f"; it said: {said}"
+    def describe_failure(self, reason: str) -> str:
+        """Describe a failure to people: the agent's name, `reason`, and the last lines that the agent printed."""
+        text = f"agent {self.name!r} {reason}"
+        if self._stray_lines and not self.agent_name:
+            text += f"; it printed {' / '.join(self._stray_lines)!r} where ACP was expected: check its command"
+        if last_lines := self.process.stderr.tail(3):
+            text += f"; it said: {last_lines}"
         return text
 
-    # ---------------------------------------------------------------- what comes, in order
+    # ---------------------------------------------------------------- messages from the agent
 
-    def _message(self, message: Message) -> None:
+    def _handle_message(self, message: Message) -> None:
         match message:
-            case Call("session/update"):
-                self._update(message)
-            case Call("session/request_permission") if message.asks:
-                self._permission(message)
-            case Call("_session/retrying"):  # Vibe: the model's stream broke; the next chunks replace the text so far
-                self._put(Update({**message.params, "sessionUpdate": message.method}, self.replaying))
-            case Call("$/cancel_request"):
-                self._withdraw(message.params.get("requestId"))
-            case Call() if message.asks:
+            case AgentCall("session/update"):
+                self._handle_update(message)
+            case AgentCall("session/request_permission") if message.is_request:
+                self._handle_permission(message)
+            case AgentCall(
+                "_session/retrying"
+            ):  # Vibe: the model's stream broke; the next chunks replace the text so far
+                self._add_signal(Update({**message.params, "sessionUpdate": message.method}, self.replaying))
+            case AgentCall("$/cancel_request"):
+                self._withdraw_question(message.params.get("requestId"))
+            case AgentCall() if message.is_request:
                 # fs/*, terminal/* and extensions, which we do not offer; without an answer the agent would hang.
-                self._refuse(message.id, METHOD_NOT_FOUND, f"Semel does not offer {message.method}")
-            case Reply():
-                self._reply(message)
+                self._send_error(message.id, METHOD_NOT_FOUND, f"Semel does not offer {message.method}")
+            case AgentReply():
+                self._handle_reply(message)
             case Noise():
-                self._noise.append(message.text[:200])
+                self._stray_lines.append(message.text[:200])
                 log.debug("agent %s printed: %.200s", self.name, message.text)
 
-    def _update(self, call: Call) -> None:
+    def _handle_update(self, call: AgentCall) -> None:
         update = call.params.get("update")
         session = call.params.get("sessionId")
-        if call.asks:
+        if call.is_request:
             self._send(id=call.id, result=None)
         if not isinstance(update, dict) or (self.memory and session not in (self.memory, None)):
             log.debug("agent %s: an update of session %s is not ours", self.name, session)
             return
-        self.choices.changed(update)
-        self._put(Update(update, self.replaying))
+        self.choices.apply_update(update)
+        self._add_signal(Update(update, self.replaying))
 
-    def _permission(self, call: Call) -> None:
+    def _handle_permission(self, call: AgentCall) -> None:
         if self._cancelling:
             self._send(id=call.id, result={"outcome": {"outcome": "cancelled"}})
             return
-        tool, options = call.params.get("toolCall"), call.params.get("options")
-        self._ids += 1
-        id = f"ask-{self._ids}"
-        self._asked[id] = call.id
-        known = options if isinstance(options, list) else []
-        self._put(
-            Asked(
-                id,
-                tool if isinstance(tool, dict) else {},
-                tuple(one for one in known if isinstance(one, dict)),
-            )
-        )
+        self._last_id += 1
+        id = f"ask-{self._last_id}"
+        self._open_questions[id] = call.id
+        self._add_signal(Asked(id, object_at(call.params, "toolCall"), tuple(objects_in(call.params.get("options")))))
 
-    def _withdraw(self, request: Any) -> None:
-        """The agent withdraws a permission request; a later answer to it is ignored."""
-        for id, theirs in list(self._asked.items()):
-            if theirs == request:
-                del self._asked[id]
-                self._refuse(theirs, REQUEST_CANCELLED, "request cancelled")
+    def _withdraw_question(self, request: Any) -> None:
+        """Drop the permission request with the JSON-RPC id `request`, because the agent withdrew it.
 
-    def _refuse(self, id: Id, code: int, message: str) -> None:
+        A later answer to it is ignored.
+        """
+        for id, agent_id in list(self._open_questions.items()):
+            if agent_id == request:
+                del self._open_questions[id]
+                self._send_error(agent_id, REQUEST_CANCELLED, "request cancelled")
+
+    def _send_error(self, id: Id, code: int, message: str) -> None:
         self._send(id=id, error={"code": code, "message": message})
 
-    def _reply(self, reply: Reply) -> None:
+    def _handle_reply(self, reply: AgentReply) -> None:
         id = normalize_id(reply.id)
         if id in self._prompts:
             self._prompts.discard(id)
             self._cancelling = self._cancelling and bool(self._prompts)
-            self._put(answered(reply))
-        elif (future := self._waiting.get(id)) is not None and not future.done():
+            self._add_signal(parse_prompt_answer(reply))
+        elif (future := self._pending_requests.get(id)) is not None and not future.done():
             if id == self._replay_ends:
                 self.replaying = False
             if reply.error is not None:
@@ -256,78 +255,81 @@ class AcpConversation:
         else:
             log.debug("agent %s answered a request we did not make: %s", self.name, reply.id)
 
-    def forget(self) -> None:
-        """Drop all queued signals: the replay of a load that failed in the end."""
+    def drop_signals(self) -> None:
+        """Drop all queued signals: they are the replay of a load that failed."""
         self._signals.clear()
 
-    async def silence(self, quiet: float, at_most: float = 10.0) -> None:
-        """Wait until no signal has arrived for `quiet` seconds, at most `at_most`: the end of an unmarked replay."""
-        loop = asyncio.get_running_loop()
-        until, heard, since = loop.time() + at_most, len(self._signals), loop.time()
-        while loop.time() - since < quiet and loop.time() < until and not self._died:
-            await asyncio.sleep(0.05)
-            if len(self._signals) != heard:
-                heard, since = len(self._signals), loop.time()
+    async def wait_for_silence(self, quiet: float, at_most: float = 10.0) -> None:
+        """Wait until no signal has arrived for `quiet` seconds, but not longer than `at_most` seconds.
 
-    def _put(self, signal: Signal) -> None:
+        This is how the end of a replay is found that the agent does not mark.
+        """
+        loop = asyncio.get_running_loop()
+        deadline, signal_count, quiet_since = loop.time() + at_most, len(self._signals), loop.time()
+        while loop.time() - quiet_since < quiet and loop.time() < deadline and not self._died:
+            await asyncio.sleep(0.05)
+            if len(self._signals) != signal_count:
+                signal_count, quiet_since = len(self._signals), loop.time()
+
+    def _add_signal(self, signal: Signal) -> None:
         if self._died:
             return
         self._signals.append(signal)
-        self._news.set()
+        self._signal_added.set()
         if (
             len(self._signals) >= PAUSE_ABOVE_SIGNALS
             and self.memory
-            and not self._waiting
+            and not self._pending_requests
             and self.process.code is None
         ):
             self._wire.reader.pause()  # the agent waits until the gateway has caught up
 
     # ---------------------------------------------------------------- death
 
-    def _exited(self) -> None:
-        """The group's leader has exited: kill its workers, and read what is still in the pipe."""
-        self._stop()
+    def _on_exit(self) -> None:
+        """Kill the rest of the group after its leader has exited, and read what is still in the pipe."""
+        self._kill_group()
         self._wire.reader.resume()
         asyncio.get_running_loop().call_later(PIPE_DRAIN_TIMEOUT_S, self._wire.finish, None)
 
-    def _stream_ended(self, why: str | None) -> None:
+    def _on_stream_end(self, reason: str | None) -> None:
         self.process.stderr.drain()
-        if why is not None:
-            self._stop()
-            self._die(why)
+        if reason is not None:
+            self._kill_group()
+            self._die(reason)
         elif self.process.code is not None:
-            self._fail(self.process.how_it_ended())
+            self._kill_and_die(self.process.describe_end())
         else:
-            self._ending = asyncio.create_task(self._closed_its_output())
+            self._ending = asyncio.create_task(self._on_output_closed())
 
-    async def _closed_its_output(self) -> None:
-        if await self.process.exited(within=0.5):
+    async def _on_output_closed(self) -> None:
+        if await self.process.wait_for_exit(within=0.5):
             self.process.stderr.drain()
-            self._fail(self.process.how_it_ended())
+            self._kill_and_die(self.process.describe_end())
         else:
-            self._fail("closed its output")
+            self._kill_and_die("closed its output")
 
-    def _stop(self) -> None:
-        if not self.process.ending:  # while the gateway ends it, workers get their grace period
+    def _kill_group(self) -> None:
+        if not self.process.is_ending:  # while the gateway ends it, workers get their grace period
             self.process.kill()
 
-    def _fail(self, why: str) -> None:
-        self._stop()
-        said = self.process.stderr.tail(1)
-        self._die(f"{why}; its last words: {said}" if said else why)
+    def _kill_and_die(self, reason: str) -> None:
+        self._kill_group()
+        last_line = self.process.stderr.tail(1)
+        self._die(f"{reason}; its last words: {last_line}" if last_line else reason)
 
-    def _die(self, why: str) -> None:
+    def _die(self, reason: str) -> None:
         if self._died:
             return
-        self._died = Died(why)
+        self._died = Died(reason)
         self._signals.append(self._died)
-        self._news.set()
-        for future in self._waiting.values():
+        self._signal_added.set()
+        for future in self._pending_requests.values():
             if not future.done():
                 with contextlib.suppress(asyncio.InvalidStateError):
-                    about = self.about(why.partition("; its last words")[0])
-                    future.set_exception(AgentError(about, passing=self._was_killed()))
+                    description = self.describe_failure(reason.partition("; its last words")[0])
+                    future.set_exception(AgentError(description, passing=self._was_killed()))
 
     def _was_killed(self) -> bool:
-        """Whether a signal killed it, as the OOM killer does. That may pass; an agent that exits by itself says why."""
+        """Whether a signal killed the agent, for example from the OOM killer. Another attempt may then succeed."""
         return self.process.code is not None and self.process.code < 0

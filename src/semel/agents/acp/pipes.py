@@ -1,7 +1,7 @@
 """Non-blocking readers and writers for an agent's stdin, stdout and stderr, with bounded memory.
 
-They work on raw file descriptors in the event loop rather than on asyncio's streams, so that reading can be paused and
-a process's last output can be drained synchronously after its exit.
+They work on raw file descriptors in the event loop and not on asyncio's streams, so that reading can be paused, and all
+that a process has left in its pipe can be read synchronously after its exit.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from collections.abc import Callable
 from typing import IO
 
 CHUNK_BYTES = 256 * 1024
-MAX_UNSENT_BYTES = 64 * 1024 * 1024  # an agent that leaves more unread counts as dead
+MAX_UNSENT_BYTES = 64 * 1024 * 1024  # if an agent leaves more than this unread, it counts as dead
 MAX_STDERR_LINE_BYTES = 4096  # the rest of a longer line is dropped
-KEPT_STDERR_LINES = 20  # lines that are not blank
+MAX_DRAINED_CHUNKS = 64
+KEPT_STDERR_LINES = 20  # blank lines do not count
 
 
 class StdinWriter:
-    """An agent's stdin. `write` never blocks; bytes that do not fit into the pipe are sent when the agent reads."""
+    """An agent's stdin. `write` never blocks; bytes that do not fit into the pipe are sent once the agent has read."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self._pipe = pipe
@@ -30,11 +31,11 @@ class StdinWriter:
 
     @property
     def stuck(self) -> bool:
-        """Whether the agent has stopped reading: more bytes are unsent than any prompt holds."""
+        """Whether the agent has stopped reading: more than MAX_UNSENT_BYTES are unsent."""
         return len(self._unsent) > MAX_UNSENT_BYTES
 
     def write(self, data: bytes) -> None:
-        """Send these bytes after all earlier ones. A closed pipe drops them; the reader reports the agent's death."""
+        """Send these bytes after all earlier ones. If the pipe is closed, they are dropped without an error."""
         if not self._open or self.stuck:
             return
         idle = not self._unsent
@@ -47,7 +48,7 @@ class StdinWriter:
             asyncio.get_running_loop().remove_writer(self._pipe.fileno())
 
     def _flush(self) -> bool:
-        """Write as much as the pipe takes; True if nothing is left to write."""
+        """Write as much as the pipe takes. Returns True if nothing is left to write."""
         try:
             while self._unsent:
                 sent = os.write(self._pipe.fileno(), memoryview(self._unsent)[:CHUNK_BYTES])
@@ -70,8 +71,8 @@ class StdinWriter:
             self._pipe.close()
 
 
-class StdoutReader:
-    """An agent's stdout. Calls `on_data` with chunks of up to 256 KiB, then `on_end` once at end-of-file."""
+class PipeReader:
+    """An agent's stdout or stderr. Calls `on_data` with chunks of up to 256 KiB, then `on_end` once at end-of-file."""
 
     def __init__(self, pipe: IO[bytes], on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
         self._pipe = pipe
@@ -86,18 +87,20 @@ class StdoutReader:
         """Stop reading for now. The agent blocks once the pipe is full; nothing is lost."""
         if self._open and not self._paused:
             self._paused = True
-            asyncio.get_running_loop().remove_reader(self._pipe.fileno())
+            with contextlib.suppress(RuntimeError):  # the event loop has ended
+                asyncio.get_running_loop().remove_reader(self._pipe.fileno())
 
     def resume(self) -> None:
         if self._open and self._paused:
             self._paused = False
-            asyncio.get_running_loop().add_reader(self._pipe.fileno(), self._readable)
+            asyncio.get_running_loop().add_reader(self._pipe.fileno(), self._read_chunk)
 
-    def _readable(self) -> None:
+    def _read_chunk(self) -> bool:
+        """Read once. Returns True if there may be more to read."""
         try:
             chunk = os.read(self._pipe.fileno(), CHUNK_BYTES)
         except BlockingIOError:
-            return
+            return False
         except OSError:
             chunk = b""
         if chunk:
@@ -105,14 +108,20 @@ class StdoutReader:
         else:
             self.close()
             self._on_end()
+        return bool(chunk)
+
+    def drain(self) -> None:
+        """Read all that is in the pipe now. It is the last output of a process that has just ended."""
+        for _ in range(MAX_DRAINED_CHUNKS):
+            if not self._open or not self._read_chunk():
+                return
 
     def close(self) -> None:
-        """Stop reading, without `on_end`. May be called twice."""
-        if not self._open:
-            return
-        self.pause()
-        self._open = False
-        self._pipe.close()
+        """Stop reading, without a call of `on_end`. May be called twice."""
+        if self._open:
+            self.pause()
+            self._open = False
+            self._pipe.close()
 
 
 class StderrReader:
@@ -122,62 +131,44 @@ class StderrReader:
     """
 
     def __init__(self, pipe: IO[bytes], log: Callable[[str], None]) -> None:
-        self._pipe = pipe
         self._log = log
         self._lines: deque[str] = deque(maxlen=KEPT_STDERR_LINES)
-        self._part = b""
-        self._skip = False  # inside the rest of an overlong line
-        self._open = True
-        os.set_blocking(pipe.fileno(), False)
-        asyncio.get_running_loop().add_reader(pipe.fileno(), self._readable)
+        self._partial_line = b""
+        self._skips_rest = False  # until the end of an overlong line
+        self._reader = PipeReader(pipe, self._split, self._end_line)
 
     def tail(self, lines: int = 5) -> str:
-        """The last lines that are not blank (20 at most), joined by newlines; "" if there are none."""
+        """Return the last `lines` lines that are not blank (20 at most), joined by newlines; "" if there are none."""
         return "\n".join(list(self._lines)[-lines:])
 
-    def _readable(self) -> bool:
-        """Read once; True if there may be more."""
-        try:
-            chunk = os.read(self._pipe.fileno(), 65536)
-        except BlockingIOError:
-            return False
-        except OSError:
-            chunk = b""
-        if not chunk:
-            self.close()
-            return False
-        *whole, rest = (self._part + chunk).split(b"\n")
-        for line in whole:
-            self._keep(line)
-            self._skip = False
-        if len(rest) > MAX_STDERR_LINE_BYTES:
-            self._keep(rest)
-            self._skip, rest = True, b""
-        self._part = rest
-        return True
+    def drain(self) -> None:
+        """Read all that is in the pipe now."""
+        self._reader.drain()
 
-    def _keep(self, line: bytes) -> None:
-        if self._skip:
+    def _split(self, chunk: bytes) -> None:
+        *lines, partial = (self._partial_line + chunk).split(b"\n")
+        for line in lines:
+            self._keep_line(line)
+            self._skips_rest = False
+        if len(partial) > MAX_STDERR_LINE_BYTES:
+            self._keep_line(partial)
+            self._skips_rest, partial = True, b""
+        self._partial_line = partial
+
+    def _end_line(self) -> None:
+        part, self._partial_line = self._partial_line, b""
+        if part:
+            self._keep_line(part)
+
+    def _keep_line(self, line: bytes) -> None:
+        if self._skips_rest:
             return
         text = line[:MAX_STDERR_LINE_BYTES].decode(errors="replace").rstrip("\r")
         if text.strip():
             self._lines.append(text)
         self._log(text)
 
-    def drain(self) -> None:
-        """Read all that is in the pipe now: the last output of a process that has just died."""
-        for _ in range(64):
-            if not self._open or not self._readable():
-                return
-
     def close(self) -> None:
         """Stop reading. May be called twice."""
-        if not self._open:
-            return
-        self._open = False
-        with contextlib.suppress(RuntimeError, ValueError):
-            asyncio.get_running_loop().remove_reader(self._pipe.fileno())
-        if self._part:
-            self._keep(self._part)
-            self._part = b""
-        self._pipe.close()
+        self._reader.close()
+        self._end_line()

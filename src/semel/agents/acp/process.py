@@ -1,8 +1,9 @@
 """Start, watch and end an agent's process group.
 
-The spawned pid may be a launcher whose workers live on, and grandchildren may hold our pipes open. So an exit is
-learned from the kernel (pidfd; elsewhere a thread in waitpid), never from a pipe's end, and the whole process group is
-ended. No process runs before its spawn is recorded (`launch.py`), and none outlives the gateway (`guard.py`; Law 10).
+The started process is the *leader* of its group; the others in the group are its *workers*. A leader may be a mere
+launcher whose workers live on after it, and descendants may hold our pipes open. So an exit is detected with the
+kernel's help (pidfd, or a thread in waitpid where there is none) and not by the end of a pipe, and the whole group is
+ended. No process runs before its spawn is recorded (`launch.py`), and none outlives the gateway (`Guard`; Law 10).
 """
 
 from __future__ import annotations
@@ -17,22 +18,22 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
-from semel.agents.acp.guard import Guard
 from semel.agents.acp.pipes import StderrReader, StdinWriter
 from semel.gateway import process_identity
 from semel.gateway.process_identity import kill_group_if_same as kill_group_if_same
 
 LAUNCHER_PATH = Path(__file__).parent.parent / "launch.py"
-MAX_WORKER_GRACE_S = 1.0  # for workers, between their leader's exit and SIGKILL
-KILL_TIMEOUT_S = 5.0  # after SIGKILL; a process in uninterruptible sleep takes longer
+MAX_WORKER_GRACE_S = 1.0  # how long workers may run on between their leader's exit and SIGKILL
+GUARD_SCRIPT = '''trap "" INT TERM HUP; read -r word; [ "$word" = leave ] || kill -s KILL -- "-$1"'''
+KILL_TIMEOUT_S = 5.0  # how long to wait after SIGKILL; a process in uninterruptible sleep takes longer
 
 
 class GuardedProcess:
-    """A started process with a group and a guard of its own.
+    """A started process, with a process group and a guard of its own.
 
-    pid, pgid   the same number
-    born        identifies the process even if its pid is reused (`process_identity.identity`)
-    mark        the value of SEMEL_SPAWN in its environment
+    - `pid`, `pgid`: the ids of process and group; they are the same number.
+    - `born`: identifies the process even if its pid is reused (`process_identity.read_identity`).
+    - `mark`: the value of SEMEL_SPAWN in its environment.
     """
 
     def __init__(self, popen: subprocess.Popen[bytes], born: str, stderr: StderrReader, guard: Guard) -> None:
@@ -48,11 +49,11 @@ class GuardedProcess:
         self._exited = asyncio.Event()
         self._watchers: list[Callable[[], None]] = []
         self._ending: asyncio.Task[None] | None = None
-        self._over = False  # the group is gone, and its number may be reused: send no more signals
-        self._watch()
+        self._is_gone = False  # the group is gone, and its number may be reused: send no more signals
+        self._watch_exit()
 
     def __repr__(self) -> str:
-        return f"<Process {self.pid} {'exit ' + str(self.code) if self._exited.is_set() else 'running'}>"
+        return f"<GuardedProcess {self.pid} {'exit ' + str(self.code) if self._exited.is_set() else 'running'}>"
 
     @classmethod
     async def start(
@@ -66,13 +67,13 @@ class GuardedProcess:
     ) -> GuardedProcess:
         """Start the launcher, have `on_start(pid, pgid, born)` record it, then let it exec the command.
 
-        log: called with each line of stderr. Raises OSError if no process could be started. If `on_start` raises,
-        the process is ended and the exception passes on.
+        `log`: is called with each line of stderr. Raises OSError if no process could be started. If `on_start` raises,
+        the process is ended and the exception is raised here.
         """
         popen, control = _spawn_launcher(command, cwd, env)
         try:
             assert popen.stderr
-            born = process_identity.identity(popen.pid) or "gone"
+            born = process_identity.read_identity(popen.pid) or "gone"
             self = cls(popen, born, StderrReader(popen.stderr, log), _start_guard(popen))
             try:
                 await on_start(self.pid, self.pgid, born)
@@ -90,18 +91,18 @@ class GuardedProcess:
 
     @property
     def code(self) -> int | None:
-        """Exit code, or minus the signal's number (subprocess); None while it runs."""
+        """The leader's exit code, or minus the number of the signal that killed it; None while it runs."""
         return self._popen.returncode
 
-    def on_exit(self, call: Callable[[], None]) -> None:
-        """Call `call` in the event loop when the leader exits; at once if it already has."""
+    def call_on_exit(self, callback: Callable[[], None]) -> None:
+        """Call `callback` in the event loop when the leader exits; at once if it already has."""
         if self._exited.is_set():
-            call()
+            callback()
         else:
-            self._watchers.append(call)
+            self._watchers.append(callback)
 
-    async def exited(self, within: float) -> bool:
-        """Wait up to `within` seconds for the leader's exit; True if it has exited."""
+    async def wait_for_exit(self, within: float) -> bool:
+        """Wait up to `within` seconds for the leader's exit. Returns whether it has exited."""
         if not self._exited.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(within):
@@ -109,12 +110,12 @@ class GuardedProcess:
         return self._exited.is_set()
 
     @property
-    def ending(self) -> bool:
-        """Whether the gateway is ending the process, so that workers get their grace period."""
+    def is_ending(self) -> bool:
+        """Whether `end` was called: it gives the workers time to exit, so they must not be killed at once."""
         return self._ending is not None
 
-    def how_it_ended(self) -> str:
-        """For people: "exited with code 3", "was killed by SIGKILL", "is running"."""
+    def describe_end(self) -> str:
+        """Return the process's end in words: "exited with code 3", "was killed by SIGKILL", or "is running"."""
         if self.code is None:
             return "is running"
         if self.code >= 0:
@@ -123,7 +124,7 @@ class GuardedProcess:
             return f"was killed by {signal.Signals(-self.code).name}"
         return f"was killed by signal {-self.code}"
 
-    def _watch(self) -> None:
+    def _watch_exit(self) -> None:
         loop = asyncio.get_running_loop()
         try:
             fd = os.pidfd_open(self.pid)
@@ -131,20 +132,20 @@ class GuardedProcess:
             threading.Thread(target=self._wait_in_thread, args=(loop,), daemon=True).start()
             return
 
-        def gone() -> None:
+        def on_gone() -> None:
             loop.remove_reader(fd)
             os.close(fd)
             self._popen.wait()
-            self._has_exited()
+            self._on_exit()
 
-        loop.add_reader(fd, gone)
+        loop.add_reader(fd, on_gone)
 
     def _wait_in_thread(self, loop: asyncio.AbstractEventLoop) -> None:
         self._popen.wait()
         with contextlib.suppress(RuntimeError):  # the event loop is closed already
-            loop.call_soon_threadsafe(self._has_exited)
+            loop.call_soon_threadsafe(self._on_exit)
 
-    def _has_exited(self) -> None:
+    def _on_exit(self) -> None:
         self._exited.set()
         watchers, self._watchers = self._watchers, []
         for call in watchers:
@@ -153,13 +154,14 @@ class GuardedProcess:
     # ---------------------------------------------------------------- ending it
 
     def kill(self) -> None:
-        """SIGKILL for the whole group, now. `end` still has to be awaited for the rest."""
+        """Send SIGKILL to the whole group now. `end` must still be awaited, to reap and to clean up."""
         self._signal(signal.SIGKILL)
 
     async def end(self, grace: float) -> None:
-        """Close stdin, send SIGTERM after `grace` seconds and SIGKILL after `grace` more; afterwards the group is gone.
+        """End the group: close stdin, send SIGTERM after `grace` seconds, and SIGKILL after `grace` more.
 
-        May be called several times. If the caller is cancelled, the termination continues.
+        Returns when the group is gone. May be called several times. If the caller is cancelled, the termination
+        continues.
         """
         if self._ending is None:
             self._ending = asyncio.create_task(self._end(grace))
@@ -170,35 +172,35 @@ class GuardedProcess:
     async def _end(self, grace: float) -> None:
         self.writer.close()
         if grace > 0:
-            orderly = await self.exited(grace)
+            orderly = await self.wait_for_exit(grace)
             self._signal(signal.SIGTERM)  # also for workers that a leader left behind
-            if orderly or await self.exited(grace):
-                await self._workers_gone(min(grace, MAX_WORKER_GRACE_S))
+            if orderly or await self.wait_for_exit(grace):
+                await self._wait_for_workers(min(grace, MAX_WORKER_GRACE_S))
         self.kill()
-        await self.exited(KILL_TIMEOUT_S)
+        await self.wait_for_exit(KILL_TIMEOUT_S)
         await asyncio.to_thread(process_identity.kill_tagged_processes, self.mark)
         self._reap_adopted()
-        self._over = True
-        self._guard.leave()
+        self._is_gone = True
+        self._guard.dismiss()
         self.stderr.close()
 
-    async def _workers_gone(self, within: float) -> None:
-        """Wait for the group's workers to exit: one may still be writing the history that a later load reads."""
-        until = asyncio.get_running_loop().time() + within
+    async def _wait_for_workers(self, within: float) -> None:
+        """Wait up to `within` seconds for the workers to exit: one may still write the history for a later load."""
+        deadline = asyncio.get_running_loop().time() + within
         while await asyncio.to_thread(process_identity.list_group_members, self.pgid):
-            if asyncio.get_running_loop().time() > until:
+            if asyncio.get_running_loop().time() > deadline:
                 return
             await asyncio.sleep(0.02)
-        self._over = True
+        self._is_gone = True
 
     def _signal(self, number: signal.Signals) -> None:
-        if self._over:
+        if self._is_gone:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pgid, number)
 
     def _reap_adopted(self) -> None:
-        """Reap orphans of the group. In a container the gateway may be pid 1 and inherits them as zombies."""
+        """Reap orphans of the group: in a container, the gateway may be pid 1, and they become its zombies."""
         if not self._exited.is_set():
             return  # the leader is Popen's to reap
         with contextlib.suppress(ChildProcessError):
@@ -207,9 +209,9 @@ class GuardedProcess:
 
 
 def _spawn_launcher(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], int]:
-    """Start the launcher; returns it and the write end of its control pipe. It waits there for its mark.
+    """Start the launcher, which waits for its mark. Returns (process, write end of the pipe that it reads).
 
-    Must run in the event loop's thread, because PDEATHSIG fires when the starting thread ends.
+    Call it in the event loop's thread: the kernel kills the process when the thread that started it ends (`launch.py`).
     """
     theirs, ours = os.pipe()
     try:
@@ -239,3 +241,45 @@ def _start_guard(popen: subprocess.Popen[bytes]) -> Guard:
         popen.kill()
         popen.communicate()  # the launcher is still waiting, so this returns at once; it closes the pipes
         raise
+
+
+class Guard:
+    """A guard process that kills one process group if the gateway dies, even by SIGKILL.
+
+    PDEATHSIG (`launch.py`) is not enough: it exists only on Linux and reaches only the group's leader, and many agents
+    are launchers whose workers would go on and run the tool calls of their model's last answer
+    (docs/decisions/own-the-pipe.md).
+
+    So each group has a guard: a small shell that is a child of the gateway, has a session of its own and reads from a
+    pipe. If the gateway dies, the pipe ends and the guard kills the group. After a normal end, the gateway writes
+    "leave".
+    """
+
+    def __init__(self, pgid: int) -> None:
+        theirs, ours = os.pipe()
+        try:
+            self._popen = subprocess.Popen(
+                ["/bin/sh", "-c", GUARD_SCRIPT, "semel-guard", str(pgid)],
+                stdin=theirs,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env={},
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(ours)
+            raise
+        finally:
+            os.close(theirs)
+        self._pipe: int | None = ours
+
+    def dismiss(self) -> None:
+        """End the guard and reap it, which takes about 1 ms. Call this when the group is gone; may be called twice."""
+        if self._pipe is None:
+            return
+        with contextlib.suppress(OSError):
+            os.write(self._pipe, b"leave\n")
+        os.close(self._pipe)
+        self._pipe = None
+        self._popen.wait()

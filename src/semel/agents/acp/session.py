@@ -1,4 +1,4 @@
-"""Build the parameters that open an ACP session, and parse what the agent answers, tolerantly.
+"""Build the parameters that open an ACP session, and parse the agent's answers. Deviations from ACP are tolerated.
 
 Formats: ACP v1 schema (agentclientprotocol.com), `InitializeResponse`, `NewSessionResponse`, `LoadSessionResponse`.
 """
@@ -11,15 +11,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import semel
-from semel.gateway.ports import Json, Launch
+from semel.agents.acp.wire import AgentReply, Id
+from semel.gateway.ports import Answered, Json, Launch
+from semel.text.json_types import object_at, objects_in, text_at, value_at
 
 PROTOCOL_VERSION = 1
 AUTH_REQUIRED = -32000  # ACP ErrorCode
 
 
 def initialize_params() -> Json:
-    """Parameters of `initialize`: we offer no file system and no terminals, and ask for terminal output as deltas in
-    `_meta.terminal_output`."""
+    """Return the parameters of ACP's initialize.
+
+    Semel offers no file system and no terminals, and asks for the output of terminals as deltas in
+    `_meta.terminal_output`.
+    """
     return {
         "protocolVersion": PROTOCOL_VERSION,
         "clientCapabilities": {
@@ -36,7 +41,10 @@ TOOL_SERVER_COMMAND = (sys.executable, "-P", "-m", "semel.tools")
 
 
 def build_mcp_server(launch: Launch, mark: str, command: Sequence[str] = TOOL_SERVER_COMMAND) -> Json:
-    """The entry for Semel's MCP server (ACP `McpServerStdio`), with this spawn's fencing token (Law 10)."""
+    """Return the entry for Semel's MCP server (ACP `McpServerStdio`), with this spawn's fencing token (Law 10).
+
+    `mark`: the value of SEMEL_SPAWN, as in the agent's environment.
+    """
     env = {"SEMEL_SOCKET": str(launch.socket), "SEMEL_TOKEN": launch.token, "SEMEL_SPAWN": mark}
     return {
         "name": "semel",
@@ -46,42 +54,32 @@ def build_mcp_server(launch: Launch, mark: str, command: Sequence[str] = TOOL_SE
     }
 
 
-def _dict_or_empty(value: Any) -> Json:
-    return value if isinstance(value, dict) else {}
-
-
-def _dicts_in_list(value: Any) -> list[Json]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
 @dataclass(frozen=True)
 class InitializeResult:
-    """The agent's answer to `initialize`."""
+    """The agent's answer to ACP's initialize."""
 
     name: str  # agentInfo.name, or ""
     version: str
     protocol: Any  # as received; should be an integer
     can_load: bool
     can_resume: bool
-    logins: tuple[str, ...]  # its authMethods, for people
+    logins: tuple[str, ...]  # its authMethods, in words for people
     images: bool = False  # promptCapabilities.image
 
     @classmethod
     def read(cls, result: Any) -> InitializeResult:
-        answer = _dict_or_empty(result)
-        info, caps = _dict_or_empty(answer.get("agentInfo")), _dict_or_empty(answer.get("agentCapabilities"))
-        sessions = _dict_or_empty(caps.get("sessionCapabilities"))
+        answer, info, caps = object_at(result), object_at(result, "agentInfo"), object_at(result, "agentCapabilities")
         return cls(
             name=str(info.get("name") or ""),
             version=str(info.get("version") or ""),
             protocol=answer.get("protocolVersion", PROTOCOL_VERSION),
             can_load=caps.get("loadSession") is True,
-            can_resume=sessions.get("resume") not in (None, False),
+            can_resume=value_at(caps, "sessionCapabilities", "resume") not in (None, False),
             logins=tuple(
-                f"{one.get('name') or one.get('id')}: {one.get('description') or one.get('id')}"
-                for one in _dicts_in_list(answer.get("authMethods"))
+                f"{method.get('name') or method.get('id')}: {method.get('description') or method.get('id')}"
+                for method in objects_in(answer.get("authMethods"))
             ),
-            images=_dict_or_empty(caps.get("promptCapabilities")).get("image") is True,
+            images=value_at(caps, "promptCapabilities", "image") is True,
         )
 
 
@@ -89,8 +87,8 @@ class InitializeResult:
 class Choices:
     """The modes and models that a session offers, and how to set them.
 
-    ACP has two ways: separate modes and models, and configuration options. `modes` is ACP's SessionModeState, built
-    from the "mode" option if the agent has only that. `models` is a SessionModelState, or the "model" option itself.
+    ACP has two ways to state them: as modes and models, or as configuration options. `modes`: ACP's SessionModeState,
+    built from the option "mode" if the agent has only that. `models`: ACP's SessionModelState, or the option "model".
     """
 
     modes: Json | None = None
@@ -100,22 +98,21 @@ class Choices:
 
     @classmethod
     def read(cls, result: Any) -> Choices:
-        answer = _dict_or_empty(result)
-        choices = cls(_dict_or_empty(answer.get("modes")) or None, _dict_or_empty(answer.get("models")) or None)
-        choices.read_options(answer.get("configOptions"))
+        choices = cls(object_at(result, "modes") or None, object_at(result, "models") or None)
+        choices.read_options(value_at(result, "configOptions"))
         return choices
 
     def read_options(self, options: Any) -> None:
-        """Apply the configOptions of a session's answer or of a `config_option_update`."""
-        for option in _dicts_in_list(options):
+        """Apply the `configOptions` in the answer that opens a session, or in a `config_option_update`."""
+        for option in objects_in(options):
             category = option.get("category") or option.get("id")
             if category == "mode" and (self.modes is None or self.mode_option):
                 self.mode_option = str(option.get("id"))
                 self.modes = {
                     "currentModeId": option.get("currentValue"),
                     "availableModes": [
-                        {"id": one.get("value"), **{k: one[k] for k in ("name", "description") if k in one}}
-                        for one in _dicts_in_list(option.get("options"))
+                        {"id": value.get("value"), **{k: value[k] for k in ("name", "description") if k in value}}
+                        for value in objects_in(option.get("options"))
                     ],
                 }
             elif category == "model" and (self.models is None or self.model_option):
@@ -123,28 +120,25 @@ class Choices:
                 self.models = option
 
     def mode_request(self, mode: str) -> tuple[str, Json]:
-        """Method and parameters (without sessionId). Raises ValueError with the modes that exist."""
-        known = [str(one.get("id")) for one in _dicts_in_list(_dict_or_empty(self.modes).get("availableModes"))]
-        if mode not in known:
-            raise ValueError(f"no mode {mode!r}; " + _these("modes", known))
-        if self.mode_option:
-            return "session/set_config_option", {"configId": self.mode_option, "value": mode}
-        return "session/set_mode", {"modeId": mode}
+        """Return (method, parameters without sessionId) of the request that sets a mode.
+
+        Raises ValueError, which lists the modes, if the session does not offer this one.
+        """
+        modes = [option.get("id") for option in objects_in(value_at(self.modes, "availableModes"))]
+        return _choice_request("mode", mode, modes, self.mode_option)
 
     def model_request(self, model: str) -> tuple[str, Json]:
-        """Method and parameters (without sessionId). Raises ValueError with the models that exist."""
-        offered = _dict_or_empty(self.models)
-        if self.model_option:
-            known = [str(one.get("value")) for one in _flat(offered.get("options"))]
-        else:
-            known = [str(one.get("modelId")) for one in _dicts_in_list(offered.get("availableModels"))]
-        if model not in known:
-            raise ValueError(f"no model {model!r}; " + _these("models", known))
-        if self.model_option:
-            return "session/set_config_option", {"configId": self.model_option, "value": model}
-        return "session/set_model", {"modelId": model}
+        """Return (method, parameters without sessionId) of the request that sets a model.
 
-    def changed(self, update: Json) -> None:
+        Raises ValueError, which lists the models, if the session does not offer this one.
+        """
+        if self.model_option:
+            models = [option.get("value") for option in _flat(value_at(self.models, "options"))]
+        else:
+            models = [option.get("modelId") for option in objects_in(value_at(self.models, "availableModels"))]
+        return _choice_request("model", model, models, self.model_option)
+
+    def apply_update(self, update: Json) -> None:
         """Apply an update in which the agent reports a change of its mode or options."""
         kind = update.get("sessionUpdate")
         if kind == "current_mode_update" and self.modes is not None:
@@ -152,8 +146,8 @@ class Choices:
         elif kind == "config_option_update":
             self.read_options(update.get("configOptions"))
 
-    def chosen(self, *, mode: str | None = None, model: str | None = None) -> None:
-        """Apply a mode or model that we set and the agent accepted."""
+    def apply_choice(self, *, mode: str | None = None, model: str | None = None) -> None:
+        """Apply a mode or model that the gateway set and the agent accepted."""
         if mode is not None and self.modes is not None:
             self.modes = {**self.modes, "currentModeId": mode}
         if model is not None and self.models is not None:
@@ -162,13 +156,59 @@ class Choices:
 
 
 def _flat(options: Any) -> list[Json]:
-    """Flatten a select's options, which may come in groups (ACP SessionConfigSelectGroup)."""
+    """Return the values of a configuration option, which may come in groups (ACP SessionConfigSelectGroup)."""
     return [
-        one
-        for top in _dicts_in_list(options)
-        for one in (_dicts_in_list(top["options"]) if "options" in top else [top])
+        option
+        for entry in objects_in(options)
+        for option in (objects_in(entry["options"]) if "options" in entry else [entry])
     ]
 
 
-def _these(what: str, known: list[str]) -> str:
-    return f"this agent's {what}: {', '.join(known)}" if known else f"this agent offers no {what}"
+def _choice_request(kind: str, value: str, offered: list[Any], option: str | None) -> tuple[str, Json]:
+    if value not in map(str, offered):
+        names = f"this agent's {kind}s: {', '.join(map(str, offered))}" if offered else f"this agent offers no {kind}s"
+        raise ValueError(f"no {kind} {value!r}; {names}")
+    if option:
+        return "session/set_config_option", {"configId": option, "value": value}
+    return f"session/set_{kind}", {f"{kind}Id": value}
+
+
+# ---------------------------------------------------------------- answers to any request
+
+
+def describe_rpc_error(error: Json) -> str:
+    """Describe a JSON-RPC error to people: its message, and the detail in its `data` if that says more."""
+    message = str(error.get("message") or f"error {error.get('code')}")
+    details = (text_at(error, "data", key) for key in ("details", "message", "error", "reason"))
+    detail = text_at(error, "data") or next((text for text in details if text is not None), None)
+    return f"{message}: {detail}" if detail and detail not in message else message
+
+
+class RpcError(Exception):
+    """The agent answered a request with an error."""
+
+    def __init__(self, error: Json) -> None:
+        super().__init__(describe_rpc_error(error))
+        self.code = error.get("code")
+
+
+def normalize_id(id: Id) -> Id:
+    """Convert a reply's id to an integer, as in our request; some agents return it as text or as a float."""
+    if isinstance(id, float) and id.is_integer():
+        return int(id)
+    return int(id) if isinstance(id, str) and id.isdecimal() and len(id) < 20 else id
+
+
+def parse_prompt_answer(reply: AgentReply) -> Answered:
+    """Convert the response to a prompt into a signal.
+
+    The signal's `meta` is the response's `_meta`, with `usage` added if the response has it. If the response is an
+    error, `meta` has the error's code and data.
+    """
+    if reply.error is not None:
+        facts: Json = {name: reply.error[name] for name in ("code", "data") if name in reply.error}
+        return Answered("error", describe_rpc_error(reply.error), facts)
+    meta = dict(object_at(reply.result, "_meta"))
+    if isinstance(usage := value_at(reply.result, "usage"), dict):
+        meta.setdefault("usage", usage)
+    return Answered(text_at(reply.result, "stopReason") or "end_turn", None, meta)

@@ -3,9 +3,9 @@
 Real agents print plain text on stdout, send scalars, batches and unknown methods, use integer and string ids, and
 write lines of many megabytes. All of that is accepted; the largest file that Semel takes fits into one line.
 
-Of a longer line only the beginning and the end are kept. If the part left out lies in the content of a file or of a
-tool call, a note replaces it and the turn goes on. In any other case the conversation ends, because what the agent
-said and to whom is unknown; likewise if a line grows without end.
+Of an overlong line, only the beginning and the end are kept; the part between them is the *gap*. If the gap lies in the
+content of a file or of a tool call, a note replaces it and the turn goes on. Otherwise the conversation ends, because
+it is unknown what the agent said and to whom. It also ends if a line is several times too long.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from typing import IO, Any
 import msgspec
 
 from semel.acp_stream.surrogate_pairs import scrub_update
-from semel.agents.acp.pipes import StdinWriter, StdoutReader
+from semel.agents.acp.pipes import PipeReader, StdinWriter
+from semel.text.json_types import object_at, value_at
 from semel.text.wellformed import scrub
 
 log = logging.getLogger("semel.agents")
 
-MAX_LINE_BYTES = (50 * 4 // 3 + 2) * 1024 * 1024  # bytes; fits the largest file (FILE_LIMIT) in base64
+MAX_LINE_BYTES = (50 * 4 // 3 + 2) * 1024 * 1024  # bytes; the largest file (50 MiB) fits in base64
 ENDLESS_LINE_FACTOR = 4  # a line longer than this many times the limit ends the conversation
 KEPT_END_BYTES = 64 * 1024  # kept at each end of an overlong line
 GAP_MARKER = f"left-out-{secrets.token_hex(16)}"  # put between the two ends; unguessable
@@ -38,17 +39,17 @@ _decoder = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder()
 
 
-class Call(msgspec.Struct, frozen=True):
-    """A request or notification from the agent. `asks`: it is a request, which needs an answer to `id`."""
+class AgentCall(msgspec.Struct, frozen=True):
+    """A request or notification from the agent. `is_request`: it is a request, which must be answered under `id`."""
 
     method: str
     params: dict[str, Any]
     id: Id = None
-    asks: bool = False
+    is_request: bool = False
 
 
-class Reply(msgspec.Struct, frozen=True):
-    """The answer to one of our requests: `error` is None, or JSON-RPC's error object."""
+class AgentReply(msgspec.Struct, frozen=True):
+    """The answer to one of our requests. `error`: JSON-RPC's error object; None if there was no error."""
 
     id: Id
     result: Any = None
@@ -61,32 +62,32 @@ class Noise(msgspec.Struct, frozen=True):
     text: str
 
 
-Message = Call | Reply | Noise
+Message = AgentCall | AgentReply | Noise
 
 
 class LineTooLong(Exception):
     """The agent sent a line several times longer than the limit."""
 
 
-class Lines:
-    """Splits chunks into lines, in linear time. A line above `limit` bytes is reduced to its two ends."""
+class LineSplitter:
+    """Splits chunks into lines, in linear time. Of a line above `limit` bytes, only its two ends are kept."""
 
     def __init__(self, limit: int = MAX_LINE_BYTES) -> None:
         self._limit = limit
-        self._ends = min(KEPT_END_BYTES, limit // 4)
+        self._end_size = min(KEPT_END_BYTES, limit // 4)
         self._parts: list[bytes] = []
         self._size = 0
         self._head: bytes | None = None  # beginning of an overlong line; its end is in `_parts`
-        self.left_out = 0  # bytes missing from the line returned last, at the gap marker
+        self.missing_bytes = 0  # size of the gap in the line that was returned last
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """The lines this chunk completes, without their newline. Raises LineTooLong."""
-        *whole, rest = chunk.split(b"\n")
-        for line in whole:
+        """Yield the lines that this chunk completes, without their newlines. Raises LineTooLong."""
+        *lines, partial = chunk.split(b"\n")
+        for line in lines:
             self._add(line)
-            yield self.rest()
-        if rest:
-            self._add(rest)
+            yield self.take_rest()
+        if partial:
+            self._add(partial)
 
     def _add(self, part: bytes) -> None:
         self._parts.append(part)
@@ -95,38 +96,41 @@ class Lines:
             raise LineTooLong
         if self._size > self._limit:
             line = b"".join(self._parts)
-            self._head = line[: self._ends] if self._head is None else self._head
-            self._parts = [line[-self._ends :]]
+            self._head = line[: self._end_size] if self._head is None else self._head
+            self._parts = [line[-self._end_size :]]
 
-    def rest(self) -> bytes:
-        """Take the bytes collected since the last newline."""
+    def take_rest(self) -> bytes:
+        """Return the bytes since the last newline, and forget them. In a gap's place they have GAP_MARKER."""
         line = b"".join(self._parts)
-        self.left_out = 0
+        self.missing_bytes = 0
         if self._head is not None:
-            self.left_out = self._size - 2 * self._ends
+            self.missing_bytes = self._size - 2 * self._end_size
             line = _whole_end(self._head) + GAP_MARKER.encode() + _whole_beginning(line)
         self._parts, self._size, self._head = [], 0, None
         return line
 
 
 def _whole_end(head: bytes) -> bytes:
-    """Drop an incomplete escape sequence from the end of a JSON fragment."""
-    half = head.rfind(b"\\", len(head) - 6)
-    return head if half < 0 else head[:half].rstrip(b"\\")
+    """Return the beginning of a JSON text without an incomplete escape sequence at its end."""
+    escape = head.rfind(b"\\", len(head) - 6)
+    return head if escape < 0 else head[:escape].rstrip(b"\\")
 
 
 def _whole_beginning(tail: bytes) -> bytes:
-    """Drop the first character of a JSON fragment, as it may belong to an escape sequence."""
+    """Return the end of a JSON text without its first character, which may belong to an escape sequence."""
     return tail.lstrip(b"\\")[1:]
 
 
-def fill_gap(call: Call, left_out: int) -> bool:
-    """Replace the gap marker in a message by a note. False if the gap is not in the content of a file or tool call."""
+def fill_gap(call: AgentCall, missing_bytes: int) -> bool:
+    """Replace the gap marker in a message by a note of how many bytes are missing.
+
+    Returns False if the gap does not lie in the content of a file or tool call.
+    """
     update = call.params.get("update")
     if not isinstance(update, dict):
         return False
     stack: list[tuple[Any, tuple[Any, ...]]] = [(update, ())]
-    while stack and call.method == "session/update" and not call.asks:
+    while stack and call.method == "session/update" and not call.is_request:
         value, path = stack.pop()
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
             if isinstance(inner, dict | list):
@@ -134,25 +138,27 @@ def fill_gap(call: Call, left_out: int) -> bool:
             elif isinstance(inner, str) and GAP_MARKER in inner:
                 if not _is_content(update, (*path, key)):
                     return False
-                value[key] = inner.replace(GAP_MARKER, f"\n[... {left_out:,} bytes were left out here ...]\n")
+                value[key] = inner.replace(GAP_MARKER, f"\n[... {missing_bytes:,} bytes were left out here ...]\n")
                 if isinstance(value, dict):
-                    value["leftOut"] = left_out
+                    value["leftOut"] = missing_bytes
                 return True
     return False
 
 
 def _is_content(update: Any, path: tuple[Any, ...]) -> bool:
-    """Whether a path in an update is file or tool content. A gap in the agent's own text is not allowed: the missing
-    part may address the text to other people."""
+    """Whether the value at a path (of keys and indices) in an update is content of a file or of a tool call.
+
+    A gap in the agent's own text is not allowed: the missing part may address the text to other people.
+    """
     if update.get("sessionUpdate") in ("tool_call", "tool_call_update"):
         return path[0] in ("content", "rawOutput")
     return path[-1] in ("data", "blob") or path[-2:] == ("resource", "text")
 
 
-def decode(line: bytes) -> Any:
-    """Parse a line of JSON, replacing invalid UTF-8 and lone surrogates. Raises ValueError.
+def decode_line(line: bytes) -> Any:
+    """Parse a line of JSON; invalid UTF-8 and lone surrogates are replaced. Raises ValueError.
 
-    Half of a surrogate pair in streamed text is kept, as the other half may follow in the next chunk.
+    Half a surrogate pair in streamed text is kept, because the other half may follow in the next chunk.
     """
     try:
         return _decoder.decode(line)
@@ -166,19 +172,18 @@ def decode(line: bytes) -> Any:
 
 def _scrub_message(value: Any) -> Any:
     scrubbed = scrub(value)
-    params = value.get("params") if isinstance(value, dict) and value.get("method") == "session/update" else None
-    if isinstance(params, dict) and isinstance(params.get("update"), dict):
-        scrubbed["params"]["update"] = scrub_update(params["update"])
+    if value_at(value, "method") == "session/update" and (update := object_at(value, "params", "update")):
+        scrubbed["params"]["update"] = scrub_update(update)
     return scrubbed
 
 
 def messages(line: bytes) -> list[Message]:
-    """Parse a line into messages: one, several (a batch), or Noise if it is not JSON-RPC. Never raises."""
+    """Parse a line into its messages: one, or several (a batch). Whatever is not JSON-RPC becomes Noise."""
     try:
-        value = decode(line)
+        value = decode_line(line)
     except ValueError:
         return [Noise(line.decode(errors="replace"))]
-    return [_message(one) for one in value] if isinstance(value, list) else [_message(value)]
+    return [_message(element) for element in value] if isinstance(value, list) else [_message(value)]
 
 
 def _message(value: Any) -> Message:
@@ -188,20 +193,21 @@ def _message(value: Any) -> Message:
     if not isinstance(id, int | str | float | None):
         return Noise(json.dumps(value))
     if isinstance(method, str):
-        return Call(method, params if isinstance(params, dict) else {}, id, asks="id" in value)
+        return AgentCall(method, params if isinstance(params, dict) else {}, id, is_request="id" in value)
     if "result" not in value and "error" not in value:
         return Noise(json.dumps(value))
     error = value.get("error")
     if error is not None and not isinstance(error, dict):
         error = {"message": str(error)}
-    return Reply(id, value.get("result"), error)
+    return AgentReply(id, value.get("result"), error)
 
 
 class Trace:
-    """Records the wire in a file that `semel fold` reads: one object per line, {"t": seconds, "dir", "msg"}.
+    """Records a conversation's messages in a file that `semel fold` reads, one object per line.
 
-    dir: "c2a" from us to the agent, "a2c" from the agent to us (the raw line), "a2c_raw" a line that is not
-    JSON, "stderr", "note". The fencing token is replaced everywhere.
+    The objects are `{"t": seconds, "dir": direction, "msg": message}`. Directions: "c2a" from us to the agent, "a2c"
+    from the agent to us, "a2c_raw" for a line that is not JSON, "stderr", and "note" for our own remarks. `secret`: the
+    fencing token, which is replaced everywhere.
     """
 
     def __init__(self, path: Path, secret: str = "") -> None:
@@ -212,33 +218,34 @@ class Trace:
         self._began = time.monotonic()
         self._secret = secret.encode()
 
-    def raw(self, direction: str, line: bytes) -> None:
-        """Record a line that is JSON already."""
+    def record_line(self, direction: str, line: bytes) -> None:
+        """Record a line that is JSON."""
         if self._secret:
             line = line.replace(self._secret, b"(secret)")
         line = line.decode(errors="replace").encode()
         if self._file.closed:
             return
-        at = time.monotonic() - self._began
+        elapsed = time.monotonic() - self._began
         try:
-            self._file.write(b'{"t": %.6f, "dir": "%s", "msg": %s}\n' % (at, direction.encode(), line.strip()))
+            self._file.write(b'{"t": %.6f, "dir": "%s", "msg": %s}\n' % (elapsed, direction.encode(), line.strip()))
             self._file.flush()
         except OSError as error:  # a full disk: the conversation matters more than its trace
             log.warning("the trace %s ends here: %s", self._path, error)
             self.close()
 
-    def note(self, direction: str, value: Any) -> None:
-        self.raw(direction, json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+    def record_value(self, direction: str, value: Any) -> None:
+        self.record_line(direction, json.dumps(value, ensure_ascii=False).encode(errors="replace"))
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self._file.close()
 
 
-class Wire:
+class AcpWire:
     """Sends and receives the messages of one agent.
 
-    Calls `on_message` for each message in order, then `on_end(why)` once; `why` is `None` at a normal end-of-file.
+    `on_message` is called for each message in order, then `on_end` once, with the reason, or with None at a normal
+    end-of-file.
     """
 
     def __init__(
@@ -249,65 +256,63 @@ class Wire:
         on_end: Callable[[str | None], None],
         *,
         trace: Trace | None = None,
-        limit: int = MAX_LINE_BYTES,
     ) -> None:
         self._writer = writer
         self._on_message = on_message
         self._on_end = on_end
         self._trace = trace
-        self._limit = limit
-        self._lines = Lines(limit)
+        self._lines = LineSplitter(MAX_LINE_BYTES)
         self._ended = False
-        self.reader = StdoutReader(stdout, self._data, self._eof)
+        self.reader = PipeReader(stdout, self._on_chunk, self._on_eof)
 
     def send(self, message: dict[str, Any]) -> None:
-        """Write one message, after all earlier ones. Never waits."""
-        whole = {"jsonrpc": "2.0", **message}
+        """Send one message, after all earlier ones, without waiting."""
+        rpc_message = {"jsonrpc": "2.0", **message}
         try:
-            line = _encoder.encode(whole)
+            line = _encoder.encode(rpc_message)
         except UnicodeEncodeError:
-            line = _encoder.encode(scrub(whole))
+            line = _encoder.encode(scrub(rpc_message))
         if self._trace:
-            self._trace.raw("c2a", line)
+            self._trace.record_line("c2a", line)
         self._writer.write(line + b"\n")
 
-    def _data(self, chunk: bytes) -> None:
+    def _on_chunk(self, chunk: bytes) -> None:
         try:
             for line in self._lines.feed(chunk):
-                self._line(line, self._lines.left_out)
+                self._handle_line(line, self._lines.missing_bytes)
         except LineTooLong:
-            self._lines.rest()  # free the memory now; an idle gateway may not collect garbage for long
-            self._too_long()
+            self._lines.take_rest()  # free the memory now; an idle gateway may not collect garbage for long
+            self._end_too_long()
 
-    def _too_long(self) -> None:
-        megabytes = self._limit // (1024 * 1024)
+    def _end_too_long(self) -> None:
+        megabytes = MAX_LINE_BYTES // (1024 * 1024)
         self.finish(f"sent a line of more than {megabytes} MB; a file of more than 50 MiB is better named by its path")
 
-    def _eof(self) -> None:
-        self._line(self._lines.rest(), self._lines.left_out)
+    def _on_eof(self) -> None:
+        self._handle_line(self._lines.take_rest(), self._lines.missing_bytes)
         self.finish(None)
 
-    def _line(self, line: bytes, left_out: int = 0) -> None:
+    def _handle_line(self, line: bytes, missing_bytes: int) -> None:
         if not line.strip() or self._ended:
             return
-        found = messages(line)
-        if left_out:
-            if not all(isinstance(one, Call) and fill_gap(one, left_out) for one in found):
-                self._too_long()
+        parsed = messages(line)
+        if missing_bytes:
+            if not all(isinstance(part, AgentCall) and fill_gap(part, missing_bytes) for part in parsed):
+                self._end_too_long()
                 return
             line = line.replace(GAP_MARKER.encode(), b"[...]")
         if self._trace:
-            if len(found) == 1 and isinstance(found[0], Noise):
-                self._trace.note("a2c_raw", line.decode(errors="replace"))
+            if len(parsed) == 1 and isinstance(parsed[0], Noise):
+                self._trace.record_value("a2c_raw", line.decode(errors="replace"))
             else:
-                self._trace.raw("a2c", line)
-        for message in found:
+                self._trace.record_line("a2c", line)
+        for message in parsed:
             self._on_message(message)
 
-    def finish(self, why: str | None) -> None:
-        """Stop reading and call `on_end(why)`, unless that was done. `why` is `None` at a normal end-of-file."""
+    def finish(self, reason: str | None) -> None:
+        """Stop reading and call `on_end(reason)`, unless that was done. `reason`: None at a normal end-of-file."""
         if self._ended:
             return
         self._ended = True
         self.reader.close()
-        self._on_end(why)
+        self._on_end(reason)

@@ -1,6 +1,6 @@
-"""Agents of kind "model": a loop over model APIs in the gateway's own process, through pydantic-ai.
+"""Agents of kind "model": a loop over a model's API in the gateway's own process, through pydantic-ai.
 
-Such an agent has no process and no memory of its own: each prompt is built from the ledger's entries
+Such an agent has no process and no memory of its own: each request to the model is built from the ledger's entries
 (docs/decisions/model-agents.md). Importing this package does not import pydantic-ai, which takes up to two seconds
 and 80 MB; `ModelAgent` imports it when it is checked or opened for the first time.
 """
@@ -11,11 +11,11 @@ import asyncio
 import importlib
 import importlib.util
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from semel.agents.model.door import Door
 from semel.gateway.ports import AgentError, Conversation, Launch
 from semel.gateway.settings import AgentSettings
+from semel.text.json_types import Json
 
 if TYPE_CHECKING:
     from semel.agents.model.provider import Models
@@ -25,11 +25,31 @@ __all__ = ["Door", "ModelAgent"]
 INSTALL_COMMAND = 'pip install "semel[model]"'
 
 
+class Door(Protocol):
+    """Semel's own tools (send_message and the others) for one conversation; `semel.tools.inside` implements it."""
+
+    async def greet(self) -> str:
+        """Ask the gateway about this session. Returns instructions for the system prompt. Call it before `listing`."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The destinations that the session may reach besides its home. Known after `greet`."""
+
+    def listing(self) -> list[Json]:
+        """Return the tools as in MCP's tools/list, each with name, description, inputSchema and annotations."""
+
+    async def call(self, name: str, given: Json, tool: str) -> tuple[str, bool]:
+        """Call a tool. Returns (text for the model, whether it succeeded).
+
+        `given`: its arguments. `tool`: the id of the tool call, as it was announced to the gateway.
+        """
+
+
 class ModelAgent:
     """A configured model agent (`semel.gateway.ports.Agent`).
 
-    door     makes Semel's own tools (send_message and the others) for one conversation; `None`: it has none
-    hidden   names of variables that never pass from the gateway's environment to commands the agent runs
+    - `door`: makes Semel's own tools (send_message and the others) for a conversation; None: it has none of them.
+    - `hidden`: names of variables that are never passed on from the gateway's environment to the agent's commands.
     """
 
     process = False  # a conversation is an object in the gateway, not a process of 60-500 MB
@@ -51,15 +71,13 @@ class ModelAgent:
         self._loading = asyncio.Lock()
 
     def __repr__(self) -> str:
-        assert self.settings.model is not None
-        return f"<ModelAgent {self.name} {self.settings.model.model}>"
+        return f"<ModelAgent {self.name} {self.settings.model}>"
 
     def check(self) -> None:
-        """Import pydantic-ai and make the model, without sending a request. Blocks. Raises AgentError."""
+        """Import pydantic-ai and make the model, without sending a request. Blocks for seconds. Raises AgentError."""
         if importlib.util.find_spec("pydantic_ai") is None:
             raise AgentError(f'agent {self.name!r} is of kind "model", which needs pydantic-ai: {INSTALL_COMMAND}')
-        assert self.settings.model is not None
-        if self.settings.model.mcp and importlib.util.find_spec("fastmcp") is None:
+        if self.settings.mcp and importlib.util.find_spec("fastmcp") is None:
             raise AgentError(
                 f"agent {self.name!r} has MCP servers, which need pydantic-ai's part for them: {INSTALL_COMMAND}"
             )

@@ -1,7 +1,7 @@
 """A model agent's built-in tools (read, write, edit, list, search, shell).
 
-The table at the top holds what the model sees: names, descriptions and argument schemas, and whether a call needs a
-person's permission. The class below runs a call. Announcing a call and asking for permission are in `toolbox.py`.
+The table TOOLS holds names, descriptions and argument schemas, which the model sees, and whether a call needs a
+person's permission. `BuiltinTools` runs calls. `toolbox.py` announces them and asks for permission.
 """
 
 from __future__ import annotations
@@ -9,21 +9,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from semel.agents.acp.environment import build_environment
 from semel.agents.model import commands, files
 from semel.agents.model.workspace import ToolRefused, Workspace
 from semel.gateway.settings import AgentSettings
-from semel.text.shorten import shorten_to_line
+from semel.text.json_types import Json
+from semel.text.wellformed import shorten_to_line
 
-Json = dict[str, Any]
 Tell = Callable[[str], None]
 
 DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S = 120, 3600  # for a command
 MAX_TITLE_CHARS = 120
-SEARCH_TIMEOUT_S = 30.0  # seconds
-MAX_SEARCH_LINES = 200  # lines of a search result; the rest is counted
+SEARCH_TIMEOUT_S = 30.0
+MAX_SEARCH_LINES = 200  # lines of a search result; further lines are counted only
 
 _TEXT: Json = {"type": "string"}
 _NUMBER: Json = {"type": "integer", "minimum": 1}
@@ -31,12 +30,12 @@ _NUMBER: Json = {"type": "integer", "minimum": 1}
 
 @dataclass(frozen=True)
 class BuiltinTool:
-    """One built-in tool.
+    """A built-in tool.
 
-    kind        ACP's tool kind ("read", "edit", "search", "execute")
-    title       format string over the arguments; people see the result
-    arguments   by name: (JSON Schema, description)
-    asks        a call may change something, so a person is asked first
+    - `kind`: ACP's tool kind ("read", "edit", "search", "execute").
+    - `title`: a format string for a call's title, which people see; its fields are the arguments.
+    - `arguments`: by name, (JSON Schema, description).
+    - `needs_permission`: a call may change something, so a person is asked first.
     """
 
     name: str
@@ -45,7 +44,7 @@ class BuiltinTool:
     description: str
     arguments: Mapping[str, tuple[Json, str]]
     required: tuple[str, ...]
-    asks: bool = False
+    needs_permission: bool = False
 
     @property
     def schema(self) -> Json:
@@ -70,7 +69,7 @@ TOOLS = {
             "write", "edit", "Write {path}",
             "Write a whole file of the workspace; directories on the way are made, what was there is replaced. To "
             "change a part of a file use edit.",
-            {"path": _PATH, "text": (_TEXT, "The whole content.")}, ("path", "text"), asks=True,
+            {"path": _PATH, "text": (_TEXT, "The whole content.")}, ("path", "text"), needs_permission=True,
         ),
         BuiltinTool(
             "edit", "edit", "Edit {path}",
@@ -78,7 +77,7 @@ TOOLS = {
             "line breaks included.",
             {"path": _PATH, "old": (_TEXT, "The passage as it stands."), "new": (_TEXT, "What takes its place."),
              "all": ({"type": "boolean"}, "Replace every place where it stands.")},
-            ("path", "old", "new"), asks=True,
+            ("path", "old", "new"), needs_permission=True,
         ),
         BuiltinTool(
             "list", "search", "List {path}", "List a directory of the workspace.",
@@ -98,7 +97,7 @@ TOOLS = {
             f"leaves running is ended with it. It has {DEFAULT_TIMEOUT_S} s unless `timeout` says otherwise.",
             {"command": (_TEXT, "The command line, for bash."),
              "timeout": ({**_NUMBER, "maximum": MAX_TIMEOUT_S}, f"Seconds it may take; at most {MAX_TIMEOUT_S}.")},
-            ("command",), asks=True,
+            ("command",), needs_permission=True,
         ),
     )
 }  # fmt: skip
@@ -106,68 +105,71 @@ TOOLS = {
 
 @dataclass(frozen=True)
 class ToolResult:
-    """The result of one tool call.
+    """The result of a tool call.
 
-    text   the text that the model reads
-    code   the exit code of a command, else `None`
-    told   the output was already streamed to the gateway and must not be emitted again
+    - `text`: what the model reads.
+    - `code`: the exit code, if a command was run and has exited.
+    - `is_streamed`: the output was already streamed to the gateway and must not be sent again.
     """
 
     text: str
     ok: bool = True
     code: int | None = None
-    told: bool = False
+    is_streamed: bool = False
 
 
 class BuiltinTools:
     """The built-in tools of one conversation: those that the agent's settings enable."""
 
     def __init__(self, agent: AgentSettings, hidden: Collection[str] = ()) -> None:
-        assert agent.model is not None
         self.workspace = Workspace(agent.cwd)
-        self.tools = {name: TOOLS[name] for name in agent.model.tools}
+        self.tools = {name: TOOLS[name] for name in agent.tools}
         self._env = build_environment(("sh",), agent.env, hidden=hidden)
 
     def __repr__(self) -> str:
-        return f"<Builtin {', '.join(self.tools)}>"
+        return f"<BuiltinTools {', '.join(self.tools)}>"
 
-    async def call(self, name: str, given: Json, tell: Tell) -> ToolResult:
-        """Run one call whose arguments were checked. `tell` receives a command's output as it is printed."""
+    async def call(self, name: str, arguments: Json, tell: Tell) -> ToolResult:
+        """Run a call whose arguments were checked (`check`). `tell`: is called with a command's output in pieces."""
         try:
             if name == "shell":
-                return await self._shell(given, tell)
+                return await self._shell(arguments, tell)
             if name == "search":
-                return await self._search(given)
-            do = {"read": files.read, "write": files.write, "edit": files.edit, "list": files.list_}[name]
-            return ToolResult(await asyncio.to_thread(do, self.workspace, given))
-        except ToolRefused as no:
-            return ToolResult(str(no), ok=False)
+                return await self._search(arguments)
+            file_tool = {"read": files.read, "write": files.write, "edit": files.edit, "list": files.list_}[name]
+            return ToolResult(await asyncio.to_thread(file_tool, self.workspace, arguments))
+        except ToolRefused as refusal:
+            return ToolResult(str(refusal), ok=False)
         except OSError as error:
             return ToolResult(f"{name} failed: {error.strerror or error}", ok=False)
 
-    async def _shell(self, given: Json, tell: Tell) -> ToolResult:
-        within = float(min(given.get("timeout") or DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S))
-        ran = await commands.run_command(
-            commands.build_shell_command(given["command"]), self.workspace.root, self._env, tell, within
+    async def _shell(self, arguments: Json, tell: Tell) -> ToolResult:
+        timeout_s = float(min(arguments.get("timeout") or DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S))
+        result = await commands.run_command(
+            commands.build_shell_command(arguments["command"]), self.workspace.root, self._env, tell, timeout_s
         )
-        text = ran.output
-        if ran.code is None:
-            tell(f"\n[it {ran.how}]\n")
-        if ran.code != 0:
+        text = result.output
+        if result.code is None:
+            tell(f"\n[it {result.ending}]\n")
+        if result.code != 0:
             text += "\n" if text and not text.endswith("\n") else ""
-            text += f"[it {ran.how}]"
-        return ToolResult(text or "[no output]", ran.code == 0, ran.code, told=True)
+            text += f"[it {result.ending}]"
+        return ToolResult(text or "[no output]", result.code == 0, result.code, is_streamed=True)
 
-    async def _search(self, given: Json) -> ToolResult:
-        path = self.workspace.path(given.get("path") or ".")
-        where = self.workspace.name(path)
-        command = commands.build_search_command(given["pattern"], self.workspace.root, where)
-        ran = await commands.run_command(command, self.workspace.root, self._env, lambda text: None, SEARCH_TIMEOUT_S)
-        if ran.code not in (0, 1) and not ran.output:  # with output, code 2 means only that some files were unreadable
+    async def _search(self, arguments: Json) -> ToolResult:
+        path = self.workspace.path(arguments.get("path") or ".")
+        relative_path = self.workspace.name(path)
+        command = commands.build_search_command(arguments["pattern"], self.workspace.root, relative_path)
+        result = await commands.run_command(
+            command, self.workspace.root, self._env, lambda text: None, SEARCH_TIMEOUT_S
+        )
+        if (
+            result.code not in (0, 1) and not result.output
+        ):  # with output, code 2 means only that some files were unreadable
             return ToolResult(
-                f"the search failed: it {ran.how}. Is {given['pattern']!r} a regular expression?", ok=False
+                f"the search failed: it {result.ending}. Is {arguments['pattern']!r} a regular expression?", ok=False
             )
-        lines = ran.output.splitlines()
+        lines = result.output.splitlines()
         if len(lines) > MAX_SEARCH_LINES:
             lines = [
                 *lines[:MAX_SEARCH_LINES],
@@ -176,34 +178,35 @@ class BuiltinTools:
         return ToolResult("\n".join(line.removeprefix("./") for line in lines) or "[nothing found]")
 
 
-def check(tool: BuiltinTool, given: Json) -> Json | str:
+def check(tool: BuiltinTool, arguments: Json) -> Json | str:
     """Check a call's arguments against the tool's schema.
 
-    Returns them without nulls and with integers parsed, or, if they are wrong, a sentence for the model.
+    Returns the arguments, without nulls and with integers converted from text; if they are wrong, returns a sentence
+    for the model that says why.
     """
-    wanted: Json = {}
-    for key, value in given.items():
+    checked: Json = {}
+    for key, value in arguments.items():
         if key not in tool.arguments:
             return f"{tool.name} has no argument {key!r}. It takes: {', '.join(tool.arguments)}. Nothing was done."
         if value is None:
             continue
-        kind = tool.arguments[key][0]["type"]
-        if kind == "integer" and isinstance(value, str) and value.isdigit():
+        type_name = tool.arguments[key][0]["type"]
+        if type_name == "integer" and isinstance(value, str) and value.isdigit():
             value = int(value)
-        fits = {"string": str, "integer": int, "boolean": bool}[kind]
-        if not isinstance(value, fits) or (kind == "integer" and isinstance(value, bool)):
-            return f"{tool.name}: {key!r} must be of type {kind}. Nothing was done."
+        fits = {"string": str, "integer": int, "boolean": bool}[type_name]
+        if not isinstance(value, fits) or (type_name == "integer" and isinstance(value, bool)):
+            return f"{tool.name}: {key!r} must be of type {type_name}. Nothing was done."
         if key in ("command", "pattern") and "\0" in str(value):
             return f"{tool.name}: {key!r} holds a NUL, which no command can be given. Nothing was done."
-        wanted[key] = value
-    if missing := [key for key in tool.required if key not in wanted]:
+        checked[key] = value
+    if missing := [key for key in tool.required if key not in checked]:
         return f"{tool.name} needs {' and '.join(repr(key) for key in missing)}. Nothing was done."
-    return wanted
+    return checked
 
 
-def render_title(tool: BuiltinTool, given: Json) -> str:
-    """The one-line title of a call, for people."""
-    values = {"path": ".", **{key: str(value) for key, value in given.items()}}
+def render_title(tool: BuiltinTool, arguments: Json) -> str:
+    """Return the title of a call for people, on one line."""
+    values = {"path": ".", **{key: str(value) for key, value in arguments.items()}}
     try:
         text = tool.title.format_map(values)
     except KeyError:

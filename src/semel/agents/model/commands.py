@@ -1,8 +1,8 @@
 """Run the commands of a model agent: the shell tool, and the search tool's ripgrep or grep.
 
 Each command gets a process group of its own, which is killed when the command exits, when the turn is cancelled, when
-the time limit is reached, and when the gateway dies (`acp/guard.py`). Commands see the same filtered environment as an
-agent process, without Semel's secrets.
+the time limit is reached, and when the gateway dies (`acp/process.py`). Commands see the same filtered environment as
+an agent process, without Semel's secrets.
 """
 
 from __future__ import annotations
@@ -14,27 +14,31 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from semel.agents.acp.pipes import StdoutReader
+from semel.agents.acp.pipes import PipeReader
 from semel.agents.acp.process import GuardedProcess
 
-MAX_SHOWN_CHARS = 1 << 20  # of output that people see; the rest is counted
-HEAD, TAIL = 16_000, 8_000  # characters of the output that the model reads
-DRAIN_TIMEOUT_S = 1.0  # seconds for output that is still in the pipe after the exit
+MAX_SHOWN_CHARS = 1 << 20  # how much output people see; further characters are counted only
+HEAD, TAIL = 16_000, 8_000  # how many characters of the output's beginning and end the model reads
+DRAIN_TIMEOUT_S = 1.0  # how long to read the output that is still in the pipe after the exit
 
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class CommandResult:
-    """How a command ended, and what the model reads of its output: head and tail, with the gap stated."""
+    """How a command ended.
+
+    `ending`: the same in words. `output`: what the model reads of its output: if it is long, the beginning and the
+    end, with the number of characters left out between them.
+    """
 
     code: int | None  # `None` if it was killed at its time limit
-    how: str
+    ending: str
     output: str
 
 
 class CommandOutput:
-    """Decodes a command's output, streams it to `tell`, and keeps its head and tail for the model. Bounded."""
+    """Decodes a command's output, passes it to `tell`, and keeps its beginning and end for the model."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
@@ -43,7 +47,7 @@ class CommandOutput:
         self._tail = ""
         self.size = 0
 
-    def take(self, data: bytes, *, final: bool = False) -> None:
+    def add(self, data: bytes, *, final: bool = False) -> None:
         text = self._decoder.decode(data, final)
         if not text:
             return
@@ -55,9 +59,9 @@ class CommandOutput:
         self._head += text[:room]
         self._tail = (self._tail + text[room:])[-TAIL:]
 
-    def end(self) -> str:
-        """Finish decoding; returns the text for the model, and streams a note if people did not see everything."""
-        self.take(b"", final=True)
+    def finish(self) -> str:
+        """Finish decoding. Returns the text for the model. If people did not see all, `tell` gets a note of that."""
+        self.add(b"", final=True)
         if self.size > MAX_SHOWN_CHARS:
             self._tell(f"\n[{self.size - MAX_SHOWN_CHARS} characters more were not kept]\n")
         gap = self.size - len(self._head) - len(self._tail)
@@ -65,17 +69,21 @@ class CommandOutput:
 
 
 async def run_command(
-    command: Sequence[str], cwd: Path, env: Mapping[str, str], tell: Tell, within: float
+    command: Sequence[str], cwd: Path, env: Mapping[str, str], tell: Tell, timeout_s: float
 ) -> CommandResult:
-    """Run a command for at most `within` seconds; then, or on cancellation, its group is killed. Raises OSError."""
+    """Run a command, and return how it ended. Its whole process group is killed at the end.
+
+    `tell`: is called with the output in pieces. `timeout_s`: seconds after which the command is killed; it is also
+    killed if this task is cancelled. Raises OSError if it cannot be started.
+    """
     output = CommandOutput(tell)
     closed = asyncio.Event()
     process = await GuardedProcess.start(command, cwd=cwd, env=env, on_start=_record_nothing, log=lambda line: None)
-    reader = StdoutReader(process.stdout, output.take, closed.set)
+    reader = PipeReader(process.stdout, output.add, closed.set)
     process.writer.close()  # a command that reads its stdin gets end-of-file
     try:
-        ended = await process.exited(within)
-        if ended:
+        has_exited = await process.wait_for_exit(timeout_s)
+        if has_exited:
             try:
                 async with asyncio.timeout(DRAIN_TIMEOUT_S):
                     await closed.wait()
@@ -85,24 +93,37 @@ async def run_command(
         process.kill()
         reader.close()
         await process.end(0.0)
-    code = process.code if ended else None
-    how = process.how_it_ended() if ended else f"was ended: it took longer than {within:g} s"
-    return CommandResult(code, how, output.end())
+    code = process.code if has_exited else None
+    ending = process.describe_end() if has_exited else f"was ended: it took longer than {timeout_s:g} s"
+    return CommandResult(code, ending, output.finish())
 
 
 async def _record_nothing(pid: int, pgid: int, born: str) -> None:
-    """Record no spawn: the tool call is the record, and the guard kills the group with the gateway (Law 10)."""
+    """Do nothing: a command needs no spawn row, because its tool call is recorded and its guard kills it in time."""
 
 
 def build_shell_command(command: str) -> list[str]:
-    """The argv that runs a command line in bash (else sh), with stderr merged into stdout."""
+    """Return the argv that runs a command line in bash (else sh), with stderr merged into stdout."""
     program = shutil.which("bash") or "/bin/sh"
     return [program, "-c", f"exec 2>&1\n{command}"]
 
 
-def build_search_command(pattern: str, root: Path, where: str) -> list[str]:
-    """The argv of a regular expression search: ripgrep if installed, else grep."""
+def build_search_command(pattern: str, root: Path, relative_path: str) -> list[str]:
+    """Return the argv that searches a file or directory for a regular expression: ripgrep if installed, else grep.
+
+    `relative_path`: the file or directory.
+    """
     if program := shutil.which("rg"):
         return [program, "--line-number", "--no-heading", "--color=never", "--max-columns=400",
-                "--max-count=200", "--with-filename", "--regexp", pattern, "--", where]  # fmt: skip
-    return [shutil.which("grep") or "grep", "-rnIEHs", "--exclude-dir=.git", "-m", "200", "-e", pattern, "--", where]
+                "--max-count=200", "--with-filename", "--regexp", pattern, "--", relative_path]  # fmt: skip
+    return [
+        shutil.which("grep") or "grep",
+        "-rnIEHs",
+        "--exclude-dir=.git",
+        "-m",
+        "200",
+        "-e",
+        pattern,
+        "--",
+        relative_path,
+    ]

@@ -1,7 +1,8 @@
-"""One session of a model agent: prompts in, signals out, in the same order as from an agent process.
+"""One session of a model agent: it takes prompts and sends signals, in the same order as an agent process.
 
-The conversation keeps no history: each prompt starts with the past as read from the ledger. The one exception is a
-second prompt within the same turn (a correction): it continues the messages of the first, tool results included.
+The *past* is what a request to the model contains of earlier turns. The conversation keeps no history: for each prompt,
+the past is read from the ledger. The one exception is a second prompt in the same turn (a correction): it continues the
+messages of the first, tool results included.
 """
 
 from __future__ import annotations
@@ -19,22 +20,21 @@ from pydantic_ai.exceptions import ModelContextWindowExceededError
 from pydantic_ai.messages import ModelMessage
 
 from semel.acp_stream.surrogate_pairs import scrub_update
-from semel.agents.model import failures, history
+from semel.agents.model import Door, failures, history
 from semel.agents.model.builtin import BuiltinTools
 from semel.agents.model.compaction import Compactor
-from semel.agents.model.door import Door
 from semel.agents.model.loop import Loop
 from semel.agents.model.provider import Models
 from semel.agents.model.toolbox import Toolbox
 from semel.gateway.ports import RECORD, AgentError, Answered, Asked, Died, Inside, Json, Signal, Update
-from semel.gateway.turns.prompt import names_note
+from semel.gateway.turns.prompt import format_names_note
 
 log = logging.getLogger("semel.agents")
 
 AGENT_NAME = "semel-model"
-MAX_INSTRUCTIONS_CHARS = 200_000  # characters read from the instructions file
-CONTEXT_SHARES = (0.75, 0.2, 0.0)  # of the context, for the past; tried in turn if it overflows
-MIN_PAST_BYTES = 3_000  # included in every prompt, even beside a huge system prompt
+MAX_INSTRUCTIONS_CHARS = 200_000  # how much of the instructions file is read
+CONTEXT_SHARES = (0.75, 0.2, 0.0)  # the share of the context for system prompt and past; the next if it overflows
+MIN_PAST_BYTES = 3_000  # how much room the past always has, even with a huge system prompt
 
 BASE_PROMPT = (
     "You are an agent that works for a person, in a conversation with them through Semel. Your workspace is the "
@@ -44,7 +44,7 @@ BASE_PROMPT = (
 
 
 class ModelConversation:
-    """See `semel.gateway.ports.Conversation`. Made by `ModelAgent.open`."""
+    """A conversation with a model agent (`semel.gateway.ports.Conversation`). `ModelAgent.open` makes it."""
 
     memory = RECORD
     restored: Literal["new", "loaded", "resumed"] = "resumed"  # its memory is the ledger, always at hand
@@ -56,7 +56,7 @@ class ModelConversation:
 
     def __init__(
         self,
-        own: BuiltinTools,
+        builtin_tools: BuiltinTools,
         models: Models,
         inside: Inside,
         door: Door | None,
@@ -70,21 +70,29 @@ class ModelConversation:
         self._servers = servers
         self._greeting = greeting
         self._signals: deque[Signal] = deque()
-        self._news = asyncio.Event()
-        self._taken = asyncio.Event()  # set while `_signals` is empty
-        self._taken.set()
+        self._signal_added = asyncio.Event()
+        self._queue_empty = asyncio.Event()  # set while `_signals` is empty
+        self._queue_empty.set()
         self._died: Died | None = None
-        self._open = 0  # prompts not yet answered
-        self._steering: list[Sequence[Json]] = []
-        self._asked: dict[str, asyncio.Future[str | None]] = {}
+        self._open_prompts = 0  # prompts not yet answered
+        self._steered_prompts: list[Sequence[Json]] = []
+        self._open_questions: dict[str, asyncio.Future[str | None]] = {}
         self._ids = itertools.count(1)
         self._task: asyncio.Task[Answered] | None = None
-        self._turn = self._root = 0  # the turn that `_messages` belongs to, and its root
+        self._messages_turn = self._messages_root = 0  # the turn that `_messages` belongs to, and its root
         self._messages: list[ModelMessage] = []
         prefix = str(spawn)
-        toolbox = Toolbox(own, door, servers, tell=self._tell, ask=self._ask, settled=self._settled, prefix=prefix)
-        self._loop = Loop(models, toolbox, self._tell, self._steered, prefix)
-        self._compactor = Compactor(models, inside, self._settled)
+        toolbox = Toolbox(
+            builtin_tools,
+            door,
+            servers,
+            tell=self._send_update,
+            ask=self._ask_permission,
+            settled=self._wait_until_settled,
+            prefix=prefix,
+        )
+        self._loop = Loop(models, toolbox, self._send_update, self._take_steered, prefix)
+        self._compactor = Compactor(models, inside, self._wait_until_settled)
 
     def __repr__(self) -> str:
         state = "ended" if self._died else "running" if self._task else "idle"
@@ -94,14 +102,17 @@ class ModelConversation:
     async def open(
         cls, models: Models, inside: Inside, door: Door | None, spawn: int, hidden: Collection[str] = ()
     ) -> ModelConversation:
-        """Connect to the MCP servers and ask the gateway for destinations and instructions. Raises AgentError."""
-        agent, settings = models.agent, models.settings
+        """Connect to the MCP servers, and ask the gateway for destinations and instructions. Raises AgentError.
+
+        `spawn`: the id of the spawn row. `hidden`: as in `ModelAgent`.
+        """
+        agent = models.agent
         greeting = await door.greet() if door is not None else ""
         if door is not None and door.names:  # a note in a user prompt would be lost after its turn
-            greeting += "\n" + names_note(door.names)
+            greeting += "\n" + format_names_note(door.names)
         servers = None
-        if settings.mcp:
-            servers = await (await asyncio.to_thread(_load_servers_class)).open(agent.name, settings.mcp, agent.cwd)
+        if agent.mcp:
+            servers = await (await asyncio.to_thread(_load_servers_class)).open(agent.name, agent.mcp, agent.cwd)
         try:
             self = cls(BuiltinTools(agent, hidden), models, inside, door, servers, greeting, spawn)
             await models.model.__aenter__()
@@ -114,36 +125,38 @@ class ModelConversation:
     # ---------------------------------------------------------------- the gateway's side
 
     async def next(self) -> Signal:
-        """See ports. One consumer at a time; a cancelled wait loses nothing."""
+        """Wait for the next signal. Only one caller may wait at a time; if the wait is cancelled, no signal is lost."""
         while not self._signals:
             if self._died is not None:
                 return self._died
-            self._news.clear()
-            await self._news.wait()
+            self._signal_added.clear()
+            await self._signal_added.wait()
         signal = self._signals.popleft()
         if not self._signals:
-            self._taken.set()
+            self._queue_empty.set()
         return signal
 
     async def prompt(self, content: Sequence[Json]) -> None:
-        """See ports. A prompt that arrives while another runs joins it before its next request to the model; both get
-        the same answer."""
+        """Answer a prompt (ACP content blocks) in the background.
+
+        If another prompt runs, this one joins it before its next request to the model, and both get the same answer.
+        """
         if self._died is not None:
             return
-        self._open += 1
+        self._open_prompts += 1
         if self._task is not None:
-            self._steering.append(list(content))
+            self._steered_prompts.append(list(content))
         else:
-            self._start(list(content))
+            self._start_run(list(content))
 
     async def answer(self, id: str, option: str | None) -> None:
-        """See ports."""
-        future = self._asked.pop(id, None)
+        """Answer a permission request with an option's id, or None for cancelled. Unknown requests are ignored."""
+        future = self._open_questions.pop(id, None)
         if future is not None and not future.done():
             future.set_result(option)
 
     async def cancel(self) -> None:
-        """See ports. Drops the request to the model and kills a running command with its group."""
+        """Cancel the running prompt: drop the request to the model, and kill a running command with its group."""
         if self._task is not None:
             self._task.cancel()
 
@@ -154,7 +167,7 @@ class ModelConversation:
         raise AgentError(f"the model of agent {self._agent.name!r} is set in its configuration")
 
     async def close(self, grace: float) -> None:
-        """Cancel the running prompt, stop the MCP servers and close the model's connections."""
+        """Cancel the running prompt, stop the MCP servers and close the model's connections. `grace` has no effect."""
         if self._died is not None:
             return
         if self._task is not None:
@@ -165,120 +178,126 @@ class ModelConversation:
         with contextlib.suppress(Exception):
             await self._models.model.__aexit__(None, None, None)
         self._died = Died("was ended by the gateway")
-        self._news.set()
-        self._taken.set()
+        self._signal_added.set()
+        self._queue_empty.set()
 
     # ---------------------------------------------------------------- a prompt
 
-    def _start(self, content: list[Json]) -> None:
+    def _start_run(self, content: list[Json]) -> None:
         self._task = asyncio.create_task(self._answer(content), name=f"model {self._agent.name}")
-        self._task.add_done_callback(self._ended)
+        self._task.add_done_callback(self._on_run_end)
 
     async def _answer(self, content: list[Json]) -> Answered:
         try:
-            return await self._fitting(content)
+            return await self._answer_within_context(content)
         except Exception as error:
-            end = failures.ended(error)
+            end = failures.answer_for_failure(error)
             end = replace(end, error=self._models.without_key(end.error or ""))
             log.info("agent %s: %s", self._agent.name, end.error, exc_info=not _is_expected(error))
             return end
 
-    async def _fitting(self, content: list[Json]) -> Answered:
-        """Answer a prompt; if the model says that its context overflowed, try again with less of the past.
+    async def _answer_within_context(self, content: list[Json]) -> Answered:
+        """Answer a prompt; if the model reports that its context overflowed, try again with less of the past.
 
-        Our token estimate may be wrong, or the model's context smaller than configured. A prompt of which one request
-        was already answered is not repeated.
+        That happens if our estimate of tokens is wrong, or if the model's context is smaller than configured. A prompt
+        is not tried again after one of its requests was answered.
         """
-        for part, less in zip(CONTEXT_SHARES, (*CONTEXT_SHARES[1:], None), strict=True):
-            messages = await self._past(part)
-            past = history.size(messages)
+        for share, next_share in zip(CONTEXT_SHARES, (*CONTEXT_SHARES[1:], None), strict=True):
+            messages = await self._read_past(share)
+            past_tokens = history.estimate_size(messages)
             try:
                 return await self._loop.run(messages, content)
             except ModelContextWindowExceededError:
-                if less is None or self._loop.answered:
+                if next_share is None or self._loop.answered_requests:
                     raise
-                content = [*content, *(block for joined in self._loop.joined for block in joined)]
-                self._turn = 0
-                asked = history.size(messages)
-                if past * 2 > asked:  # else the turn itself, not the past, is too long
-                    room = self._room(less, await asyncio.to_thread(self._system))
-                    await self._compactor.make(self._root, room, asked * history.BYTES_PER_TOKEN // 2)
+                content = [*content, *(block for joined in self._loop.joined_prompts for block in joined)]
+                self._messages_turn = 0
+                total_tokens = history.estimate_size(messages)
+                if past_tokens * 2 > total_tokens:  # else the turn itself, not the past, is too long
+                    room = self._past_bytes(next_share, await asyncio.to_thread(self._build_system_prompt))
+                    await self._compactor.summarise(
+                        self._messages_root, room, total_tokens * history.BYTES_PER_TOKEN // 2
+                    )
         raise AssertionError("the last part answers or raises")
 
-    def _ended(self, task: asyncio.Task[Answered]) -> None:
-        """Answer all prompts that joined this run, and start a new run for those that arrived too late to join."""
+    def _on_run_end(self, task: asyncio.Task[Answered]) -> None:
+        """Answer all prompts that joined this run. Start a new run for those that arrived too late to join."""
         end = Answered("cancelled") if task.cancelled() else task.result()
-        broken = end.stop in ("cancelled", "error")
-        if broken:
-            self._messages, self._turn = [], 0
-        for future in self._asked.values():
+        has_failed = end.stop in ("cancelled", "error")
+        if has_failed:
+            self._messages, self._messages_turn = [], 0
+        for future in self._open_questions.values():
             future.cancel()
-        self._asked.clear()
+        self._open_questions.clear()
         self._task = None
-        late = [] if broken else self._steering
-        count, self._open, self._steering = self._open - len(late), len(late), []
+        late_prompts = [] if has_failed else self._steered_prompts
+        count, self._open_prompts, self._steered_prompts = self._open_prompts - len(late_prompts), len(late_prompts), []
         for _ in range(count):
-            self._put(end)
-        if late and self._died is None:
-            self._start([block for content in late for block in content])
+            self._add_signal(end)
+        if late_prompts and self._died is None:
+            self._start_run([block for content in late_prompts for block in content])
 
-    async def _past(self, part: float) -> list[ModelMessage]:
-        """The messages before this prompt: read from the ledger, or those held from this turn's earlier prompt.
+    async def _read_past(self, share: float) -> list[ModelMessage]:
+        """Return the messages before this prompt, read from the ledger or kept from an earlier prompt of this turn.
 
-        part: the share of the context for the system prompt and the past.
+        `share`: the share of the context for the system prompt and the past.
         """
-        system = await asyncio.to_thread(self._system)
-        room = self._room(part, system)
+        system = await asyncio.to_thread(self._build_system_prompt)
+        room = self._past_bytes(share, system)
         past = await self._inside.past(room)
-        if past.turn != self._turn or not self._messages:
-            most = int(self._models.context * history.BYTES_PER_TOKEN * CONTEXT_SHARES[0])
-            if past.cut and await self._compactor.make(past.root, room, most):
+        if past.turn != self._messages_turn or not self._messages:
+            max_request_bytes = int(self._models.context * history.BYTES_PER_TOKEN * CONTEXT_SHARES[0])
+            if past.cut and await self._compactor.summarise(past.root, room, max_request_bytes):
                 past = await self._inside.past(room)
-            self._turn, self._root, self._messages = past.turn, past.root, history.messages(past, system)
+            self._messages_turn, self._messages_root, self._messages = (
+                past.turn,
+                past.root,
+                history.messages(past, system),
+            )
         return self._messages
 
-    def _room(self, part: float, system: str) -> int:
-        """Bytes that the past may take in this share of the context, after the system prompt."""
-        room = int(self._models.context * history.BYTES_PER_TOKEN * part) - len(system.encode("utf-8", "replace"))
+    def _past_bytes(self, share: float, system: str) -> int:
+        """Return how many bytes the past may take: this share of the context, without the system prompt."""
+        room = int(self._models.context * history.BYTES_PER_TOKEN * share) - len(system.encode("utf-8", "replace"))
         return max(MIN_PAST_BYTES, room)
 
-    def _system(self) -> str:
-        """The system prompt: base prompt, the gateway's instructions, and the workspace's instructions file."""
-        name = self._models.settings.instructions
+    def _build_system_prompt(self) -> str:
+        """Return the system prompt: BASE_PROMPT, the gateway's instructions, and the workspace's instructions file."""
+        name = self._models.agent.instructions
         parts = [BASE_PROMPT.format(cwd=self._agent.cwd), self._greeting]
         path = self._agent.cwd / name
         with contextlib.suppress(OSError), path.open(encoding="utf-8", errors="replace") as file:
             parts.append(f"# {name}\n\n{file.read(MAX_INSTRUCTIONS_CHARS)}")
         return "\n\n".join(part for part in parts if part.strip())
 
-    def _steered(self) -> list[Sequence[Json]]:
-        waiting, self._steering = self._steering, []
+    def _take_steered(self) -> list[Sequence[Json]]:
+        waiting, self._steered_prompts = self._steered_prompts, []
         return waiting
 
-    async def _ask(self, tool_call: Json, options: list[Json]) -> str | None:
+    async def _ask_permission(self, tool_call: Json, options: list[Json]) -> str | None:
         id = f"ask-{next(self._ids)}"
         future: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        self._asked[id] = future
-        self._put(Asked(id, tool_call, tuple(options)))
+        self._open_questions[id] = future
+        self._add_signal(Asked(id, tool_call, tuple(options)))
         return await future
 
-    async def _settled(self) -> None:
-        """Wait until the gateway has taken all queued signals and committed them."""
-        await self._taken.wait()
+    async def _wait_until_settled(self) -> None:
+        """Wait until the gateway has received and committed all queued signals."""
+        await self._queue_empty.wait()
         await self._inside.settled()
 
-    def _tell(self, update: Json) -> None:
-        self._put(Update(scrub_update(update)))
+    def _send_update(self, update: Json) -> None:
+        self._add_signal(Update(scrub_update(update)))
 
-    def _put(self, signal: Signal) -> None:
+    def _add_signal(self, signal: Signal) -> None:
         if self._died is None:
             self._signals.append(signal)
-            self._taken.clear()
-            self._news.set()
+            self._queue_empty.clear()
+            self._signal_added.set()
 
 
 def _load_servers_class() -> Any:
-    """Import the class only if a server is configured: the import takes most of a second."""
+    """Import and return `McpServers`. That takes most of a second, so it is done only if a server is configured."""
     from semel.agents.model.servers import McpServers
 
     return McpServers

@@ -1,7 +1,7 @@
-"""Map a model API's exceptions to the answer of a failed prompt: a sentence for people, and whether to retry.
+"""Convert a model API's exceptions to the answer of a failed prompt: a sentence for people, and whether to retry.
 
-pydantic-ai's exceptions are mapped here and nowhere else. The answer's `meta` carries `passing` (the error is
-transient) and `retry_after` (seconds) for `semel.law.transient_errors`.
+pydantic-ai's exceptions are converted here and nowhere else. The answer's `meta` has `passing` (the error is transient)
+and `retry_after` (seconds) for `semel.law.retries`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ TRANSIENT_ERRORS = (
     theirs.ModelConnectionError,
     theirs.ModelRequestTimeout,
 )
-TRANSIENT_STATUS_CODES = frozenset({408, 409, 425})  # besides those with an exception class of their own
-MAX_ERROR_CHARS = 500  # characters of an API's error body, as shown to people
+TRANSIENT_STATUS_CODES = frozenset({408, 409, 425})  # others have exceptions of their own, see above
+MAX_ERROR_CHARS = 500  # how much of an API's error message people see
 
 
 STREAM_CUT_OFF_TEXT = "the model's answer broke off before its end"
@@ -34,7 +34,7 @@ class StreamCutOff(Exception):
 
 
 class UnreadableResponse(Exception):
-    """The API's response is not of the format that the client library parses."""
+    """The client library could not parse the API's response."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(
@@ -44,15 +44,15 @@ class UnreadableResponse(Exception):
 
 
 def is_cut_inside_a_character(error: Exception) -> bool:
-    """Whether the stream ended in the middle of a UTF-8 character, so the connection broke off there."""
+    """Whether the error shows that the stream ended inside a UTF-8 character, because the connection broke off."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, UnicodeDecodeError):
         cause = cause.__cause__
     return cause is not None and cause.reason == "unexpected end of data"
 
 
-def ended(error: Exception) -> Answered:
-    """The answer to a prompt that failed with this error; decides whether it is transient."""
+def answer_for_failure(error: Exception) -> Answered:
+    """Return the answer to a prompt that failed with this error, and decide whether the error is transient."""
     passing, after = False, None
     if isinstance(error, StreamCutOff):
         passing = True
@@ -61,15 +61,15 @@ def ended(error: Exception) -> Answered:
         after = error.retry_after
         if isinstance(error, theirs.ModelHTTPError) and error.provider_retry_hint is False:
             passing = False
-    return answer(words(error), passing, after)
+    return error_answer(describe_error(error), passing, after)
 
 
-def answer(text: str, passing: bool, after: float | None = None) -> Answered:
+def error_answer(text: str, passing: bool, after: float | None = None) -> Answered:
     return Answered("error", text, {"semel": {"passing": passing, "retry_after": after}})
 
 
-def words(error: Exception) -> str:
-    """One sentence for people, without a traceback. Callers remove the API key (`Models.without_key`)."""
+def describe_error(error: Exception) -> str:
+    """Describe an error to people, in one sentence. Callers must remove the API key (`Models.without_key`)."""
     if isinstance(error, theirs.ModelContextWindowExceededError):
         return (
             f"the request was longer than the model's context window: set a lower `context` ({_extract_message(error)})"
@@ -77,15 +77,15 @@ def words(error: Exception) -> str:
     if isinstance(error, theirs.ModelHTTPError):
         return f"the model's API answered {error.status_code}: {_extract_message(error)}"
     if isinstance(error, theirs.ModelConnectionError):
-        how = {"pool": "could not be reached", "connect": "could not be reached"}.get(str(error.phase), "broke off")
-        return f"the connection to the model's API {how}: {_describe_root_cause(error)}"
+        ending = {"pool": "could not be reached", "connect": "could not be reached"}.get(str(error.phase), "broke off")
+        return f"the connection to the model's API {ending}: {_describe_root_cause(error)}"
     if isinstance(error, theirs.ModelAPIError | theirs.AgentRunError | StreamCutOff | UnreadableResponse):
         return str(error)[:MAX_ERROR_CHARS]
     return f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARS]
 
 
 def _describe_root_cause(error: BaseException) -> str:
-    """The innermost exception's message; the outer ones only say "Connection error."."""
+    """Return the message of the innermost exception: the outer ones only say "Connection error."."""
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner
     return (str(error) or type(error).__name__)[:MAX_ERROR_CHARS]

@@ -1,9 +1,9 @@
-"""The request loop of a model agent: send a request, stream the answer, run its tool calls, repeat until none is left.
+"""The request loop of a model agent: send a request, stream the answer, run its tool calls; repeat until it has none.
 
 Nothing is retried here. A failed request ends the prompt with an error, and the gateway decides about a retry as it
 does for every agent (Law 9). Text that was already streamed stays.
 
-A chat completion may carry images and sound that pydantic-ai does not pass on; `plainly.py` collects them while the
+A chat completion may contain images and sound that pydantic-ai does not pass on. `plainly.py` collects them while the
 response streams, and this module shows them.
 """
 
@@ -34,14 +34,14 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestParameters
 
 from semel.agents.model import history
-from semel.agents.model.failures import StreamCutOff, UnreadableResponse, answer, is_cut_inside_a_character
+from semel.agents.model.failures import StreamCutOff, UnreadableResponse, error_answer, is_cut_inside_a_character
 from semel.agents.model.plainly import StreamExtras, current_extras
 from semel.agents.model.provider import Models
 from semel.agents.model.toolbox import Toolbox
 from semel.gateway.ports import Answered
+from semel.text.json_types import Json
 from semel.text.wellformed import scrub
 
-Json = dict[str, Any]
 Block = Sequence[Json]
 AUDIO_SAMPLE_RATE_HZ = 24_000  # OpenAI's chat completions send 16-bit mono samples
 STOP_REASONS = {"length": "max_tokens", "content_filter": "refusal"}
@@ -50,9 +50,9 @@ STOP_REASONS = {"length": "max_tokens", "content_filter": "refusal"}
 class Loop:
     """Runs the prompts of one conversation.
 
-    tell      receives ACP updates
-    steered   returns the prompts that arrived since it was last called
-    prefix    begins every message id, so that ids of different spawns differ
+    - `tell`: is called with each ACP update.
+    - `take_steered`: returns the prompts that arrived since it was last called.
+    - `prefix`: the beginning of every message id, so that the ids of different spawns differ.
     """
 
     def __init__(
@@ -60,49 +60,56 @@ class Loop:
         models: Models,
         toolbox: Toolbox,
         tell: Callable[[Json], None],
-        steered: Callable[[], list[Block]],
+        take_steered: Callable[[], list[Block]],
         prefix: str,
     ) -> None:
         self._models = models
         self._toolbox = toolbox
         self._tell = tell
-        self._steered = steered
+        self._take_steered = take_steered
         self._prefix = prefix
         self._requests = 0
-        self.answered = 0  # how many requests of the last run were answered
-        self.joined: list[Block] = []  # prompts that joined the last run
+        self.answered_requests = 0  # how many requests of the last run were answered
+        self.joined_prompts: list[Block] = []  # prompts that joined the last run
 
     def __repr__(self) -> str:
-        return f"<Loop of {self._models.settings.model}, {self._requests} requests>"
+        return f"<Loop of {self._models.agent.model}, {self._requests} requests>"
 
     async def run(self, messages: list[ModelMessage], content: Block) -> Answered:
-        """Answer a prompt. `messages` holds the history; requests and responses are appended to it."""
-        self.joined, self.answered = [], 0
-        history.ask(messages, history.content(content))
-        for _ in range(self._models.settings.max_requests):
-            self._join(messages, self._steered())
+        """Answer a prompt.
+
+        `messages`: the messages before it; requests and responses are appended. `content`: the prompt's ACP content
+        blocks. Raises the errors of a failed request.
+        """
+        self.joined_prompts, self.answered_requests = [], 0
+        history.append_prompt(messages, history.content(content))
+        for _ in range(self._models.agent.max_requests):
+            self._join_prompts(messages, self._take_steered())
             history.drop_old_results(messages, self._models.context)
-            response = await self._request(messages)
-            self.answered += 1
+            response = await self._send_request(messages)
+            self.answered_requests += 1
             messages.append(response)
             calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
             if response.finish_reason in STOP_REASONS:  # tool calls in such an answer may be incomplete: not run
                 return Answered(STOP_REASONS[response.finish_reason])
             if response.finish_reason == "error":
-                return answer("the model ended its answer with an error", passing=False)
+                return error_answer("the model ended its answer with an error", passing=False)
             if calls:
                 messages.append(ModelRequest([await self._toolbox.call(call) for call in calls]))
             else:  # prompts that arrived since the last request are not joined any more
                 return Answered("end_turn")
         return Answered("max_turn_requests")
 
-    def _join(self, messages: list[ModelMessage], steered: list[Block]) -> None:
-        self.joined += steered
+    def _join_prompts(self, messages: list[ModelMessage], steered: list[Block]) -> None:
+        self.joined_prompts += steered
         for block in steered:
-            history.ask(messages, history.content(block))
+            history.append_prompt(messages, history.content(block))
 
-    async def _request(self, messages: list[ModelMessage]) -> ModelResponse:
-        """Send one request and stream its answer. Raises StreamCutOff, UnreadableResponse or a pydantic-ai error."""
+    async def _send_request(self, messages: list[ModelMessage]) -> ModelResponse:
+        """Send one request, show its answer as it streams, and return it.
+
+        Raises StreamCutOff, UnreadableResponse or an error of pydantic-ai.
+        """
         self._requests += 1
         shown = _ShownMessage(self._tell, f"{self._prefix}.{self._requests}")
         parameters = ModelRequestParameters(function_tools=self._toolbox.definitions())
@@ -112,7 +119,7 @@ class Loop:
             async with model_request_stream(
                 self._models.model,
                 messages,
-                model_settings=self._models.options(),
+                model_settings=self._models.request_options(),
                 model_request_parameters=parameters,
             ) as stream:
                 async for event in stream:
@@ -134,17 +141,17 @@ class Loop:
         response = _append_transcript(_append_refusal(stream.get(), shown), beside, shown)
         if not self._models.is_whole(response):
             raise StreamCutOff
-        self._usage(response)
+        self._report_usage(response)
         return replace(response, parts=[_scrub_part(part) for part in response.parts])
 
-    def _usage(self, response: ModelResponse) -> None:
+    def _report_usage(self, response: ModelResponse) -> None:
         used = response.usage.input_tokens + response.usage.output_tokens
         if used:
             self._tell({"sessionUpdate": "usage_update", "used": used, "size": self._models.context})
 
 
 def _append_refusal(response: ModelResponse, shown: _ShownMessage) -> ModelResponse:
-    """Add a refusal to the answer's text. OpenAI sends it in a separate field, which pydantic-ai keeps as a detail."""
+    """Show a refusal, and add it to the response's text. OpenAI sends it in a field of its own (`provider_details`)."""
     refusal = (response.provider_details or {}).get("refusal")
     if not isinstance(refusal, str) or not refusal.strip():
         return response
@@ -153,7 +160,7 @@ def _append_refusal(response: ModelResponse, shown: _ShownMessage) -> ModelRespo
 
 
 def _append_transcript(response: ModelResponse, beside: StreamExtras, shown: _ShownMessage) -> ModelResponse:
-    """Show the images and sound of a response, and add the sound's transcript to the model's text."""
+    """Show the images and sound of a response, and add the transcript of the sound to the response's text."""
     shown.show_beside(beside)
     shown.show_sound(beside.samples)
     words = "".join(beside.words)
@@ -161,28 +168,29 @@ def _append_transcript(response: ModelResponse, beside: StreamExtras, shown: _Sh
 
 
 def _scrub_part(part: Any) -> Any:
-    """Remove lone surrogates from a part: it is sent back to the API with the next request and must be encodable."""
-    told = {name: getattr(part, name, None) for name in ("content", "tool_name", "args")}
-    sound = {name: scrub(value) for name, value in told.items()}
-    return replace(part, **{name: value for name, value in sound.items() if value != told[name]})
+    """Replace lone surrogates in a part of a response: the next request contains it, and UTF-8 cannot encode them."""
+    texts = {name: getattr(part, name, None) for name in ("content", "tool_name", "args")}
+    scrubbed = {name: scrub(value) for name, value in texts.items()}
+    return replace(part, **{name: value for name, value in scrubbed.items() if value != texts[name]})
 
 
 class _ShownMessage:
-    """Emits one model response as ACP chunks: text, thoughts and files, with message ids.
+    """Shows one response of the model: sends its text, thoughts and files as ACP chunks with message ids.
 
-    Consecutive text parts share a message id; after a thought or a tool call, text gets a new one.
+    Consecutive text parts have the same message id; after a thought or a tool call, text gets a new one. `id`: the
+    beginning of these ids.
     """
 
     def __init__(self, tell: Callable[[Json], None], id: str) -> None:
         self._tell = tell
         self._id = id
         self._last: type = TextPart
-        self._texts = 0
-        self._words = 0  # how many pieces of the sound's transcript were shown
+        self._text_count = 0
+        self._shown_words = 0  # how many pieces of the sound's transcript were shown
 
     def start(self, part: object) -> None:
         if isinstance(part, TextPart) and self._last is not TextPart:
-            self._texts += 1
+            self._text_count += 1
         self._last = type(part)
         if isinstance(part, TextPart):
             self._chunk("agent_message_chunk", part.content)
@@ -193,16 +201,16 @@ class _ShownMessage:
             self._file("audio" if mime.startswith("audio/") else "image", part.content.data, mime)
 
     def show_beside(self, beside: StreamExtras) -> None:
-        """Show the images and transcript pieces that were collected since the last call."""
+        """Show the images and the pieces of transcript that were collected since the last call."""
         images, beside.images = beside.images, []
         for url in images:
             self._tell_file({"type": "image", "uri": url})
-        words = beside.words[self._words :]
-        self._words += len(words)
+        words = beside.words[self._shown_words :]
+        self._shown_words += len(words)
         self._chunk("agent_message_chunk", "".join(words))
 
     def show_sound(self, samples: Sequence[str]) -> None:
-        """Show a complete sound as a WAV file; if its base64 is broken, as it came."""
+        """Show a complete sound as a WAV file. `samples`: pieces of base64; if they are broken, they are sent as is."""
         if not samples:
             return
         try:
@@ -216,12 +224,12 @@ class _ShownMessage:
         self._tell_file({"type": kind, "mimeType": mime, "data": base64.b64encode(data).decode("ascii")})
 
     def _tell_file(self, content: Json) -> None:
-        id = f"{self._id}.{self._texts}"
+        id = f"{self._id}.{self._text_count}"
         self._tell({"sessionUpdate": "agent_message_chunk", "messageId": id, "content": content})
 
     def start_new_text(self, text: str) -> None:
         """Show a text under a new message id."""
-        self._texts += 1
+        self._text_count += 1
         self._last = TextPart
         self._chunk("agent_message_chunk", text)
 
@@ -233,12 +241,12 @@ class _ShownMessage:
 
     def _chunk(self, kind: str, text: str) -> None:
         if text:
-            id = f"{self._id}.{self._texts}" + ("t" if kind == "agent_thought_chunk" else "")
+            id = f"{self._id}.{self._text_count}" + ("t" if kind == "agent_thought_chunk" else "")
             self._tell({"sessionUpdate": kind, "messageId": id, "content": {"type": "text", "text": text}})
 
 
 def encode_wav(samples: bytes) -> bytes:
-    """Wrap raw 16-bit mono samples in a WAV file."""
+    """Return a WAV file with these raw 16-bit mono samples."""
     out = io.BytesIO()
     with wave.open(out, "wb") as written:
         written.setnchannels(1)

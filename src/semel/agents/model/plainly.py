@@ -1,11 +1,11 @@
 """Patches for OpenAI's client: skip its validation of messages, and collect what pydantic-ai drops from a stream.
 
-The client matches each message against every type that it may have: 0.13 ms a message, half a second for a past of
-4,000, which blocks the event loop and so every other session (Law 11). pydantic-ai's messages are in the API's format
-already, so `create` passes messages and tools as `extra_body`, which the client adds to the request unchecked
-(openai-python's README, "Undocumented params").
+The client matches each message against every type that it may have. That takes 0.13 ms a message, so half a second for
+4,000 messages, and blocks the event loop and with it every other session (Law 11). pydantic-ai's messages are in the
+API's format already, so the patched `create` passes messages and tools as `extra_body`, which the client adds to the
+request unchecked (openai-python's README, "Undocumented params").
 
-The same wrapper watches the chunks of a chat completion for images and sound, which pydantic-ai ignores.
+The patched `create` also collects images and sound from the chunks of a chat completion, which pydantic-ai ignores.
 """
 
 from __future__ import annotations
@@ -21,20 +21,23 @@ Create = Callable[..., Awaitable[Any]]
 
 
 def bypass_client_validation(model: Any) -> bool:
-    """Patch the model's client if it is OpenAI's: no validation of messages, no retries (Law 7). True if patched."""
+    """Patch the model's client if it is OpenAI's: no validation of messages, no retries (Law 7).
+
+    Returns whether it was patched.
+    """
     client: Any = getattr(getattr(model, "provider", None), "client", None)
     if type(client).__module__.partition(".")[0] != "openai":
         return False
-    client.max_retries = 0  # a per-request setting makes an unpatched client for each request
+    client.max_retries = 0  # a setting of the request would make a new, unpatched client
     for resource, field in ((client.chat.completions, "messages"), (client.responses, "input")):
         resource.create = functools.partial(_create_observed, resource.create, field)
     return True
 
 
 class StreamExtras:
-    """Images and sound of one streamed chat completion, which pydantic-ai ignores.
+    """The images and sound of one streamed chat completion, which pydantic-ai ignores.
 
-    Images come in `delta.images` (OpenRouter and others), sound in `delta.audio`: pieces of 16-bit samples and of
+    Images are in `delta.images` (OpenRouter and others). Sound is in `delta.audio`, as pieces of 16-bit samples and of
     their transcript (platform.openai.com/docs/guides/audio).
     """
 
@@ -43,7 +46,7 @@ class StreamExtras:
         self.words: list[str] = []  # transcript of the sound, in pieces
         self.samples: list[str] = []  # base64, in pieces
 
-    def note(self, chunk: Any) -> None:
+    def collect(self, chunk: Any) -> None:
         """Collect the images and sound of one chunk."""
         choices = getattr(chunk, "choices", None)
         delta = getattr(choices[0], "delta", None) if choices else None
@@ -58,21 +61,21 @@ class StreamExtras:
                 pieces.append(piece)
 
 
-def _field(told: Any, name: str) -> Any:
-    """A field of a dict or of an object; the client parses into objects only what it has types for."""
-    return told.get(name) if isinstance(told, dict) else getattr(told, name, None)
+def _field(value: Any, name: str) -> Any:
+    """Return a field of a dict or an object; None if it is missing. Fields unknown to the client remain dicts."""
+    return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
 
 
 current_extras: ContextVar[StreamExtras | None] = ContextVar("handed", default=None)
-"""Where the request made in this context collects its images and sound."""
+"""The object in which a request that is made in this context collects its images and sound."""
 
 
 class _ObservedStream:
-    """A stream of chunks that passes each chunk to `note` before it yields it."""
+    """A stream of chunks. It passes each chunk to `StreamExtras.collect` and then yields it."""
 
-    def __init__(self, stream: Any, noted: StreamExtras) -> None:
+    def __init__(self, stream: Any, extras: StreamExtras) -> None:
         self._stream = stream
-        self._noted = noted
+        self._extras = extras
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -86,34 +89,36 @@ class _ObservedStream:
 
     async def __aiter__(self) -> AsyncIterator[Any]:
         async for chunk in self._stream:
-            self._noted.note(chunk)
+            self._extras.collect(chunk)
             yield chunk
 
 
-async def _create_observed(create: Create, field: str, **given: Any) -> Any:
-    noted = current_extras.get()
-    answer = await _create_unvalidated(create, field, **given)
+async def _create_observed(create: Create, field: str, **arguments: Any) -> Any:
+    extras = current_extras.get()
+    answer = await _create_unvalidated(create, field, **arguments)
     return (
-        _ObservedStream(answer, noted) if noted is not None and field == "messages" and given.get("stream") else answer
+        _ObservedStream(answer, extras)
+        if extras is not None and field == "messages" and arguments.get("stream")
+        else answer
     )
 
 
-async def _create_unvalidated(create: Create, field: str, **given: Any) -> Any:
-    told = {
-        name: given[name]
+async def _create_unvalidated(create: Create, field: str, **arguments: Any) -> Any:
+    unchecked = {
+        name: arguments[name]
         for name in (field, "tools")
-        if isinstance(given.get(name), list) and _is_plain_json(given[name])
+        if isinstance(arguments.get(name), list) and _is_plain_json(arguments[name])
     }
-    given |= {name: [] for name in told}
-    if told:
-        given["extra_body"] = {**told, **(given.get("extra_body") or {})}
-    return await create(**given)
+    arguments |= {name: [] for name in unchecked}
+    if unchecked:
+        arguments["extra_body"] = {**unchecked, **(arguments.get("extra_body") or {})}
+    return await create(**arguments)
 
 
-def _is_plain_json(told: list[Any]) -> bool:
-    """Whether the list consists of plain JSON values; anything else must go through the client's conversion."""
+def _is_plain_json(values: list[Any]) -> bool:
+    """Whether the list consists of JSON values only. The client must convert anything else."""
     try:
-        msgspec.json.encode(told, enc_hook=_refuse)
+        msgspec.json.encode(values, enc_hook=_refuse)
     except TypeError:
         return False
     return True

@@ -16,111 +16,119 @@ from pydantic_ai.settings import ModelSettings as Options
 from semel.agents.model import INSTALL_COMMAND
 from semel.agents.model.plainly import bypass_client_validation
 from semel.gateway.ports import AgentError
-from semel.gateway.settings import AgentSettings, ModelSettings
+from semel.gateway.settings import AgentSettings
 
-_URL_PARAMETERS = ("base_url", "api_base", "azure_endpoint")  # providers' parameter names for it
+_URL_PARAMETERS = ("base_url", "api_base", "azure_endpoint")  # providers' names of the parameter for an address
 
 _SETTING_PREFIXES = {
     "anthropic", "bedrock", "cerebras", "cohere", "google", "groq", "huggingface", "mistral", "openai", "openrouter",
     "xai", "zai",
 }  # fmt: skip
-"""Prefixes of provider-specific settings: each begins with its provider's name."""
+"""How the names of settings begin that only one provider has."""
 
 ABORTED_FINISH_REASONS = frozenset({"abort", "aborted", "cancel", "cancelled", "canceled"})
-"""Finish reasons of an answer that the server aborted (vLLM: "abort"); its text is incomplete."""
+"""Finish reasons that mean that the server aborted the answer (vLLM: "abort"), so its text is incomplete."""
 
 
 class Models:
-    """The model of one agent, with its settings. Its conversations share it and its HTTP connections."""
+    """The model of one agent, with its settings. All conversations of the agent share it and its HTTP connections.
+
+    `context`: the size of the model's context window, in tokens.
+    """
 
     def __init__(self, agent: AgentSettings) -> None:
         assert agent.model is not None
         self.agent = agent
-        self.settings: ModelSettings = agent.model
-        self.model = self._make()
-        self._plain = bypass_client_validation(self.model)
-        self.context = min(self.settings.context, self.model.context_window or self.settings.context)  # tokens
-        self._chat = _is_chat(self.model)
+        self.name = agent.model
+        self.model = self._make_model()
+        self._is_patched = bypass_client_validation(self.model)
+        self.context = min(self.agent.context, self.model.context_window or self.agent.context)  # tokens
+        self._is_chat = _is_chat(self.model)
 
     def __repr__(self) -> str:
-        return f"<Models {self.settings.model}>"
+        return f"<Models {self.name}>"
 
     def is_whole(self, response: ModelResponse) -> bool:
-        """Whether the answer is complete. A chat completion without a finish reason was cut off, although pydantic-ai
-        takes it for complete. Any other reason counts: servers have their own names for a good end ("eos_token")."""
+        """Whether a response is complete.
+
+        A chat completion without a finish reason was cut off, although pydantic-ai takes it for complete. Any finish
+        reason but an abort is accepted: servers have their own names for a normal end ("eos_token").
+        """
         if response.state != "complete":
             return False
-        told = (response.provider_details or {}).get("finish_reason")
-        if isinstance(told, str) and told.lower() in ABORTED_FINISH_REASONS:
+        reason = (response.provider_details or {}).get("finish_reason")
+        if isinstance(reason, str) and reason.lower() in ABORTED_FINISH_REASONS:
             return False
-        if self._chat:
-            return told is not None or response.finish_reason == "content_filter"
-        return told is not None or response.finish_reason is not None
+        if self._is_chat:
+            return reason is not None or response.finish_reason == "content_filter"
+        return reason is not None or response.finish_reason is not None
 
     def without_key(self, text: str) -> str:
-        """Replace the API key in a text; some APIs quote a wrong key in their error message."""
+        """Return the text with the API key replaced. Some APIs quote a wrong key in their error message."""
         client = getattr(getattr(self.model, "provider", None), "client", None)
-        for key in (self.settings.key, getattr(client, "api_key", None)):
+        for key in (self.agent.key, getattr(client, "api_key", None)):
             if isinstance(key, str) and len(key) > 3:
                 text = text.replace(key, "(the key)")
         return text
 
-    def options(self) -> Options:
-        """The settings of each request. The client's own retries are off: Semel decides about retries (Law 7)."""
-        told: dict[str, Any] = dict(self.settings.options)
-        if self.settings.max_tokens is not None:
-            told["max_tokens"] = self.settings.max_tokens
-        told |= {"framing_announcement": "never"}
-        if not self._plain:  # a patched client makes no retries already
-            told["max_retries"] = 0
-        return cast(Options, told)
+    def request_options(self) -> Options:
+        """Return the settings of each request. The client's own retries are off: Semel decides on retries (Law 7)."""
+        options: dict[str, Any] = dict(self.agent.request_settings)
+        if self.agent.max_tokens is not None:
+            options["max_tokens"] = self.agent.max_tokens
+        options |= {"framing_announcement": "never"}
+        if not self._is_patched:  # a patched client makes no retries already
+            options["max_retries"] = 0
+        return cast(Options, options)
 
     def _check_options(self) -> None:
         """Reject settings that pydantic-ai does not know and would silently ignore. Raises AgentError."""
-        known = Options.__annotations__.keys()
-        for key in self.settings.options:
-            if key not in known and key.partition("_")[0] not in _SETTING_PREFIXES:
-                near = difflib.get_close_matches(key, known, n=1)
-                hint = f'; did you mean "{near[0]}"?' if near else ""
+        known_keys = Options.__annotations__.keys()
+        for key in self.agent.request_settings:
+            if key not in known_keys and key.partition("_")[0] not in _SETTING_PREFIXES:
+                close_keys = difflib.get_close_matches(key, known_keys, n=1)
+                hint = f'; did you mean "{close_keys[0]}"?' if close_keys else ""
                 raise AgentError(f'[agents.{self.agent.name}] settings: pydantic-ai knows no "{key}"{hint}')
 
-    def _make(self) -> Model:
+    def _make_model(self) -> Model:
         self._check_options()
-        name, where = self.settings.model, f"[agents.{self.agent.name}]"
+        name, section = self.name, f"[agents.{self.agent.name}]"
         provider, _, model = name.partition(":")
         if not provider or not model:
             raise AgentError(
-                f'{where} model is "{name}", and should be "provider:name", like "anthropic:claude-opus-5"'
+                f'{section} model is "{name}", and should be "provider:name", like "anthropic:claude-opus-5"'
             )
         try:
-            return infer_model(name, self._provider)
+            return infer_model(name, self._make_provider)
         except ValueError:
-            raise AgentError(f'{where} model is "{name}": pydantic-ai knows no provider "{provider}"') from None
-        except ImportError as missing:
-            raise AgentError(f"{where} {provider}: {missing} (the usual ones: {INSTALL_COMMAND})") from None
+            raise AgentError(f'{section} model is "{name}": pydantic-ai knows no provider "{provider}"') from None
+        except ImportError as import_error:
+            raise AgentError(f"{section} {provider}: {import_error} (the usual ones: {INSTALL_COMMAND})") from None
         except UserError as error:
-            told = str(error).partition(" To try Pydantic AI")[0]
-            raise AgentError(f'{where} model "{name}": {told} Or name it: key = "env:NAME" or "file:PATH"') from None
-        except Exception as error:  # a client's own complaint about its key, its address, its region ...
-            raise AgentError(f'{where} model "{name}" cannot be used: {error}') from None
+            message = str(error).partition(" To try Pydantic AI")[0]
+            raise AgentError(
+                f'{section} model "{name}": {message} Or name it: key = "env:NAME" or "file:PATH"'
+            ) from None
+        except Exception as error:  # the client's own error about its key, address, region ...
+            raise AgentError(f'{section} model "{name}" cannot be used: {error}') from None
 
-    def _provider(self, name: str) -> Provider[Any]:
-        made = infer_provider_class(name)
-        takes = inspect.signature(made.__init__).parameters
-        given: dict[str, Any] = {}
-        if self.settings.key is not None:
-            if "api_key" not in takes:
+    def _make_provider(self, name: str) -> Provider[Any]:
+        provider_class = infer_provider_class(name)
+        parameters = inspect.signature(provider_class.__init__).parameters
+        arguments: dict[str, Any] = {}
+        if self.agent.key is not None:
+            if "api_key" not in parameters:
                 raise UserError(f"the provider {name} takes no key here: leave `key` out.")
-            given["api_key"] = self.settings.key
-        if self.settings.base_url is not None:
-            url = next((one for one in _URL_PARAMETERS if one in takes), None)
+            arguments["api_key"] = self.agent.key
+        if self.agent.base_url is not None:
+            url = next((parameter for parameter in _URL_PARAMETERS if parameter in parameters), None)
             if url is None:
                 raise UserError(
                     f"the provider {name} has an address of its own. For a server that speaks OpenAI's API write "
                     'model = "openai-chat:NAME".'
                 )
-            given[url] = self.settings.base_url
-        return made(**given)
+            arguments[url] = self.agent.base_url
+        return provider_class(**arguments)
 
 
 def _is_chat(model: Model) -> bool:

@@ -1,8 +1,8 @@
-"""All tools of one conversation: Semel's own (`door.py`), built-in (`builtin.py`) and those of MCP servers.
+"""All tools of one conversation: Semel's own (`Door`), built-in (`builtin.py`) and those of MCP servers.
 
-Each call is announced on the ACP stream, then a person is asked if it may have effects, then it runs. Before a call
-with effects runs, its "in progress" update is committed; so a turn that is lost afterwards is known to have started a
-tool and is not restarted automatically (Law 9).
+Each call is announced to the gateway by an ACP update. If it may change something, a person is then asked for
+permission. Before such a call runs, the update "in_progress" is committed; so if the turn is lost afterwards, it is
+known that a tool had started, and the turn is not restarted automatically (Law 9).
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from typing import Any
 from pydantic_ai.messages import ToolCallPart, ToolReturnPart
 from pydantic_ai.tools import ToolDefinition
 
-from semel.agents.model import builtin
+from semel.agents.model import Door, builtin
 from semel.agents.model.builtin import BuiltinTools, ToolResult
-from semel.agents.model.door import Door
+from semel.text.json_types import Json
 from semel.text.wellformed import scrub
 
-Json = dict[str, Any]
 Tell = Callable[[Json], None]
 Ask = Callable[[Json, list[Json]], Awaitable[str | None]]
 
@@ -31,18 +30,18 @@ UNANSWERED_TEXT = "Not done: nobody answered whether it is allowed. Go on withou
 
 
 class Toolbox:
-    """Announces, authorises and runs tool calls.
+    """Announces tool calls, asks for permission, and runs them.
 
-    servers   the MCP servers, or `None`
-    tell      receives ACP updates
-    ask       asks a person about a tool call; returns the chosen option's id, or `None` if nobody answered
-    settled   waits until the gateway has committed all updates so far
-    prefix    begins every tool call id, so that ids of different spawns differ
+    - `servers`: the MCP servers (`McpServers`), if there are any.
+    - `tell`: is called with each ACP update.
+    - `ask`: asks a person about a tool call, with options. Returns the chosen option's id; None if nobody answered.
+    - `settled`: waits until the gateway has committed all updates so far.
+    - `prefix`: the beginning of every tool call id, so that the ids of different spawns differ.
     """
 
     def __init__(
         self,
-        own: BuiltinTools,
+        builtin_tools: BuiltinTools,
         door: Door | None,
         servers: Any | None,
         *,
@@ -51,98 +50,105 @@ class Toolbox:
         settled: Callable[[], Awaitable[None]],
         prefix: str,
     ) -> None:
-        self._own = own
+        self._builtin_tools = builtin_tools
         self._door = door
         self._servers = servers
         self._tell = tell
         self._ask = ask
         self._settled = settled
         self._prefix = prefix
-        self._calls = 0
-        self._always: set[str] = set()  # tools and commands that a person allowed for this conversation's lifetime
-        self._doors = {one["name"]: one for one in door.listing()} if door is not None else {}
+        self._call_count = 0
+        self._always_allowed: set[str] = (
+            set()
+        )  # tools and commands that a person allowed for this conversation's lifetime
+        self._semel_tools = {tool["name"]: tool for tool in door.listing()} if door is not None else {}
 
     def __repr__(self) -> str:
         return f"<Toolbox {', '.join(self.names())}>"
 
     def names(self) -> list[str]:
-        return [one.name for one in self.definitions()]
+        return [definition.name for definition in self.definitions()]
 
     def definitions(self) -> list[ToolDefinition]:
-        """The tool definitions for the model. If names clash, Semel's own tools win, then built-in ones, then MCP."""
-        found = {n: _definition(n, one["inputSchema"], one["description"]) for n, one in self._doors.items()}
-        for name, tool in self._own.tools.items():
-            found.setdefault(name, _definition(name, tool.schema, tool.description))
+        """Return the tools for the model. Of tools with one name, the first counts: Semel's own, built-in, MCP."""
+        definitions = {
+            tool_name: _definition(tool_name, listed["inputSchema"], listed["description"])
+            for tool_name, listed in self._semel_tools.items()
+        }
+        for name, tool in self._builtin_tools.tools.items():
+            definitions.setdefault(name, _definition(name, tool.schema, tool.description))
         for definition in self._servers.definitions if self._servers is not None else ():
-            found.setdefault(definition.name, definition)
-        return list(found.values())
+            definitions.setdefault(definition.name, definition)
+        return list(definitions.values())
 
     async def call(self, part: ToolCallPart) -> ToolReturnPart:
-        """Handle one tool call of the model, from its announcement to the result that the model reads."""
-        self._calls += 1
-        id = f"{self._prefix}.{self._calls}"
+        """Announce a tool call of the model, run it if it is allowed, and return the result that the model reads."""
+        self._call_count += 1
+        id = f"{self._prefix}.{self._call_count}"
         name = part.tool_name
         try:
-            given = part.args_as_dict(raise_if_invalid=True)
+            arguments = part.args_as_dict(raise_if_invalid=True)
         except (ValueError, AssertionError) as error:
-            given, broken = {"arguments": str(part.args)[:2000]}, f"The arguments are no JSON object: {error}"
+            arguments, parse_error = {"arguments": str(part.args)[:2000]}, f"The arguments are no JSON object: {error}"
         else:
-            broken = ""
-        self._tell(self._announcement(id, name, given))
-        if broken:
-            found: tuple[ToolResult, Any] = (ToolResult(f"{broken}. Nothing was done.", ok=False), None)
-        else:
-            found = await self._do(id, name, given)
-        result, content = found
-        self._end(id, result)
+            parse_error = ""
+        self._tell(self._build_announcement(id, name, arguments))
+        result, content = ToolResult(f"{parse_error}. Nothing was done.", ok=False), None
+        if not parse_error:
+            result, content = await self._run_call(id, name, arguments)
+        self._report_end(id, result)
         return ToolReturnPart(name, scrub(result.text) if content is None else content, part.tool_call_id)
 
-    def _announcement(self, id: str, name: str, given: Json) -> Json:
+    def _build_announcement(self, id: str, name: str, arguments: Json) -> Json:
         kind, title = "other", name
-        if name in self._doors:
-            title = str(self._doors[name]["annotations"]["title"])
-        elif name in self._own.tools:
-            kind, title = self._own.tools[name].kind, builtin.render_title(self._own.tools[name], given)
+        if name in self._semel_tools:
+            title = str(self._semel_tools[name]["annotations"]["title"])
+        elif name in self._builtin_tools.tools:
+            kind, title = (
+                self._builtin_tools.tools[name].kind,
+                builtin.render_title(self._builtin_tools.tools[name], arguments),
+            )
         return {"sessionUpdate": "tool_call", "toolCallId": id, "title": title, "name": name, "kind": kind,
-                "status": "pending", "rawInput": given}  # fmt: skip
+                "status": "pending", "rawInput": arguments}  # fmt: skip
 
-    async def _do(self, id: str, name: str, given: Json) -> tuple[ToolResult, Any]:
-        if name in self._doors:
+    async def _run_call(self, id: str, name: str, arguments: Json) -> tuple[ToolResult, Any]:
+        if name in self._semel_tools:
             assert self._door is not None
-            self._begin(id)
-            text, ok = await self._door.call(name, given, id)
+            self._report_start(id)
+            text, ok = await self._door.call(name, arguments, id)
             return ToolResult(text, ok), None
-        if name in self._own.tools:
-            return await self._builtin(id, self._own.tools[name], given), None
+        if name in self._builtin_tools.tools:
+            return await self._run_builtin(id, self._builtin_tools.tools[name], arguments), None
         if self._servers is not None and self._servers.has(name):
-            refused = await self._refused(id, name, name, given)
+            refused = await self._ask_permission(id, name, name, arguments)
             if refused is not None:
                 return refused, None
-            self._begin(id)
+            self._report_start(id)
             await self._settled()
-            result, content = await self._servers.call(name, given)
+            result, content = await self._servers.call(name, arguments)
             return result, content
         return ToolResult(f"There is no tool {name!r}. There are: {', '.join(self.names())}.", ok=False), None
 
-    async def _builtin(self, id: str, tool: builtin.BuiltinTool, given: Json) -> ToolResult:
-        checked = builtin.check(tool, given)
+    async def _run_builtin(self, id: str, tool: builtin.BuiltinTool, arguments: Json) -> ToolResult:
+        checked = builtin.check(tool, arguments)
         if isinstance(checked, str):
             return ToolResult(checked, ok=False)
-        if tool.asks:
-            what = f"shell {checked['command']}" if tool.name == "shell" else tool.name
-            if (refused := await self._refused(id, tool.name, what, given)) is not None:
+        if tool.needs_permission:
+            allowance = f"shell {checked['command']}" if tool.name == "shell" else tool.name
+            if (refused := await self._ask_permission(id, tool.name, allowance, arguments)) is not None:
                 return refused
-        self._begin(id)
-        if tool.asks:
+        self._report_start(id)
+        if tool.needs_permission:
             await self._settled()
-        return await self._own.call(tool.name, checked, lambda text: self._output(id, text))
+        return await self._builtin_tools.call(tool.name, checked, lambda text: self._report_output(id, text))
 
-    async def _refused(self, id: str, name: str, what: str, given: Json) -> ToolResult | None:
-        """Ask a person; `None` if the call is allowed, else the result that says it is not.
+    async def _ask_permission(self, id: str, name: str, allowance: str, arguments: Json) -> ToolResult | None:
+        """Ask a person whether a call may run. Returns None if it may, else the result that says that it was not run.
 
-        `what` identifies what an "always" answer covers: a tool, or one command line.
+        `id`: the call's. `name`: the tool's. `allowance`: identifies what the answer "always" allows: a tool, or one
+        command line.
         """
-        if what in self._always:
+        if allowance in self._always_allowed:
             return None
         always = "Always allow this command here" if name == "shell" else f"Always allow {name} here"
         options = [
@@ -150,26 +156,26 @@ class Toolbox:
             {"optionId": ALLOW_ALWAYS_ID, "name": always, "kind": "allow_always"},
             {"optionId": REJECT_ID, "name": "Do not allow", "kind": "reject_once"},
         ]
-        announced = self._announcement(id, name, given)
+        announced = self._build_announcement(id, name, arguments)
         option = await self._ask({key: announced[key] for key in ("toolCallId", "title", "kind", "rawInput")}, options)
         if option == ALLOW_ALWAYS_ID:
-            self._always.add(what)
+            self._always_allowed.add(allowance)
         if option in (ALLOW_ONCE_ID, ALLOW_ALWAYS_ID):
             return None
         return ToolResult(UNANSWERED_TEXT if option is None else DENIED_TEXT, ok=False)
 
     # ---------------------------------------------------------------- on the stream
 
-    def _begin(self, id: str) -> None:
+    def _report_start(self, id: str) -> None:
         self._tell({"sessionUpdate": "tool_call_update", "toolCallId": id, "status": "in_progress"})
 
-    def _output(self, id: str, text: str) -> None:
+    def _report_output(self, id: str, text: str) -> None:
         meta = {"terminal_output": {"data": text}}
         self._tell({"sessionUpdate": "tool_call_update", "toolCallId": id, "_meta": meta})
 
-    def _end(self, id: str, result: ToolResult) -> None:
-        if not result.told and result.text:
-            self._output(id, result.text)
+    def _report_end(self, id: str, result: ToolResult) -> None:
+        if not result.is_streamed and result.text:
+            self._report_output(id, result.text)
         end: Json = {"sessionUpdate": "tool_call_update", "toolCallId": id,
                      "status": "completed" if result.ok else "failed"}  # fmt: skip
         if result.code is not None:

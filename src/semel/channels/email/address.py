@@ -29,7 +29,7 @@ _ADDRESS = re.compile(rf"(?:{UNVERIFIED})?([^\s<>,;:\"()]+@[^\s<>,;:\"()@]+)(?::
 
 
 @dataclass(frozen=True)
-class Place:
+class MailPlace:
     """A parsed address. `thread` is None for a new mail."""
 
     recipient: str
@@ -37,17 +37,17 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Ours:
+class OwnMessageId:
     """A parsed Message-ID of one of our mails."""
 
     key: str
     thread: str | None
 
 
-def place(address: str) -> Place | None:
+def place(address: str) -> MailPlace | None:
     """Parse an address. `None` if it is not a mail address."""
-    found = _ADDRESS.fullmatch(address)
-    return Place(found[1], found[2]) if found else None
+    match = _ADDRESS.fullmatch(address)
+    return MailPlace(match[1], match[2]) if match else None
 
 
 def address(sender: str, thread: str | None) -> str:
@@ -55,32 +55,32 @@ def address(sender: str, thread: str | None) -> str:
     return f"{sender}:thread-{thread}" if thread else sender
 
 
-def message_id(key: str, to: Place, domain: str) -> str:
+def message_id(key: str, place: MailPlace, domain: str) -> str:
     """The Message-ID of the part with this key. A key with characters that a Message-ID cannot hold is hashed."""
-    key = key if re.fullmatch(r"[A-Za-z0-9_-]{1,200}", key) else hashed(key)
-    return f"<semel.{key}{'.' + to.thread if to.thread else ''}@{domain}>"
+    key = key if re.fullmatch(r"[A-Za-z0-9_-]{1,200}", key) else hash_id(key)
+    return f"<semel.{key}{'.' + place.thread if place.thread else ''}@{domain}>"
 
 
-def parse_own_message_id(id: str, domain: str) -> Ours | None:
+def parse_own_message_id(id: str, domain: str) -> OwnMessageId | None:
     """Parse a Message-ID of ours. `None` if the mail with this id is not ours."""
-    found = _OURS.fullmatch(id)
-    if not found or found[3].lower() != domain:
+    match = _OURS.fullmatch(id)
+    if not match or match[3].lower() != domain:
         return None
-    return Ours(found[1], found[2].lower() if found[2] else None)
+    return OwnMessageId(match[1], match[2].lower() if match[2] else None)
 
 
-def conversation(id: str, references: Sequence[str], domain: str) -> str | None:
+def find_thread(id: str, references: Sequence[str], domain: str) -> str | None:
     """The thread that a mail belongs to, or None if it answers a mail of ours that was in no thread.
 
     If the mail refers to mails of ours, it is the thread of the newest of them, else the hash of the mail's oldest
     reference or, without any, of its own id. `references` are oldest first; `id` is the mail's Message-ID.
     """
-    for each in reversed(references):
-        if known := parse_own_message_id(each, domain):
-            return known.thread
-    return hashed(references[0] if references else id)
+    for reference in reversed(references):
+        if ours := parse_own_message_id(reference, domain):
+            return ours.thread
+    return hash_id(references[0] if references else id)
 
 
-def hashed(id: str) -> str:
+def hash_id(id: str) -> str:
     """The first 16 hex digits of the id's SHA-256 hash."""
     return hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()[:16]

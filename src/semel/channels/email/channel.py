@@ -11,20 +11,21 @@ import asyncio
 import email
 import logging
 import ssl
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from semel.channels.email import address as threads
 from semel.channels.email import imap_queries
-from semel.channels.email.compose import Answered, answered, compose
-from semel.channels.email.parse import ParsedMail, key_of, references_of
-from semel.channels.email.parse_headers import Mail, ids, line, normalize_address, text
+from semel.channels.email.compose import Answered, compose, read_answered
+from semel.channels.email.parse import ParsedMail, mail_key, parse_references
+from semel.channels.email.parse_headers import Mail, find_message_ids, header_value, normalize_address, text
 from semel.channels.email.receive import MailboxReceiver
 from semel.channels.email.send import hand_over, max_attempt_seconds
 from semel.channels.email.settings import EmailSettings
-from semel.channels.email.transport import Line, MailBox, connect_imap, finish
+from semel.channels.email.transport import ImapConnection, MailBox, connect_imap, run_to_end
 from semel.channels.markdown import MAX_FORMATTED_CHARS
+from semel.channels.recent import RecentMap
 from semel.gateway.ports import Caps, Denied, Inbox, Offline, Op, Receipt, Rejected, Safety, Unknown
 
 T = TypeVar("T")
@@ -59,11 +60,11 @@ class EmailChannel:
             file_limit=settings.file_limit,
             dialect="html",
         )
-        self._threads: OrderedDict[str, Answered] = OrderedDict()  # address -> the thread's newest mail
-        self._refused: Counter[int] = Counter()
-        self._context: ssl.SSLContext | None = None
-        self._looking = asyncio.Semaphore(MAX_LOOKUP_CONNECTIONS)
-        self._warned = False
+        self._threads = RecentMap[str, Answered](MAX_REMEMBERED_THREADS)  # address -> the thread's newest mail
+        self._failed_fetches: Counter[int] = Counter()
+        self._cached_tls: ssl.SSLContext | None = None
+        self._lookup_slots = asyncio.Semaphore(MAX_LOOKUP_CONNECTIONS)
+        self._has_warned = False
 
     def __repr__(self) -> str:
         return f"<EmailChannel {self.name} as {self.settings.address}, {len(self._threads)} threads known>"
@@ -72,21 +73,21 @@ class EmailChannel:
 
     async def run(self, inbox: Inbox) -> None:
         """See `ports.Channel.run`."""
-        connection = await connect_imap(self.settings, await self._tls())
+        connection = await connect_imap(self.settings, await self._tls_context())
         try:
-            await MailboxReceiver(self.settings, connection, inbox, self._heard, self._refused).run()
+            await MailboxReceiver(self.settings, connection, inbox, self._log_and_remember, self._failed_fetches).run()
         finally:
-            await finish(connection.close())
+            await run_to_end(connection.close())
 
-    def _heard(self, letter: ParsedMail) -> None:
+    def _log_and_remember(self, letter: ParsedMail) -> None:
         if letter.kind == "bounce":  # a delay of a mail of ours; the notice may be forged and settles nothing
             _log.warning("channel %s: %s (%s)", self.name, letter.text, letter.of)
         if letter.kind == "failed":
             _log.warning("channel %s: a mail could not be delivered to %s (%s)", self.name, letter.text, letter.of)
         if letter.kind != "message":
             return
-        if not letter.checked and not self._warned:
-            self._warned = True
+        if not letter.authenticated and not self._has_warned:
+            self._has_warned = True
             _log.warning(
                 "channel %s: a mail came without an Authentication-Results line of %s, so its sender counts as a "
                 "stranger. If that is so of every mail, authserv is not the name that your server writes there "
@@ -94,14 +95,8 @@ class EmailChannel:
                 self.name,
                 ", ".join(sorted(self.settings.authservs)) or "any server",
             )
-        told: Any = letter.data.get("references", ())
-        self._remember(letter.address, Answered(letter.key, str(letter.data.get("subject", "")), tuple(told)))
-
-    def _remember(self, address: str, newest: Answered) -> None:
-        self._threads[address] = newest
-        self._threads.move_to_end(address)
-        while len(self._threads) > MAX_REMEMBERED_THREADS:
-            self._threads.popitem(last=False)
+        references = tuple(letter.data["references"])
+        self._threads[letter.address] = Answered(letter.key, letter.title, references)
 
     # ------------------------------------------------------------ speaking
 
@@ -109,82 +104,90 @@ class EmailChannel:
         """Hand one mail to the server, once. The receipt's id is the Message-ID. See `ports.Channel.send`."""
         if op.kind not in ("post", "file"):
             raise Rejected(f"a mail that was sent cannot be changed: there is no {op.kind}")
-        to = threads.place(op.address)
-        if to is None:
+        recipient_address = threads.place(op.address)
+        if recipient_address is None:
             raise Rejected(f"{op.address!r} is no mail address")
         settings = self.settings
-        answers = answered(op.answers) or await self._newest(op.address, to)
+        answers = read_answered(op.answers) or await self._find_answered_mail(op.address, recipient_address)
         mail = await asyncio.to_thread(compose, op, settings, answers)
         if len(mail) > 1.5 * settings.file_limit + 1_000_000:
             raise Rejected(f"the mail has {len(mail):,} bytes; file_limit is {settings.file_limit:,}")
-        recipients = [to.recipient]
-        if settings.proof == "bcc" and normalize_address(to.recipient) != normalize_address(settings.address):
+        recipients = [recipient_address.recipient]
+        if settings.proof == "bcc" and normalize_address(recipient_address.recipient) != normalize_address(
+            settings.address
+        ):
             recipients.append(settings.address)
-        await hand_over(settings, await self._tls(), recipients, mail)
-        return Receipt(threads.message_id(op.key, to, settings.domain))
+        await hand_over(settings, await self._tls_context(), recipients, mail)
+        return Receipt(threads.message_id(op.key, recipient_address, settings.domain))
 
     async def find(self, op: Op, since: float) -> Receipt | None:
         """Search our own mailboxes for the mail's copy. See `ports.Channel.find`."""
-        to = threads.place(op.address)
-        if to is None:
+        recipient_address = threads.place(op.address)
+        if recipient_address is None:
             return None
         settings = self.settings
-        id = threads.message_id(op.key, to, settings.domain)
-        places = [settings.mailbox, *([settings.sent] if settings.sent else [])]
+        id = threads.message_id(op.key, recipient_address, settings.domain)
+        mailboxes = [settings.mailbox, *([settings.sent] if settings.sent else [])]
         try:
-            found = await self._ask(_find, settings, places, id, since)
-        except (Offline, Denied) as no:
-            raise Unknown(str(no)) from None
-        return Receipt(id) if found else None
+            mailbox = await self._run_lookup(_find_copy, settings, mailboxes, id, since)
+        except (Offline, Denied) as error:
+            raise Unknown(str(error)) from None
+        return Receipt(id) if mailbox else None
 
-    async def _newest(self, address: str, to: threads.Place) -> Answered | None:
+    async def _find_answered_mail(self, address: str, recipient_address: threads.MailPlace) -> Answered | None:
         """The newest mail of a thread, which a post answers if the gateway names no mail. `None` if none is found."""
-        if to.thread is None:
+        if recipient_address.thread is None:
             return None
         if address in self._threads:
             return self._threads[address]
         try:
             async with asyncio.timeout(LOOKUP_TIMEOUT_S):
-                found = await self._ask(_newest_of, self.settings, to)
-        except (Offline, Denied, TimeoutError) as no:
-            _log.warning("channel %s: the thread of %s cannot be looked up: %s", self.name, address, no)
+                newest = await self._run_lookup(_find_newest_mail, self.settings, recipient_address)
+        except (Offline, Denied, TimeoutError) as error:
+            _log.warning("channel %s: the thread of %s cannot be looked up: %s", self.name, address, error)
             return None
-        if found is not None:
-            self._remember(address, found)
-        return found
+        if newest is not None:
+            self._threads[address] = newest
+        return newest
 
-    async def _ask(self, work: Callable[..., T], *given: Any) -> T:
+    async def _run_lookup(self, work: Callable[..., T], *arguments: Any) -> T:
         """Run `work(mailbox, *given)` over a separate IMAP connection. Raises Offline or Denied."""
-        async with self._looking:
-            connection: Line = await connect_imap(self.settings, await self._tls())
+        async with self._lookup_slots:
+            connection: ImapConnection = await connect_imap(self.settings, await self._tls_context())
             try:
-                return await connection.call(work, *given)
+                return await connection.call(work, *arguments)
             finally:
-                await finish(connection.close())
+                await run_to_end(connection.close())
 
-    async def _tls(self) -> ssl.SSLContext:
-        if self._context is None:
-            self._context = await asyncio.to_thread(ssl.create_default_context, cafile=self.settings.ca_file)
-        return self._context
+    async def _tls_context(self) -> ssl.SSLContext:
+        if self._cached_tls is None:
+            self._cached_tls = await asyncio.to_thread(ssl.create_default_context, cafile=self.settings.ca_file)
+        return self._cached_tls
 
 
-def _find(box: MailBox, settings: EmailSettings, places: list[str], id: str, since: float) -> str | None:
-    """Runs in the IMAP worker thread. The mailbox that holds the mail's copy, or None.
+def _find_copy(box: MailBox, settings: EmailSettings, mailboxes: list[str], id: str, since: float) -> str | None:
+    """The mailbox that holds the mail's copy, or None. Runs in the IMAP worker thread.
 
     Raises Denied if the mailbox of sent mail is unknown, so that a missing copy would prove nothing.
     """
-    if settings.proof == "sent" and not settings.sent and not imap_queries.special(box, ("\\sent", "\\all")):
+    if (
+        settings.proof == "sent"
+        and not settings.sent
+        and not imap_queries.find_special_mailboxes(box, ("\\sent", "\\all"))
+    ):
         raise Denied(f"{settings.imap} does not say which mailbox holds sent mail: set sent to its name")
-    return imap_queries.find(box, places, id, since)
+    return imap_queries.find_mail(box, mailboxes, id, since)
 
 
-def _newest_of(box: MailBox, settings: EmailSettings, to: threads.Place) -> Answered | None:
-    """Runs in the IMAP worker thread. The newest mail of that person in that mail thread, or None."""
-    for raw in imap_queries.newest_headers(box, settings.mailbox, to.recipient, MAX_SEARCHED_MAILS):
+def _find_newest_mail(box: MailBox, settings: EmailSettings, recipient_address: threads.MailPlace) -> Answered | None:
+    """The newest mail of that person in that mail thread, or None. Runs in the IMAP worker thread."""
+    for raw in imap_queries.fetch_newest_headers(
+        box, settings.mailbox, recipient_address.recipient, MAX_SEARCHED_MAILS
+    ):
         mail: Mail = email.message_from_bytes(raw)
-        references = references_of(mail)
-        if threads.conversation(key_of(mail, raw), references, settings.domain) == to.thread and ids(
-            line(mail, "message-id")
-        ):
-            return Answered(key_of(mail, raw), text(mail, "subject"), tuple(references))
+        references = parse_references(mail)
+        if threads.find_thread(
+            mail_key(mail, raw), references, settings.domain
+        ) == recipient_address.thread and find_message_ids(header_value(mail, "message-id")):
+            return Answered(mail_key(mail, raw), text(mail, "subject"), tuple(references))
     return None

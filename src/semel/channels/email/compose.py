@@ -26,15 +26,14 @@ from typing import Any
 
 from semel.channels.email import address as threads
 from semel.channels.email.parse import base_subject
-from semel.channels.email.parse_body import file_name
-from semel.channels.email.render import page
+from semel.channels.email.parse_body import safe_file_name
+from semel.channels.email.render import render_page
 from semel.channels.email.settings import EmailSettings
-from semel.channels.words import REPEAT_PREFIX
-from semel.gateway.ports import Answers, Op, Rejected
-from semel.text.shorten import shorten_to_line
+from semel.gateway.ports import REPEAT_PREFIX, Answers, Op, Rejected
 from semel.text.visible import visible
+from semel.text.wellformed import shorten_to_line
 
-SUBJECT_MOST = 200
+MAX_SUBJECT_CHARS = 200
 
 _ODD = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 _ID = re.compile(r"<[^<>\s]{1,600}>")
@@ -51,134 +50,138 @@ class Answered:
     references: tuple[str, ...] = ()
 
 
-def answered(answers: Answers | None) -> Answered | None:
+def read_answered(answers: Answers | None) -> Answered | None:
     """The answered mail as the gateway recorded it, or None if the op answers no mail."""
     if answers is None or not _ID.fullmatch(answers.id):
         return None
-    told: Any = answers.data.get("references", ())
-    known = [each for each in told if isinstance(each, str)] if isinstance(told, list | tuple) else []
+    references: Any = answers.data.get("references", ())
+    message_ids = (
+        [reference for reference in references if isinstance(reference, str)]
+        if isinstance(references, list | tuple)
+        else []
+    )
     subject = answers.data.get("subject", "")
-    return Answered(answers.id, subject if isinstance(subject, str) else "", tuple(known))
+    return Answered(answers.id, subject if isinstance(subject, str) else "", tuple(message_ids))
 
 
 def compose(op: Op, settings: EmailSettings, answers: Answered | None) -> bytes:
     """The complete mail. Raises Rejected for a bad address or an unreadable file."""
-    to = threads.place(op.address)
-    if to is None:
+    recipient_address = threads.place(op.address)
+    if recipient_address is None:
         raise Rejected(f"{op.address!r} is no mail address")
-    mail = _body(op)
+    mail = _build_body(op)
     repeat = REPEAT_PREFIX if op.marked else ""
     subject = f"Re: {base_subject(answers.subject)}" if answers and answers.subject.strip() else settings.subject
     headers: list[tuple[str, str | Header]] = [
-        ("From", _mailbox(settings.display_name, settings.address)),
-        ("To", f"<{to.recipient}>"),
-        ("Subject", _words(repeat + subject, "Subject")),
+        ("From", _format_mailbox(settings.display_name, settings.address)),
+        ("To", f"<{recipient_address.recipient}>"),
+        ("Subject", _encode_header_text(repeat + subject, "Subject")),
         ("Date", formatdate(op.at)),
-        ("Message-ID", threads.message_id(op.key, to, settings.domain)),
-        *_thread(answers),
+        ("Message-ID", threads.message_id(op.key, recipient_address, settings.domain)),
+        *_thread_headers(answers),
         # Against automatic replies: RFC 3834, then the header of older programs, then Microsoft's (MS-OXCMAIL).
         ("Auto-Submitted", "auto-replied" if answers else "auto-generated"),
         ("Precedence", "auto_reply"),
         ("X-Auto-Response-Suppress", "OOF, AutoReply"),
     ]
-    return _written(mail, headers)
+    return _serialize(mail, headers)
 
 
-def _body(op: Op) -> Message:
-    text = _text(op)
-    said = _build_text_part(text, op.key) if text.strip() or op.kind != "file" else None
+def _build_body(op: Op) -> Message:
+    text = _text_to_send(op)
+    text_part = _build_text_part(text, op.key) if text.strip() or op.kind != "file" else None
     if op.kind != "file":
-        assert said is not None
-        return said
-    whole = MIMEMultipart("mixed", boundary=_boundary(op.key, "mixed"))
-    for part in (said, _file(op)):
+        assert text_part is not None
+        return text_part
+    message = MIMEMultipart("mixed", boundary=_derive_boundary(op.key, "mixed"))
+    for part in (text_part, _build_file_part(op)):
         if part is not None:
-            whole.attach(part)
-    return whole
+            message.attach(part)
+    return message
 
 
-def _text(op: Op) -> str:
+def _text_to_send(op: Op) -> str:
     text = visible(op.text.encode("utf-8", "replace").decode("utf-8"))
     return f"{REPEAT_PREFIX}{text}" if op.marked else text
 
 
 def _build_text_part(text: str, key: str) -> Message:
     """The text as written, with an HTML alternative unless the text is too long for one."""
-    html = page(text)
+    html = render_page(text)
     if html is None:
-        return _part(text, "plain")
-    both = MIMEMultipart("alternative", boundary=_boundary(key, "alternative"))
-    both.attach(_part(text, "plain"))
-    both.attach(_part(html, "html"))
-    return both
+        return _build_part(text, "plain")
+    message = MIMEMultipart("alternative", boundary=_derive_boundary(key, "alternative"))
+    message.attach(_build_part(text, "plain"))
+    message.attach(_build_part(html, "html"))
+    return message
 
 
-def _part(text: str, kind: str) -> Message:
+def _build_part(text: str, kind: str) -> Message:
     """A text part, encoded in lines of at most 76 characters, so that no relay has to re-encode it."""
     charset = Charset("utf-8")
     charset.body_encoding = BASE64 if sum(char > "\x7f" for char in text) > len(text) / 3 else QP
     return MIMEText(text, kind, charset)  # type: ignore[arg-type]
 
 
-def _file(op: Op) -> Message:
+def _build_file_part(op: Op) -> Message:
     if op.file is None:
         raise Rejected("there is no file to send")
     try:
         content = Path(op.file).read_bytes()
-    except OSError as fault:
-        raise Rejected(f"the file cannot be read: {fault.strerror}") from None
+    except OSError as error:
+        raise Rejected(f"the file cannot be read: {error.strerror}") from None
     mime = op.mime if op.mime and _MIME.fullmatch(op.mime) else "application/octet-stream"
     if mime.startswith(("multipart/", "message/")):  # these have a body of their own form
         mime = "application/octet-stream"
     part = MIMEBase(*mime.lower().split("/"))
-    part.set_payload(_base64(content))
+    part.set_payload(base64.encodebytes(content).decode("ascii"))
     part["Content-Transfer-Encoding"] = "base64"
-    name = file_name(op.name or op.file.name, mime)
+    name = safe_file_name(op.name or op.file.name, mime)
     plain = name.isascii() and '"' not in name
     part.add_header("Content-Disposition", "attachment", filename=name if plain else ("utf-8", "", name))
     return part
 
 
-def _base64(content: bytes) -> str:
-    return base64.encodebytes(content).decode("ascii")
-
-
-def _thread(answers: Answered | None) -> Sequence[tuple[str, str]]:
+def _thread_headers(answers: Answered | None) -> Sequence[tuple[str, str]]:
     if answers is None:
         return ()
-    known = [each for each in answers.references if _ID.fullmatch(each) and each != answers.id]
-    return (("In-Reply-To", answers.id), ("References", " ".join([*known, answers.id])))
+    references = [reference for reference in answers.references if _ID.fullmatch(reference) and reference != answers.id]
+    return (("In-Reply-To", answers.id), ("References", " ".join([*references, answers.id])))
 
 
-def _mailbox(name: str, address: str) -> str | Header:
-    bare = " ".join(_ODD.sub(" ", name).split())
-    if not bare:
+def _format_mailbox(name: str, address: str) -> str | Header:
+    clean_name = " ".join(_ODD.sub(" ", name).split())
+    if not clean_name:
         return address
-    if bare.isascii():
-        quoted = re.sub(r'(["\\])', r"\\\1", bare)
+    if clean_name.isascii():
+        quoted = re.sub(r'(["\\])', r"\\\1", clean_name)
         return f'"{quoted}" <{address}>'
-    told = Header(bare, "utf-8", header_name="From", maxlinelen=76)
-    told.append(f"<{address}>", "us-ascii")
-    return told
+    header = Header(clean_name, "utf-8", header_name="From", maxlinelen=76)
+    header.append(f"<{address}>", "us-ascii")
+    return header
 
 
-def _words(text: str, name: str) -> str | Header:
-    bare = shorten_to_line(_ODD.sub(" ", text), SUBJECT_MOST)
-    return bare if bare.isascii() and "=?" not in bare else Header(bare, "utf-8", header_name=name, maxlinelen=76)
+def _encode_header_text(text: str, name: str) -> str | Header:
+    clean_text = shorten_to_line(_ODD.sub(" ", text), MAX_SUBJECT_CHARS)
+    return (
+        clean_text
+        if clean_text.isascii() and "=?" not in clean_text
+        else Header(clean_text, "utf-8", header_name=name, maxlinelen=76)
+    )
 
 
-def _written(mail: Message, headers: Sequence[tuple[str, str | Header]]) -> bytes:
+def _serialize(mail: Message, headers: Sequence[tuple[str, str | Header]]) -> bytes:
     """Serialize the mail with `headers` in their order, before the headers of its body."""
-    own = mail._headers  # type: ignore[attr-defined]
+    body_headers = mail._headers  # type: ignore[attr-defined]
     mail._headers = []  # type: ignore[attr-defined]
     for name, value in headers:
         mail[name] = value  # type: ignore[assignment]
-    mail._headers += own  # type: ignore[attr-defined]
-    into = BytesIO()
-    BytesGenerator(into, mangle_from_=False, policy=_POLICY).flatten(mail)
-    return into.getvalue()
+    mail._headers += body_headers  # type: ignore[attr-defined]
+    buffer = BytesIO()
+    BytesGenerator(buffer, mangle_from_=False, policy=_POLICY).flatten(mail)
+    return buffer.getvalue()
 
 
-def _boundary(key: str, what: str) -> str:
+def _derive_boundary(key: str, subtype: str) -> str:
     """A MIME boundary derived from the part's key: as unlikely as a random one, but the same on every retry."""
-    return f"semel-{hashlib.sha256(f'{what} {key}'.encode()).hexdigest()[:32]}"
+    return f"semel-{hashlib.sha256(f'{subtype} {key}'.encode()).hexdigest()[:32]}"

@@ -1,11 +1,17 @@
-"""Convert a mail's HTML to plain text: the visible text in order, with link addresses; hidden elements are dropped."""
+"""Convert a mail's HTML to plain text: the visible text in order, with link addresses; hidden elements are dropped.
+
+It takes time linear in the length of any input. HTML5 parsers repair malformed input, and a hostile mail can make the
+repair take minutes. The tokenizer here repairs nothing; it can afford that because its output is shown as plain text
+and never becomes HTML again.
+"""
 
 from __future__ import annotations
 
+import html
 import re
 from collections import Counter
-
-from semel.channels.email.html_tokens import Tag, tokens
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 MAX_HTML_CHARS = 1_000_000
 """Characters of HTML that are read; the rest is ignored."""
@@ -27,20 +33,20 @@ _LINKS = ("http://", "https://", "mailto:", "tel:")
 _DEEPEST_QUOTE = 20
 
 
-def readable(html: str) -> str:
+def convert_html(html: str) -> str:
     """The visible text. Quoted mail is prefixed with "> "; a link's address follows its text in parentheses."""
-    reader = _Reader()
-    for token in tokens(html[:MAX_HTML_CHARS].replace("\0", "")):
+    reader = _HtmlReader()
+    for token in tokenize_html(html[:MAX_HTML_CHARS].replace("\0", "")):
         if isinstance(token, str):
-            reader.text_came(token)
+            reader.read_text(token)
         elif token.end:
-            reader.end_came(token.name)
+            reader.read_end_tag(token.name)
         else:
-            reader.tag_came(token)
-    return reader.text()
+            reader.read_start_tag(token)
+    return reader.result()
 
 
-class _Reader:
+class _HtmlReader:
     def __init__(self) -> None:
         self._lines: list[list[str]] = [[]]
         self._open: list[tuple[str, bool]] = []  # tag, hidden
@@ -52,23 +58,23 @@ class _Reader:
         self._link: tuple[str, int] | None = None  # its address, and the index of its first piece
         self._mark = ""  # a list item's bullet or number, until its first word is written
 
-    def text(self) -> str:
-        whole = "\n".join("".join(line).rstrip() for line in self._lines)
-        return re.sub(r"\n{3,}", "\n\n", whole).strip("\n")
+    def result(self) -> str:
+        text = "\n".join("".join(line).rstrip() for line in self._lines)
+        return re.sub(r"\n{3,}", "\n\n", text).strip("\n")
 
-    def tag_came(self, tag: Tag) -> None:
-        name, told = tag.name, tag.attributes
-        hidden = "hidden" in told or bool(_HIDDEN.search(told.get("style", "").lower()))
+    def read_start_tag(self, tag: Tag) -> None:
+        name, attributes = tag.name, tag.attributes
+        hidden = "hidden" in attributes or bool(_HIDDEN.search(attributes.get("style", "").lower()))
         if name in _OMITTED and self._open and self._open[-1][0] == name:
-            self.end_came(name)
+            self.read_end_tag(name)
         if name not in _VOID:
             self._open.append((name, hidden))
             self._count[name] += 1
             self._hidden += hidden
         if not self._hidden and not hidden:
-            self._begin(name, told)
+            self._begin(name, attributes)
 
-    def _begin(self, tag: str, told: dict[str, str]) -> None:
+    def _begin(self, tag: str, attributes: dict[str, str]) -> None:
         if tag in _BLOCKS:
             self._break(apart=tag in _APART)
         match tag:
@@ -88,18 +94,18 @@ class _Reader:
                 self._mark = self._next_mark()
             case "td" | "th" if not self._is_blank():
                 self._write("\t")
-            case "img" if told.get("alt", "").strip():
-                self._write(f"[image: {' '.join(told['alt'].split())[:200]}]")
-            case "a" if told.get("href", "").lower().startswith(_LINKS):
-                self._link = (told["href"], len(self._lines[-1]))
+            case "img" if attributes.get("alt", "").strip():
+                self._write(f"[image: {' '.join(attributes['alt'].split())[:200]}]")
+            case "a" if attributes.get("href", "").lower().startswith(_LINKS):
+                self._link = (attributes["href"], len(self._lines[-1]))
 
-    def end_came(self, name: str) -> None:
+    def read_end_tag(self, name: str) -> None:
         while self._count[name]:
             closed, hidden = self._open.pop()
             self._count[closed] -= 1
-            shown = not self._hidden
+            visible = not self._hidden
             self._hidden -= hidden
-            if shown:
+            if visible:
                 self._end(closed)
             if closed == name:
                 return
@@ -125,13 +131,13 @@ class _Reader:
         elif not words and bare.startswith("http") and self._is_blank():
             self._write(bare)
 
-    def text_came(self, text: str) -> None:
+    def read_text(self, text: str) -> None:
         if self._hidden:
             return
         if self._pre > 0:
-            first, *more = text.split("\n")
-            self._write(first)
-            for line in more:
+            first_word, *more_words = text.split("\n")
+            self._write(first_word)
+            for line in more_words:
                 self._new_line()
                 self._write(line)
             return
@@ -168,3 +174,68 @@ class _Reader:
             return f"{depth}- "
         self._lists[-1] = number + 1
         return f"{depth}{number}. "
+
+
+_TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]{0,40})((?:[^>\"']++|\"[^\"]*+\"|'[^']*+')*+)>")
+_ATTRIBUTE = re.compile(r"([^\s=/>\"']{1,60})(?:\s{0,9}=\s{0,9}(\"[^\"]*+\"|'[^']*+'|[^\s>\"']++))?")
+_RAW = ("script", "style", "title", "textarea", "xmp", "iframe", "noembed", "noframes", "noscript", "svg", "math")
+"""Elements whose content is skipped, because it is not visible text."""
+
+
+@dataclass(frozen=True)
+class Tag:
+    """A start tag, or an end tag if `end`. Names are in lower case."""
+
+    name: str
+    end: bool = False
+    attributes: dict[str, str] = field(default_factory=dict)
+
+
+def tokenize_html(source: str) -> Iterator[Tag | str]:
+    """Tags and texts in order, entities decoded. Input after an unclosed tag or skipped element is dropped."""
+    lower, position = source.lower(), 0
+    while (begin := source.find("<", position)) >= 0:
+        if begin > position:
+            yield html.unescape(source[position:begin])
+        end = _end_of_skipped(source, begin)
+        if end is not None:
+            position = end
+            continue
+        match = _TAG.match(source, begin)
+        if match is None:
+            if not re.match(r"</?[a-zA-Z]", source[begin : begin + 3]):
+                yield "<"
+                position = begin + 1
+                continue
+            return
+        tag = Tag(match[2].lower(), bool(match[1]), {} if match[1] else _parse_attributes(match[3]))
+        position = match.end()
+        if tag.name in _RAW:
+            position = position if tag.end else lower.find(f"</{tag.name}", position)
+            if position < 0:
+                return
+            continue
+        yield tag
+    if position < len(source):
+        yield html.unescape(source[position:])
+
+
+def _end_of_skipped(source: str, begin: int) -> int | None:
+    """The end of the comment or declaration that begins here, or None if none does."""
+    if source.startswith("<!--", begin):
+        end = source.find("-->", begin + 4)
+        return len(source) if end < 0 else end + 3
+    if source.startswith(("<!", "<?"), begin):
+        end = source.find(">", begin)
+        return len(source) if end < 0 else end + 1
+    return None
+
+
+def _parse_attributes(text: str) -> dict[str, str]:
+    attributes: dict[str, str] = {}
+    for name, value in _ATTRIBUTE.findall(text):
+        if len(attributes) == 40:
+            break
+        bare = value[1:-1] if value[:1] in ('"', "'") else value
+        attributes.setdefault(name.lower(), html.unescape(bare[:4000]))
+    return attributes

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from imaplib import Internaldate2tuple
 from typing import Any
 
-from semel.channels.email.transport import Line, MailBox
+from semel.channels.email.transport import ImapConnection, MailBox
 
 _UID = re.compile(rb"\bUID (\d+)")
 _SIZE = re.compile(rb"\bRFC822\.SIZE (\d+)")
@@ -26,11 +26,11 @@ _HEADERS = "BODY.PEEK[HEADER.FIELDS (MESSAGE-ID REFERENCES IN-REPLY-TO SUBJECT)]
 
 
 @dataclass(frozen=True)
-class Selected:
-    """A selected mailbox: its UIDVALIDITY, and in `next` the UID of its next mail (UIDNEXT)."""
+class SelectedMailbox:
+    """A selected mailbox: its UIDVALIDITY, and in `next_uid` the UID of its next mail (UIDNEXT)."""
 
-    validity: int
-    next: int
+    uidvalidity: int
+    next_uid: int
 
 
 @dataclass(frozen=True)
@@ -42,68 +42,69 @@ class StoredMail:
     at: float
 
 
-def open_mailbox(box: MailBox, name: str, writes: bool) -> Selected:
+def open_mailbox(box: MailBox, name: str, writes: bool) -> SelectedMailbox:
     """Select a mailbox, read-only unless `writes`."""
     box.folder.set(name, readonly=not writes)
-    validity = _number(box, "UIDVALIDITY")
-    following = _number(box, "UIDNEXT")
-    if not following:
-        uids = [int(each) for each in box.uids("ALL", None)]
-        following = max(uids, default=0) + 1
-    return Selected(validity, following)
+    validity = _response_number(box, "UIDVALIDITY")
+    next_uid = _response_number(box, "UIDNEXT")
+    if not next_uid:
+        uids = [int(uid) for uid in box.uids("ALL", None)]
+        next_uid = max(uids, default=0) + 1
+    return SelectedMailbox(validity, next_uid)
 
 
-def _number(box: MailBox, name: str) -> int:
+def _response_number(box: MailBox, name: str) -> int:
     _, values = box.client.response(name)
     value = values[-1] if values else None
     return int(value) if isinstance(value, bytes) and value.isdigit() else 0
 
 
-def after(box: MailBox, uid: int, old: int, since: float) -> list[int]:
-    """The UIDs above `uid`, lowest first.
+def list_uids_after(box: MailBox, uid: int, renumbered_below: int, since: float) -> list[int]:
+    """The UIDs of the mails after `uid` in the selected mailbox, lowest first.
 
-    Of the UIDs below `old`, only mails received since the day before `since` (seconds since the epoch) are listed.
+    Of the UIDs below `renumbered_below`, only mails received since the day before `since` (seconds since the epoch) are
+    listed.
     """
     box.client.untagged_responses.pop(_CAME, None)  # an EXISTS from here on may announce a mail that this search misses
-    found: set[int] = set()
-    if uid + 1 < old:
-        criteria = f"UID {uid + 1}:{old - 1} SINCE {day(since - 86400)}"
-        found.update(each for each in map(int, box.uids(criteria, None)) if uid < each < old)
-    first = max(uid + 1, old)
-    found.update(each for each in map(int, box.uids(f"UID {first}:*", None)) if each >= first)
-    return sorted(found)
+    uids: set[int] = set()
+    if uid + 1 < renumbered_below:
+        criteria = f"UID {uid + 1}:{renumbered_below - 1} SINCE {format_day(since - 86400)}"
+        uids.update(number for number in map(int, box.uids(criteria, None)) if uid < number < renumbered_below)
+    first = max(uid + 1, renumbered_below)
+    uids.update(number for number in map(int, box.uids(f"UID {first}:*", None)) if number >= first)
+    return sorted(uids)
 
 
 def list_stored_mails(box: MailBox, uids: Sequence[int]) -> list[StoredMail]:
     """The mails with these UIDs that still exist, lowest UID first."""
     if not uids:
         return []
-    found: dict[int, StoredMail] = {}
+    mails: dict[int, StoredMail] = {}
     for item in _fetch(box, ",".join(map(str, uids)), "(UID RFC822.SIZE INTERNALDATE)"):
-        told = item if isinstance(item, bytes) else item[0]
-        uid, size = _UID.search(told), _SIZE.search(told)
+        text = item if isinstance(item, bytes) else item[0]
+        uid, size = _UID.search(text), _SIZE.search(text)
         if uid and size and int(uid[1]) in uids:
-            when = Internaldate2tuple(told)
-            at = float(time.mktime(when)) if when else 0.0
-            found[int(uid[1])] = StoredMail(int(uid[1]), int(size[1]), at)
-    return [found[uid] for uid in sorted(found)]
+            received = Internaldate2tuple(text)
+            at = float(time.mktime(received)) if received else 0.0
+            mails[int(uid[1])] = StoredMail(int(uid[1]), int(size[1]), at)
+    return [mails[uid] for uid in sorted(mails)]
 
 
-def content(box: MailBox, uid: int, most: int) -> bytes | None:
-    """The first `most` bytes of a mail, or None if it no longer exists."""
-    for item in _fetch(box, str(uid), f"(UID BODY.PEEK[]<0.{most}>)"):
+def fetch_content(box: MailBox, uid: int, max_bytes: int) -> bytes | None:
+    """The first `max_bytes` bytes of a mail, or None if it no longer exists."""
+    for item in _fetch(box, str(uid), f"(UID BODY.PEEK[]<0.{max_bytes}>)"):
         if isinstance(item, tuple) and b"BODY[]" in item[0].upper():
             return bytes(item[1])
     return None
 
 
 def mark_seen(box: MailBox, uids: Iterable[int]) -> None:
-    if listed := ",".join(map(str, uids)):
-        box.client.uid("STORE", listed, "+FLAGS.SILENT", "(\\Seen)")
+    if uid_set := ",".join(map(str, uids)):
+        box.client.uid("STORE", uid_set, "+FLAGS.SILENT", "(\\Seen)")
 
 
-def _fetch(box: MailBox, uids: str, what: str) -> list[Any]:
-    status, items = box.client.uid("FETCH", uids, what)
+def _fetch(box: MailBox, uids: str, fields: str) -> list[Any]:
+    status, items = box.client.uid("FETCH", uids, fields)
     if status != "OK":
         raise box.client.error(items)
     return [item for item in items if item]
@@ -112,7 +113,7 @@ def _fetch(box: MailBox, uids: str, what: str) -> list[Any]:
 # ---------------------------------------------------------------- news
 
 
-def wait_for_news(box: MailBox, line: Line, seconds: float) -> None:
+def wait_for_news(box: MailBox, line: ImapConnection, seconds: float) -> None:
     """Block until new mail may have arrived, for at most `seconds`. Uses IDLE (RFC 2177) if the server supports it."""
     if _CAME in box.client.untagged_responses:  # announced in the answer to another command
         return
@@ -120,12 +121,12 @@ def wait_for_news(box: MailBox, line: Line, seconds: float) -> None:
         line.wait(seconds)
         return
     tag = box.client._command("IDLE")
-    came = False
+    has_news = False
     while box.client._get_response() is not None:  # news that came before the server is ready
-        came = True
+        has_news = True
         if box.client.tagged_commands[tag]:
             raise box.client.error(f"the server does not IDLE: {box.client.tagged_commands.pop(tag)!r}")
-    if not came and not _has_read_ahead(box):
+    if not has_news and not _has_read_ahead(box):
         line.wait(seconds)
     box.client.send(b"DONE\r\n")
     box.consume_until_tagged_response(tag)
@@ -147,43 +148,43 @@ def _has_read_ahead(box: MailBox) -> bool:
 # ---------------------------------------------------------------- looking for a mail
 
 
-def find(box: MailBox, places: Sequence[str], id: str, since: float) -> str | None:
+def find_mail(box: MailBox, mailboxes: Sequence[str], id: str, since: float) -> str | None:
     """The name of the mailbox that holds the mail with this Message-ID, or None.
 
-    Searches the mailboxes `places` and those of a special use. Raises if one of them cannot be searched, because a
+    Searches the mailboxes `mailboxes` and those of a special use. Raises if one of them cannot be searched, because a
     negative answer would then prove nothing.
     """
-    for name in dict.fromkeys((*places, *special(box, _FINDS_IN))):
+    for name in dict.fromkeys((*mailboxes, *find_special_mailboxes(box, _FINDS_IN))):
         box.folder.set(name, readonly=True)
-        if box.uids(f'SINCE {day(since - 2 * 86400)} HEADER Message-ID "{id}"', None):
+        if box.uids(f'SINCE {format_day(since - 2 * 86400)} HEADER Message-ID "{id}"', None):
             return name
     return None
 
 
-def special(box: MailBox, uses: Sequence[str]) -> list[str]:
+def find_special_mailboxes(box: MailBox, uses: Sequence[str]) -> list[str]:
     """The mailboxes that the server marks with one of these special uses (RFC 6154)."""
     return [
-        each.name
-        for each in box.folder.list()
-        if {flag.lower() for flag in each.flags} & set(uses) and "\\noselect" not in map(str.lower, each.flags)
+        folder.name
+        for folder in box.folder.list()
+        if {flag.lower() for flag in folder.flags} & set(uses) and "\\noselect" not in map(str.lower, folder.flags)
     ]
 
 
-def newest_headers(box: MailBox, mailbox: str, sender: str, most: int) -> list[bytes]:
-    """The threading headers of the newest `most` mails from `sender`, newest first."""
+def fetch_newest_headers(box: MailBox, mailbox: str, sender: str, max_mails: int) -> list[bytes]:
+    """The threading headers of the newest `max_mails` mails from `sender`, newest first."""
     box.folder.set(mailbox, readonly=True)
     quoted = sender.replace("\\", "\\\\").replace('"', '\\"')
-    uids = sorted((int(each) for each in box.uids(f'FROM "{quoted}"', None)), reverse=True)[:most]
+    uids = sorted((int(each) for each in box.uids(f'FROM "{quoted}"', None)), reverse=True)[:max_mails]
     if not uids:
         return []
-    found: dict[int, bytes] = {}
+    headers: dict[int, bytes] = {}
     for item in _fetch(box, ",".join(map(str, uids)), f"(UID {_HEADERS})"):
         if isinstance(item, tuple) and (uid := _UID.search(item[0])):
-            found[int(uid[1])] = bytes(item[1])
-    return [found[uid] for uid in sorted(found, reverse=True)]
+            headers[int(uid[1])] = bytes(item[1])
+    return [headers[uid] for uid in sorted(headers, reverse=True)]
 
 
-def day(at: float) -> str:
+def format_day(at: float) -> str:
     """A date as IMAP SEARCH wants it (RFC 3501, date), in UTC and independent of the locale."""
-    when = time.gmtime(max(0.0, at))
-    return f"{when.tm_mday:02d}-{_MONTHS[when.tm_mon - 1]}-{when.tm_year}"
+    date = time.gmtime(max(0.0, at))
+    return f"{date.tm_mday:02d}-{_MONTHS[date.tm_mon - 1]}-{date.tm_year}"

@@ -6,21 +6,23 @@ Malformed or hostile input raises nothing: it is read as far as possible, within
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from email.message import Message
-from typing import Any
+from typing import Any, TypeVar
 
-from semel.channels.email.html_to_text import MAX_HTML_CHARS as MOST_HTML
-from semel.channels.email.html_to_text import readable
-from semel.channels.email.parse_headers import Mail, decoded, to_text
+from semel.channels.email.html_to_text import MAX_HTML_CHARS, convert_html
+from semel.channels.email.parse_headers import Mail, decode_bytes, decode_words
 
-TEXT_MOST = 60_000
+Value = TypeVar("Value")
+
+MAX_TEXT_CHARS = 60_000
 """Characters of a mail's text in the message; of a longer one, the whole text is attached as a file, too."""
 MAX_TEXT_PART_BYTES = 4_000_000
 """Bytes that are decoded of one text part."""
-FILES_MOST = 50
-PARTS_MOST = 500
-DEEPEST = 30
+MAX_FILES = 50
+MAX_PARTS = 500
+MAX_PART_DEPTH = 30
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
 _SIGNATURES = frozenset(
@@ -42,137 +44,140 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Attachment:
-    """A file of a mail. If `content` is None, `why` says why it is missing."""
+    """A file of a mail. If `content` is None, `reason` says why it is missing."""
 
     name: str
     mime: str
     content: bytes | None = None
-    why: str = ""
+    reason: str = ""
 
 
 @dataclass
-class Body:
-    """The texts and files of a mail. `sealed` names the encryption ("" if the mail is not encrypted)."""
+class MailBody:
+    """The texts and files of a mail. `encryption` names the encryption ("" if the mail is not encrypted)."""
 
     texts: list[str] = field(default_factory=list)
     files: list[Attachment] = field(default_factory=list)
-    sealed: str = ""
+    encryption: str = ""
     parts: int = 0
-    cut: bool = False  # a limit was exceeded, and content left out
-    seen: int = 0  # files in the mail, also those above the limit
+    is_cut: bool = False  # a limit was exceeded, and content left out
 
     @property
     def text(self) -> str:
-        return "\n\n".join(each for each in self.texts if each.strip())
+        return "\n\n".join(text for text in self.texts if text.strip())
 
 
-def body(mail: Mail, *, cut: str = "") -> Body:
-    """Read a mail's body. `cut`: why files are missing, if `mail` is only the beginning of a mail."""
-    found = Body()
-    _walk(mail, found, cut, 0)
-    return found
+def read_body(mail: Mail, *, cut: str = "") -> MailBody:
+    """Read a mail's body. `is_cut`: why files are missing, if `mail` is only the beginning of a mail."""
+    content = MailBody()
+    _read_part(mail, content, cut, 0)
+    return content
 
 
-def _walk(part: Mail, found: Body, cut: str, depth: int) -> None:
-    found.parts += 1
-    if found.parts > PARTS_MOST or depth > DEEPEST:
-        found.cut = True
+def _read_part(part: Mail, content: MailBody, cut: str, depth: int) -> None:
+    content.parts += 1
+    if content.parts > MAX_PARTS or depth > MAX_PART_DEPTH:
+        content.is_cut = True
         return
     kind = part.get_content_type()
-    if sealed := _sealed(part, kind):
-        found.sealed = found.sealed or sealed
-    inner = _inner(part)
+    if encryption := _encryption_of(part, kind):
+        content.encryption = content.encryption or encryption
+    inner = _inner_parts(part)
     if kind == "message/rfc822" or (inner is None and not _is_text(part, kind)):
-        _keep(part, kind, found, cut)
+        _read_file_part(part, kind, content, cut)
     elif inner is None:
-        _read_text_part(part, kind, found)
+        _read_text_part(part, kind, content)
     elif kind == "multipart/alternative":
-        _choose(inner, found, cut, depth)
+        _read_alternatives(inner, content, cut, depth)
     else:
-        for each in inner:
-            _walk(each, found, cut, depth + 1)
+        for inner_part in inner:
+            _read_part(inner_part, content, cut, depth + 1)
 
 
-def _inner(part: Mail) -> list[Mail] | None:
+def _inner_parts(part: Mail) -> list[Mail] | None:
     payload: Any = part.get_payload()
-    return [each for each in payload if isinstance(each, Message)] if isinstance(payload, list) else None
+    return [item for item in payload if isinstance(item, Message)] if isinstance(payload, list) else None
 
 
-def _sealed(part: Mail, kind: str) -> str:
+def _encryption_of(part: Mail, kind: str) -> str:
     if kind == "multipart/encrypted":
         return "PGP"
     if kind in _PKCS7:
-        return "S/MIME, signed and wrapped" if _parameter(part, "smime-type") == "signed-data" else "S/MIME"
+        return "S/MIME, signed and wrapped" if _type_parameter(part, "smime-type") == "signed-data" else "S/MIME"
     return ""
 
 
 def _is_text(part: Mail, kind: str) -> bool:
-    return kind in ("text/plain", "text/html") and _disposition(part) != "attachment" and not _told_name(part)
+    disposition = _tolerate(part.get_content_disposition, None)
+    return kind in ("text/plain", "text/html") and disposition != "attachment" and not _declared_name(part)
 
 
-def _choose(parts: list[Mail], found: Body, cut: str, depth: int) -> None:
+def _read_alternatives(parts: list[Mail], content: MailBody, cut: str, depth: int) -> None:
     """multipart/alternative: take the plain text if it is not blank, else the HTML as text.
 
     Files of all alternatives, such as calendar invitations, are kept.
     """
-    ways: list[Body] = []
-    for each in parts:
-        way = Body(parts=found.parts, seen=found.seen)
-        _walk(each, way, cut, depth + 1)
-        found.parts = way.parts
-        found.cut = found.cut or way.cut
-        ways.append(way)
-    said = [(each, way) for each, way in zip(parts, ways, strict=True) if way.text.strip()]
-    said.sort(key=lambda pair: pair[0].get_content_type() != "text/plain")
-    if said:
-        found.texts += said[0][1].texts
-    for way in ways:
-        found.sealed = found.sealed or way.sealed
-        for file in way.files:
-            _add(found, file)
+    alternatives: list[MailBody] = []
+    for part in parts:
+        alternative = MailBody(parts=content.parts)
+        _read_part(part, alternative, cut, depth + 1)
+        content.parts = alternative.parts
+        content.is_cut = content.is_cut or alternative.is_cut
+        alternatives.append(alternative)
+    candidates = [
+        (part, alternative) for part, alternative in zip(parts, alternatives, strict=True) if alternative.text.strip()
+    ]
+    candidates.sort(key=lambda pair: pair[0].get_content_type() != "text/plain")
+    if candidates:
+        content.texts += candidates[0][1].texts
+    for alternative in alternatives:
+        content.encryption = content.encryption or alternative.encryption
+        for file in alternative.files:
+            _add_file(content, file)
 
 
-def _read_text_part(part: Mail, kind: str, found: Body) -> None:
-    content = _content(part)
-    found.cut = found.cut or len(content) > MAX_TEXT_PART_BYTES
-    text = to_text(content[:MAX_TEXT_PART_BYTES], _charset(part))
+def _read_text_part(part: Mail, kind: str, body_so_far: MailBody) -> None:
+    content = _decode_content(part)
+    body_so_far.is_cut = body_so_far.is_cut or len(content) > MAX_TEXT_PART_BYTES
+    text = decode_bytes(content[:MAX_TEXT_PART_BYTES], _tolerate(part.get_content_charset, None))
     if kind == "text/html":
-        found.cut = found.cut or len(text) > MOST_HTML
-        text = readable(text)
-    elif _parameter(part, "format") == "flowed":
-        text = unflowed(text, _parameter(part, "delsp") == "yes")
-    found.texts.append(clean(text))
+        body_so_far.is_cut = body_so_far.is_cut or len(text) > MAX_HTML_CHARS
+        text = convert_html(text)
+    elif _type_parameter(part, "format") == "flowed":
+        text = join_flowed_lines(text, _type_parameter(part, "delsp") == "yes")
+    body_so_far.texts.append(normalize_text(text))
 
 
-def _keep(part: Mail, kind: str, found: Body, cut: str) -> None:
+def _read_file_part(part: Mail, kind: str, body_so_far: MailBody, cut: str) -> None:
     if kind in _SIGNATURES or kind == "application/pgp-encrypted":
         return
-    name = file_name(_told_name(part), kind)
+    name = safe_file_name(_declared_name(part), kind)
     if cut:
-        _add(found, Attachment(name, kind, None, cut))
+        _add_file(body_so_far, Attachment(name, kind, None, cut))
         return
-    content = _inner_bytes(part) if kind == "message/rfc822" else _content(part)
+    content: bytes | None = _decode_content(part)
+    if kind == "message/rfc822":  # an attached mail; it may have headers that can be parsed but not serialized
+        content = _tolerate(lambda: b"".join(each.as_bytes() for each in _inner_parts(part) or []), None)
     if content is None:
-        _add(found, Attachment(name, kind, None, "it could not be read"))
-    elif content or _told_name(part):
-        _add(found, Attachment(name, kind, content))
+        _add_file(body_so_far, Attachment(name, kind, None, "it could not be read"))
+    elif content or _declared_name(part):
+        _add_file(body_so_far, Attachment(name, kind, content))
 
 
-def _add(found: Body, file: Attachment) -> None:
-    found.seen += 1
-    if len(found.files) < FILES_MOST:
-        found.files.append(file)
+def _add_file(content: MailBody, file: Attachment) -> None:
+    if len(content.files) < MAX_FILES:
+        content.files.append(file)
     else:
-        found.cut = True
+        content.is_cut = True
 
 
-def clean(text: str) -> str:
+def normalize_text(text: str) -> str:
     """Normalize line breaks to "\\n"; remove control characters, trailing white space and blank lines at both ends."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\ufeff", "")
     return _CONTROL.sub("", "\n".join(line.rstrip() for line in text.split("\n"))).strip("\n")
 
 
-def unflowed(text: str, delete_space: bool) -> str:
+def join_flowed_lines(text: str, delete_space: bool) -> str:
     """Join the lines of format=flowed text (RFC 3676): one that ends in a space continues at the same quote depth."""
     lines: list[list[str]] = []
     flows: int | None = None  # quote depth of the line to be continued
@@ -191,10 +196,10 @@ def unflowed(text: str, delete_space: bool) -> str:
     return "\n".join("".join(pieces) for pieces in lines)
 
 
-def file_name(told: str, mime: str) -> str:
-    """A safe file name: without folders or leading dots, at most 150 characters. Derived from `mime` if `told` is
-    empty."""
-    name = _CONTROL.sub("", told).replace("\\", "/").rpartition("/")[2].strip().lstrip(".")
+def safe_file_name(written_name: str, mime: str) -> str:
+    """A safe file name: without folders or leading dots, at most 150 characters. It is derived from `mime` if
+    `written_name` is empty."""
+    name = _CONTROL.sub("", written_name).replace("\\", "/").rpartition("/")[2].strip().lstrip(".")
     name = re.sub(r'[<>:"|?*\n\t]', "_", name)
     if not name:
         return _NAMES.get(mime) or f"file.{re.sub('[^a-z0-9]', '', mime.rpartition('/')[2])[:10] or 'bin'}"
@@ -202,46 +207,26 @@ def file_name(told: str, mime: str) -> str:
     return name if len(name) <= 150 else f"{(stem or name)[:130]}{dot}{end[:19] if stem else ''}"
 
 
-def _told_name(part: Mail) -> str:
-    try:
-        return decoded(part.get_filename() or "")
-    except Exception:  # parameters that the standard library cannot put together (RFC 2231)
-        return "file"
+def _declared_name(part: Mail) -> str:
+    return _tolerate(lambda: decode_words(part.get_filename() or ""), "file")
 
 
-def _disposition(part: Mail) -> str:
+def _type_parameter(part: Mail, name: str) -> str:
+    return _tolerate(lambda: str(part.get_param(name, "")).lower(), "")
+
+
+def _tolerate(getter: Callable[[], Value], fallback: Value) -> Value:
+    """What a getter of the email package returns; the fallback if a malformed header makes it raise (RFC 2231)."""
     try:
-        return part.get_content_disposition() or ""
+        return getter()
     except Exception:
-        return ""
+        return fallback
 
 
-def _parameter(part: Mail, name: str) -> str:
-    try:
-        value = part.get_param(name, "")
-    except Exception:
-        return ""
-    return value.lower() if isinstance(value, str) else ""
-
-
-def _charset(part: Mail) -> str | None:
-    try:
-        return part.get_content_charset()
-    except Exception:
-        return None
-
-
-def _content(part: Mail) -> bytes:
+def _decode_content(part: Mail) -> bytes:
     """The part's decoded bytes; a broken transfer encoding is decoded as far as possible."""
     try:
         payload = part.get_payload(decode=True)
     except Exception:
         payload = str(part.get_payload()).encode("utf-8", "surrogateescape")
     return payload if isinstance(payload, bytes) else b""
-
-
-def _inner_bytes(part: Mail) -> bytes | None:
-    try:
-        return b"".join(each.as_bytes() for each in _inner(part) or [])
-    except Exception:  # some headers can be parsed but not serialized
-        return None

@@ -31,48 +31,44 @@ _NAMED = re.compile(r"(?P<name>(?:\"(?:[^\"\\]|\\.){0,500}\"|[^\"<>@,;:]){0,200}
 class Mailbox:
     """A mail address in normal form (for comparison), and its display name.
 
-    `sure`: the header consists of exactly this address, in a plain form that all mail programs parse alike.
+    `is_unambiguous`: the header consists of exactly this address, in a plain form that all mail programs parse alike.
     """
 
     address: str
     name: str = ""
-    sure: bool = False
+    is_unambiguous: bool = False
 
 
-def lines(mail: Mail, name: str) -> list[str]:
+def header_values(mail: Mail, name: str) -> list[str]:
     """The values of all headers with this name, undecoded, each on one line."""
-    found = [str(value) for key, value in mail._headers if key.lower() == name.lower()]  # type: ignore[attr-defined]
+    values = [str(value) for key, value in mail._headers if key.lower() == name.lower()]  # type: ignore[attr-defined]
     return [
         _ODD.sub(" ", value[:MAX_HEADER_CHARS].encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
-        for value in found
+        for value in values
     ]
 
 
-def line(mail: Mail, name: str) -> str:
+def header_value(mail: Mail, name: str) -> str:
     """The value of the first header with this name; "" if there is none."""
-    return next(iter(lines(mail, name)), "").strip()
+    return next(iter(header_values(mail, name)), "").strip()
 
 
 def text(mail: Mail, name: str) -> str:
     """The value of the first header with this name, encoded words decoded (RFC 2047)."""
-    return decoded(line(mail, name))
+    return decode_words(header_value(mail, name))
 
 
-def decoded(value: str) -> str:
+def decode_words(value: str) -> str:
     """A header value with its encoded words decoded (RFC 2047), on one line."""
     try:
         pieces = decode_header(value)
     except Exception:  # a malformed encoded word: shown as it came
         pieces = [(value, None)]
-    whole = "".join(_piece(*piece) for piece in pieces)
-    return " ".join(_ODD.sub(" ", whole).split())
+    text = "".join(piece if isinstance(piece, str) else decode_bytes(piece, charset) for piece, charset in pieces)
+    return " ".join(_ODD.sub(" ", text).split())
 
 
-def _piece(piece: str | bytes, charset: str | None) -> str:
-    return piece if isinstance(piece, str) else to_text(piece, charset)
-
-
-def to_text(content: bytes, charset: str | None) -> str:
+def decode_bytes(content: bytes, charset: str | None) -> str:
     """Decode bytes by the declared charset, else as UTF-8, else as cp1252. Never raises."""
     for name in (charset, "utf-8"):
         try:
@@ -83,32 +79,32 @@ def to_text(content: bytes, charset: str | None) -> str:
     return content.decode("cp1252", "replace")
 
 
-def ids(value: str) -> list[str]:
+def find_message_ids(value: str) -> list[str]:
     """The message ids in a header, with their angle brackets, in order."""
-    return [f"<{found}>" for found in _ID.findall(value)]
+    return [f"<{id}>" for id in _ID.findall(value)]
 
 
-def sender(mail: Mail) -> Mailbox | None:
+def parse_sender(mail: Mail) -> Mailbox | None:
     """The author according to the From header, or None if it names no address."""
-    found = lines(mail, "from")
-    value = found[0].strip() if found else ""
+    values = header_values(mail, "from")
+    value = values[0].strip() if values else ""
     address, name = value, ""
-    if named := _NAMED.fullmatch(value):
-        address, name = named["address"], decoded(_unquoted(named["name"].strip()))
+    if match := _NAMED.fullmatch(value):
+        address, name = match["address"], decode_words(_unquote(match["name"].strip()))
     if _PLAIN.fullmatch(address):
-        return Mailbox(normalize_address(address), name, sure=len(found) == 1)
-    loose = mailboxes(found)
-    return loose[0] if loose else None
+        return Mailbox(normalize_address(address), name, is_unambiguous=len(values) == 1)
+    candidates = parse_mailboxes(values)
+    return candidates[0] if candidates else None
 
 
-def mailboxes(values: Iterable[str]) -> list[Mailbox]:
+def parse_mailboxes(values: Iterable[str]) -> list[Mailbox]:
     """All addresses in these header values; what cannot be parsed is left out."""
     try:
         pairs = getaddresses([value for value in values if value])[:1000]
     except Exception:  # the standard library's parser gives up in many ways
         return []
     return [
-        Mailbox(normalize_address(address), decoded(name))
+        Mailbox(normalize_address(address), decode_words(name))
         for name, address in pairs
         if "@" in address and _PLAIN.fullmatch(address)
     ]
@@ -124,15 +120,15 @@ def normalize_address(address: str) -> str:
     return f"{local}@{domain}".lower()
 
 
-def date(value: str) -> float | None:
+def parse_date(value: str) -> float | None:
     """Parse a Date header to seconds since the epoch; None if it is malformed or before 1980."""
     try:
-        when = parsedate_to_datetime(value)
-        when = when if when.tzinfo else when.replace(tzinfo=UTC)
-        return when.timestamp() if when > datetime(1980, 1, 1, tzinfo=UTC) else None
+        moment = parsedate_to_datetime(value)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return moment.timestamp() if moment > datetime(1980, 1, 1, tzinfo=UTC) else None
     except (ValueError, TypeError, OverflowError, IndexError):
         return None
 
 
-def _unquoted(name: str) -> str:
+def _unquote(name: str) -> str:
     return re.sub(r"\\(.)", r"\1", name[1:-1]) if len(name) > 1 and name[0] == name[-1] == '"' else name

@@ -23,36 +23,36 @@ _FIELD = re.compile(
 _RULE = re.compile(r"_{10,}")
 
 
-def new_words(text: str) -> tuple[str, int]:
+def cut_quotation(text: str) -> tuple[str, int]:
     """(the new text, the number of quoted lines that were cut). A text that is all quotation is left as it is."""
     lines = text.split("\n")
-    begin = _begin(lines)
-    kept = "\n".join(lines[:begin]).rstrip()
+    begin = _find_quotation(lines)
+    new_text = "\n".join(lines[:begin]).rstrip()
     cut = sum(1 for line in lines[begin:] if line.strip())
-    if not kept.strip() or not cut:  # all quotation: keep it, it is what was sent
+    if not new_text.strip() or not cut:  # all quotation: keep it, it is what was sent
         return text, 0
-    return kept, cut
+    return new_text, cut
 
 
-def _begin(lines: list[str]) -> int:
+def _find_quotation(lines: list[str]) -> int:
     """The index of the first line of the trailing quotation; `len(lines)` if there is none."""
-    for at, line in enumerate(lines):
-        if _OUTLOOK.fullmatch(line.strip()) or _is_block(lines, at):
-            return at - 1 if at and _RULE.fullmatch(lines[at - 1].strip()) else at
-    return _quoted_tail(lines)
+    for index, line in enumerate(lines):
+        if _OUTLOOK.fullmatch(line.strip()) or _is_outlook_block(lines, index):
+            return index - 1 if index and _RULE.fullmatch(lines[index - 1].strip()) else index
+    return _find_quoted_tail(lines)
 
 
-def _is_block(lines: list[str], at: int) -> bool:
+def _is_outlook_block(lines: list[str], index: int) -> bool:
     """Whether an Outlook header block begins here: From and two or more other fields, after a rule or a blank line."""
-    if at and lines[at - 1].strip() and not _RULE.fullmatch(lines[at - 1].strip()):
+    if index and lines[index - 1].strip() and not _RULE.fullmatch(lines[index - 1].strip()):
         return False
-    first = _FIELD.match(lines[at].strip())
-    if not first or first[1].lower() not in ("from", "von", "de", "da", "van"):
+    field = _FIELD.match(lines[index].strip())
+    if not field or field[1].lower() not in ("from", "von", "de", "da", "van"):
         return False
-    return sum(1 for line in lines[at : at + 6] if _FIELD.match(line.strip())) >= 3
+    return sum(1 for line in lines[index : index + 6] if _FIELD.match(line.strip())) >= 3
 
 
-def _quoted_tail(lines: list[str]) -> int:
+def _find_quoted_tail(lines: list[str]) -> int:
     """The index where a trailing block of ">" lines begins, including the attribution line above it."""
     end = len(lines)
     while end and not lines[end - 1].strip():
@@ -62,8 +62,8 @@ def _quoted_tail(lines: list[str]) -> int:
         begin -= 1
     if begin == end or not any(line.strip() for line in lines[begin:end]):
         return len(lines)
-    for above in (1, 2, 3):  # "On ..., Ada wrote:" may be broken into lines
-        told = " ".join(line.strip() for line in lines[begin - above : begin]) if above <= begin else ""
-        if len(told) < 700 and _WROTE.fullmatch(told):
-            return begin - above
+    for count in (1, 2, 3):  # "On ..., Ada wrote:" may be broken into lines
+        attribution = " ".join(line.strip() for line in lines[begin - count : begin]) if count <= begin else ""
+        if len(attribution) < 700 and _WROTE.fullmatch(attribution):
+            return begin - count
     return begin

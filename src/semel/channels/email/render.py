@@ -10,7 +10,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
-from semel.channels.markdown import MAX_FORMATTED_CHARS, has_scheme, parse, reader, spell_links
+from semel.channels.markdown import MAX_FORMATTED_CHARS, has_scheme, make_parser, parse, spell_links
 
 _TAGS = {
     *("a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre"),
@@ -36,7 +36,7 @@ class _Renderer(RendererHTML):
 
 @cache
 def _options() -> OptionsDict:
-    options = reader().options
+    options = make_parser().options
     options["breaks"] = True
     return options
 
@@ -52,7 +52,7 @@ def _cleaner() -> nh3.Cleaner:
     )
 
 
-def page(text: str) -> str | None:
+def render_page(text: str) -> str | None:
     """A complete HTML document for the text, or None if the text is too long to be formatted."""
     if len(text) > MAX_FORMATTED_CHARS:
         return None

@@ -23,7 +23,7 @@ QUIT_TIMEOUT_S = 3.0
 """Time limit of QUIT in seconds. The mail is accepted by then, so its failure does not matter."""
 MIN_UPLOAD_BYTES_PER_S = 50_000
 """Assumed minimum upload rate in bytes per second; it extends the time limit of large mails."""
-OURSELVES = "[127.0.0.1]"
+EHLO_HOST_NAME = "[127.0.0.1]"
 """Host name in EHLO, so that the machine's own name is not disclosed."""
 
 
@@ -39,16 +39,16 @@ async def hand_over(settings: EmailSettings, tls: ssl.SSLContext, recipients: Se
         start_tls=settings.smtp_tls == "starttls",
         tls_context=tls,
         timeout=settings.timeout,
-        local_hostname=OURSELVES,
+        local_hostname=EHLO_HOST_NAME,
     )
     try:
         try:
             async with asyncio.timeout(2 * settings.timeout):
                 await _connect(client, settings)
-                await _address(client, settings, recipients, mail)
+                await _send_envelope(client, settings, recipients, mail)
         except TimeoutError:
             raise NotSent(f"{settings.smtp} takes too long to answer") from None
-        await _send(client, settings, mail)
+        await _send_content(client, settings, mail)
         try:
             await client.quit(timeout=min(QUIT_TIMEOUT_S, settings.timeout))
         except (aiosmtplib.SMTPException, OSError):
@@ -64,15 +64,17 @@ async def _connect(client: SMTP, settings: EmailSettings) -> None:
             await client.login(settings.login, settings.password)
         else:
             await client.ehlo()
-    except aiosmtplib.SMTPAuthenticationError as no:
-        raise NotSent(f"{settings.smtp} refuses the login of {settings.login}: {_why(no, settings)}") from None
-    except (aiosmtplib.SMTPException, OSError, ValueError) as fault:
-        raise NotSent(f"{settings.smtp}: {_why(fault, settings)}") from None
+    except aiosmtplib.SMTPAuthenticationError as refusal:
+        raise NotSent(
+            f"{settings.smtp} refuses the login of {settings.login}: {_describe_error(refusal, settings)}"
+        ) from None
+    except (aiosmtplib.SMTPException, OSError, ValueError) as error:
+        raise NotSent(f"{settings.smtp}: {_describe_error(error, settings)}") from None
 
 
-async def _address(client: SMTP, settings: EmailSettings, recipients: Sequence[str], mail: bytes) -> None:
+async def _send_envelope(client: SMTP, settings: EmailSettings, recipients: Sequence[str], mail: bytes) -> None:
     """Send MAIL and RCPT, by which the server may refuse the mail before it sees the text."""
-    utf8 = not all(each.isascii() for each in recipients)
+    utf8 = not all(recipient.isascii() for recipient in recipients)
     if utf8 and not client.supports_extension("smtputf8"):
         raise Rejected(f"{settings.smtp} takes no address with letters beyond ASCII (SMTPUTF8)")
     options = ["SMTPUTF8"] if utf8 else []
@@ -82,52 +84,59 @@ async def _address(client: SMTP, settings: EmailSettings, recipients: Sequence[s
     try:
         await client.mail(settings.address, options=options, encoding=encoding)
         await client.rcpt(recipients[0], encoding=encoding)
-    except ValueError as bad:
-        raise Rejected(f"the address cannot be used: {bad}") from None
-    except aiosmtplib.SMTPResponseException as no:
-        raise _refusal(no, settings) from None
-    except (aiosmtplib.SMTPException, OSError) as fault:
-        raise NotSent(f"{settings.smtp}: {_why(fault, settings)}") from None
-    for ours in recipients[1:]:
+    except ValueError as error:
+        raise Rejected(f"the address cannot be used: {error}") from None
+    except aiosmtplib.SMTPResponseException as refusal:
+        raise _classify_refusal(refusal, settings) from None
+    except (aiosmtplib.SMTPException, OSError) as failure:
+        raise NotSent(f"{settings.smtp}: {_describe_error(failure, settings)}") from None
+    for copy_address in recipients[1:]:
         try:
-            await client.rcpt(ours, encoding=encoding)
-        except (aiosmtplib.SMTPException, OSError) as fault:
+            await client.rcpt(copy_address, encoding=encoding)
+        except (aiosmtplib.SMTPException, OSError) as failure:
             raise NotSent(
-                f"{settings.smtp} does not take the copy for {ours}, without which nobody could tell later whether a "
-                f'mail arrived ({_why(fault, settings)}); if it keeps sent mail itself, set proof = "sent"'
+                f"{settings.smtp} does not take the copy for {copy_address}, without which nobody could tell later "
+                f"whether a mail arrived ({_describe_error(failure, settings)}); if it keeps sent mail itself, set "
+                'proof = "sent"'
             ) from None
 
 
-async def _send(client: SMTP, settings: EmailSettings, mail: bytes) -> None:
+async def _send_content(client: SMTP, settings: EmailSettings, mail: bytes) -> None:
     try:
         await client.data(mail, timeout=settings.timeout + len(mail) / MIN_UPLOAD_BYTES_PER_S)
-    except aiosmtplib.SMTPDataError as no:
-        raise _refusal(no, settings) from None
-    except aiosmtplib.SMTPException as fault:
-        raise Unknown(f"no answer to the mail: {fault.message}") from None
-    except OSError as fault:
-        raise Unknown(f"no answer to the mail: {fault}") from None
+    except aiosmtplib.SMTPDataError as refusal:
+        raise _classify_refusal(refusal, settings) from None
+    except aiosmtplib.SMTPException as error:
+        raise Unknown(f"no answer to the mail: {error.message}") from None
+    except OSError as error:
+        raise Unknown(f"no answer to the mail: {error}") from None
 
 
-def _refusal(no: aiosmtplib.SMTPResponseException, settings: EmailSettings) -> NotSent | Rejected | Unknown:
-    why = _why(no, settings)
-    if no.code in LOGIN_REPLY_CODES or 400 <= no.code < 500:
-        return NotSent(f"the mail server says not now: {why}")
-    if 500 <= no.code < 600:
-        return Rejected(f"the mail server refuses it: {why}")
-    return Unknown(f"the mail server answers what nobody can tell the meaning of: {why}")
+def _classify_refusal(
+    answer: aiosmtplib.SMTPResponseException, settings: EmailSettings
+) -> NotSent | Rejected | Unknown:
+    reason = _describe_error(answer, settings)
+    if answer.code in LOGIN_REPLY_CODES or 400 <= answer.code < 500:
+        return NotSent(f"the mail server says not now: {reason}")
+    if 500 <= answer.code < 600:
+        return Rejected(f"the mail server refuses it: {reason}")
+    return Unknown(f"the mail server answers what nobody can tell the meaning of: {reason}")
 
 
-def _said(no: aiosmtplib.SMTPResponseException) -> str:
-    text = " ".join(no.message.encode("utf-8", "replace").decode().split())[:300]
-    return f"{no.code} {text}" if no.code > 0 else text
+def _describe_answer(answer: aiosmtplib.SMTPResponseException) -> str:
+    text = " ".join(answer.message.encode("utf-8", "replace").decode().split())[:300]
+    return f"{answer.code} {text}" if answer.code > 0 else text
 
 
-def _why(fault: Exception, settings: EmailSettings) -> str:
+def _describe_error(error: Exception, settings: EmailSettings) -> str:
     """Describe an error. The password is masked, because a server may repeat it in its answer."""
-    said = _said(fault) if isinstance(fault, aiosmtplib.SMTPResponseException) else getattr(fault, "message", "")
-    told = str(said or fault or type(fault).__name__)
-    return told.replace(settings.password, "***") if settings.password else told
+    message = (
+        _describe_answer(error)
+        if isinstance(error, aiosmtplib.SMTPResponseException)
+        else getattr(error, "message", "")
+    )
+    description = str(message or error or type(error).__name__)
+    return description.replace(settings.password, "***") if settings.password else description
 
 
 def max_attempt_seconds(settings: EmailSettings) -> float:

@@ -1,4 +1,5 @@
-"""Verify a mail's sender by the Authentication-Results of *our own* mail server (RFC 8601, RFC 7489).
+"""Verify a mail's sender by the Authentication-Results of *our own* mail server (RFC 8601, RFC 7489), and recognize
+automatic mail.
 
 Anybody can write any From line. Our server checks signatures and senders when a mail arrives, and adds its results at
 the top as an Authentication-Results line, which begins with the server's name (its authserv-id):
@@ -16,14 +17,15 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from semel.channels.email.parse_headers import Mail, Mailbox, lines
+from semel.channels.email.parse_headers import Mail, Mailbox, header_values
+from semel.channels.email.parse_headers import header_value as line
 
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _PIECE = re.compile(r'(?:[^;"]|"(?:[^"\\]|\\.)*"|")+')
 _RESULT = re.compile(r"\s*([a-z][a-z0-9-]*)\s*(?:/\s*[0-9]+\s*)?=\s*([a-z]+)\b")
 _VALUE = r'(?:[^\s;"]|"(?:[^"\\]|\\.)*")+'
 _PROPERTY = re.compile(rf"([a-z]+(?:\.[a-z0-9_-]+)?)\s*=\s*({_VALUE})|{_VALUE}")
-_ABOUT = {
+_IDENTITY_PROPERTIES = {
     "dmarc": ("header.from",),
     "dkim": ("header.d", "header.i"),
     "spf": ("smtp.mailfrom", "smtp.mail"),
@@ -40,76 +42,124 @@ class Result:
     properties: dict[str, str]
 
 
-def verified(mail: Mail, sender: Mailbox, servers: Collection[str], methods: Collection[str]) -> str | None:
+def find_verifying_method(
+    mail: Mail, sender: Mailbox, servers: Collection[str], methods: Collection[str]
+) -> str | None:
     """The method that verified the sender, such as "dmarc", or None if the sender is unverified."""
-    if not sender.sure:
+    if not sender.is_unambiguous:
         return None
-    results = of_our_server(mail, servers)
-    if any(each.method == "dmarc" and each.value in ("fail", "permerror", "temperror") for each in results):
+    results = find_own_results(mail, servers)
+    if any(result.method == "dmarc" and result.value in ("fail", "permerror", "temperror") for result in results):
         return None
-    for each in results:
-        if each.value == "pass" and each.method in methods and _is_about(each, sender.address):
-            return each.method
+    for result in results:
+        if result.value == "pass" and result.method in methods and _is_about(result, sender.address):
+            return result.method
     return None
 
 
-def of_our_server(mail: Mail, servers: Collection[str]) -> list[Result]:
+def find_own_results(mail: Mail, servers: Collection[str]) -> list[Result]:
     """The results in the topmost line of our server; empty if it wrote none."""
-    for line in lines(mail, "authentication-results"):
-        name, results = parse(line)
+    for value in header_values(mail, "authentication-results"):
+        name, results = parse_results(value)
         if name in servers:
             return results
     return []
 
 
-def parse(line: str) -> tuple[str, list[Result]]:
+def parse_results(line: str) -> tuple[str, list[Result]]:
     """(authserv-id, results) of one line. What cannot be read is left out."""
-    pieces = _PIECE.findall(_without_comments(line.lower()))
+    pieces = _PIECE.findall(_remove_comments(line.lower()))
     head = pieces[0].split() if pieces else []
     results = []
     for piece in pieces[1:]:
-        if found := _RESULT.match(piece):
-            rest = piece[found.end() :]
-            values = {name: _bare(value) for name, value in reversed(_PROPERTY.findall(rest)) if name}
-            results.append(Result(found[1], found[2], values))
-    return (_bare(head[0]) if head else ""), results
+        if match := _RESULT.match(piece):
+            properties = piece[match.end() :]
+            values = {name: _unquote(value) for name, value in reversed(_PROPERTY.findall(properties)) if name}
+            results.append(Result(match[1], match[2], values))
+    return (_unquote(head[0]) if head else ""), results
 
 
 def _is_about(result: Result, address: str) -> bool:
     """Whether the result is about the From address, and not about another domain that took part in sending."""
     domain = address.rpartition("@")[2]
-    told = next((result.properties[name] for name in _ABOUT[result.method] if name in result.properties), None)
-    if told is None:
+    identity = next(
+        (result.properties[name] for name in _IDENTITY_PROPERTIES[result.method] if name in result.properties), None
+    )
+    if identity is None:
         return result.method == "dmarc"  # DMARC always concerns the From line
     if result.method == "auth":
-        return told == address
-    told = told.rpartition("@")[2].rstrip(".")
-    return told == domain or (result.method == "dkim" and "." in told and domain.endswith(f".{told}"))
+        return identity == address
+    identity = identity.rpartition("@")[2].rstrip(".")
+    return identity == domain or (result.method == "dkim" and "." in identity and domain.endswith(f".{identity}"))
 
 
-def _without_comments(line: str) -> str:
+def _remove_comments(line: str) -> str:
     """The line without (comments), which may nest; parentheses in quoted strings are kept."""
-    kept: list[str] = []
-    depth, at = 0, 0
-    while at < len(line):
-        char = line[at]
-        if char == '"' and not depth and (quoted := _QUOTED.match(line, at)):
-            kept.append(quoted[0])
-            at = quoted.end()
+    pieces: list[str] = []
+    depth, position = 0, 0
+    while position < len(line):
+        char = line[position]
+        if char == '"' and not depth and (match := _QUOTED.match(line, position)):
+            pieces.append(match[0])
+            position = match.end()
             continue
         if char == "\\" and depth:
-            at += 1
+            position += 1
         elif char == "(":
             depth += 1
         elif char == ")" and depth:
             depth -= 1
-            kept.append(" ")
+            pieces.append(" ")
         elif not depth:
-            kept.append(char)
-        at += 1
-    return "".join(kept)
+            pieces.append(char)
+        position += 1
+    return "".join(pieces)
 
 
-def _bare(value: str) -> str:
+def _unquote(value: str) -> str:
     """A value without its quotation marks, if it is one quoted string."""
     return re.sub(r"\\(.)", r"\1", value[1:-1]) if _QUOTED.fullmatch(value) else value
+
+
+_PRECEDENCE = ("bulk", "junk", "list", "auto_reply", "auto-reply")
+_AUTOMATIC_HEADERS = (
+    "list-id",
+    "list-unsubscribe",
+    "x-autoreply",
+    "x-autorespond",
+    "x-autorespond-to",
+    "x-loop",
+    "feedback-id",
+)
+_AUTOMATIC_SENDERS = (
+    "mailer-daemon",
+    "postmaster",
+    "noreply",
+    "no-reply",
+    "donotreply",
+    "do-not-reply",
+    "bounce",
+    "bounces",
+)
+
+
+def find_automatic_mark(mail: Mail, sender: str) -> str | None:
+    """The header that shows that a program sent the mail (RFC 3834), or None if a person seems to have written it.
+
+    Automatic replies, mailing lists and newsletters do not wake the agent (Law 2); otherwise two programs could answer
+    each other endlessly.
+    """
+    auto_submitted = line(mail, "auto-submitted").lower().split(";")[0].strip()
+    if auto_submitted and auto_submitted != "no":
+        return f"Auto-Submitted: {auto_submitted[:60]}"
+    precedence = line(mail, "precedence").lower()
+    if precedence in _PRECEDENCE:
+        return f"Precedence: {precedence}"
+    for name in _AUTOMATIC_HEADERS:
+        if header_values(mail, name):
+            return name.title()
+    if header_values(mail, "return-path") and line(mail, "return-path") == "<>":
+        return "Return-Path: <>"
+    if sender.partition("@")[0] in _AUTOMATIC_SENDERS:
+        return f"From: {sender}"
+    return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, get_args
 
 Tls = Literal["tls", "starttls", "none"]
 
@@ -13,66 +13,91 @@ PORTS: dict[str, dict[str, int]] = {
     "imap": {"tls": 993, "starttls": 143, "none": 143},
     "smtp": {"tls": 465, "starttls": 587, "none": 25},
 }
-METHODS = ("dmarc", "dkim", "spf", "auth")
+Method = Literal["dmarc", "dkim", "spf", "auth"]
 """Methods by which our own server may have verified a sender (RFC 8601; "auth" is a login at that server)."""
 
 _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _TIMES = {"poll": (1.0, 1500.0), "settle": (0.0, 86400.0), "timeout": (0.1, 600.0), "pace": (0.0, 86400.0)}
-_SIZES = {"file_limit": 1_000_000_000, "mail_limit": 1_000_000_000}
+_MAX_SIZE_BYTES = 1_000_000_000
 
 
 @dataclass(frozen=True)
 class EmailSettings:
     """One mail account. Times are seconds, sizes bytes."""
 
-    address: str  # ours
-    imap: str  # the host that we read mail from
-    smtp: str  # the host that we send mail through
+    address: str
+    """The account's mail address."""
+    imap: str
+    """The host from which mail is read."""
+    smtp: str
+    """The host through which mail is sent."""
     password: str = field(default="", repr=False)
-    user: str | None = None  # None: the address
-    display_name: str = "Semel"  # the name that people see beside the address
-    aliases: list[str] = field(default_factory=list)  # other addresses that lead to the same mailbox
+    """The account's password. Required, unless `smtp_login` is false."""
+    user: str | None = None
+    """The user name for logins. Default: `address`."""
+    display_name: str = "Semel"
+    """The name that people see beside the address."""
+    aliases: list[str] = field(default_factory=list)
+    """Other addresses whose mail is delivered to the same mailbox."""
     imap_port: int | None = None
+    """The port of `imap`. Default: 993 with TLS, else 143."""
     imap_tls: Tls = "tls"
+    """tls, starttls, or none, which needs `allow_plaintext`."""
     smtp_port: int | None = None
+    """The port of `smtp`. Default: 465 with TLS, 587 with STARTTLS, else 25."""
     smtp_tls: Tls = "tls"
-    smtp_login: bool = True  # False for a relay that accepts our mail without a login
-    allow_plaintext: bool = False  # tls "none" with a host that is not this machine
-    ca_file: str | None = None  # certificates (PEM) to trust instead of the system's
+    """tls, starttls, or none, which needs `allow_plaintext`."""
+    smtp_login: bool = True
+    """Whether to log in before sending; false for a relay that needs no login."""
+    allow_plaintext: bool = False
+    """Whether password and mail may cross the network unencrypted."""
+    ca_file: str | None = None
+    """A file with certificates (PEM) to trust instead of the system's."""
     mailbox: str = "INBOX"
+    """The mailbox that is read."""
     mark_seen: bool = False
-    proof: Literal["bcc", "sent"] = "bcc"  # where the copy of a sent mail is found
-    sent: str | None = None  # the mailbox of sent mail; None: the one that the server marks as such
-    subject: str = "A message from Semel"  # of a mail that answers none
+    """Whether mail that was read is marked as seen."""
+    proof: Literal["bcc", "sent"] = "bcc"
+    """Where the copy of a sent mail is found: bcc (sent to ourselves), or sent, if the provider keeps it there."""
+    sent: str | None = None
+    """The mailbox of sent mail. Default: the one that the server marks as such."""
+    subject: str = "A message from Semel"
+    """The subject of a mail that answers none."""
     quotes: Literal["trim", "keep"] = "trim"
-    authserv: list[str] | str = ""  # the authserv-ids of our own server (RFC 8601)
-    verified_by: list[str] = field(default_factory=lambda: list(METHODS))
-    trust_from: bool = False  # believe every From line
+    """Whether quoted earlier mail is removed from the text (trim) or kept (keep)."""
+    authserv: list[str] | str = ""
+    """The name of your mail server in its Authentication-Results lines, or a list of names. Required, unless
+    `trust_from` is true."""
+    verified_by: list[Method] = field(default_factory=lambda: list(get_args(Method)))
+    """Which results verify a sender."""
+    trust_from: bool = False
+    """Whether every From line is believed, although anybody can write one: [read this first](email.md#who-wrote-it)."""
     poll: float = 60.0
+    """The longest time between two checks of the mailbox."""
     settle: float = 300.0
+    """How long to wait after a lost answer before looking for the copy."""
     timeout: float = 30.0
+    """How long to wait for an answer of a server."""
     pace: float = 0.0
+    """The minimum time between two mails to one address."""
     file_limit: int = 18_000_000
+    """The most bytes of a file that is sent."""
     mail_limit: int = 30_000_000
+    """The most bytes of a mail that is read."""
 
     def __post_init__(self) -> None:
         for name in ("address", "imap", "smtp", "password", "display_name", "mailbox", "subject"):
-            _check_text(name, getattr(self, name))
+            _check_text_value(name, getattr(self, name))
         for name in ("user", "sent", "ca_file"):
             if getattr(self, name) is not None:
-                _check_text(name, getattr(self, name))
-        for one in (self.address, *_list("aliases", self.aliases)):
-            if not _ADDRESS.fullmatch(one):
-                raise ValueError(f"{one!r} is no mail address; write one like semel@example.org")
+                _check_text_value(name, getattr(self, name))
+        for address in (self.address, *self.aliases):
+            if not _ADDRESS.fullmatch(address):
+                raise ValueError(f"{address!r} is no mail address; write one like semel@example.org")
         if len(self.address) > 90:
             raise ValueError("address should have at most 90 characters")
-        for name in ("allow_plaintext", "mark_seen", "smtp_login", "trust_from"):
-            if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"{name} should be true or false")
-        self._check_choice("proof", ("bcc", "sent"))
-        self._check_choice("quotes", ("trim", "keep"))
         self._check_host("imap")
         self._check_host("smtp")
         self._check_numbers()
@@ -82,38 +107,28 @@ class EmailSettings:
         if self.ca_file is not None and not Path(self.ca_file).is_file():
             raise ValueError(f"ca_file {self.ca_file} is no file")
 
-    def _check_choice(self, name: str, choices: tuple[str, ...]) -> None:
-        if getattr(self, name) not in choices:
-            raise ValueError(f"{name} should be one of: {', '.join(choices)}")
-
-    def _check_host(self, what: str) -> None:
-        host, port = getattr(self, what), getattr(self, f"{what}_port")
+    def _check_host(self, service: str) -> None:
+        host, port = getattr(self, service), getattr(self, f"{service}_port")
         if not _HOST.fullmatch(host):
-            raise ValueError(f"{what} should be a host's name, without a port; there is {what}_port")
-        if port is not None and (isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536):
-            raise ValueError(f"{what}_port should be a number from 1 to 65535")
-        self._check_choice(f"{what}_tls", ("tls", "starttls", "none"))
-        if getattr(self, f"{what}_tls") == "none" and not self.allow_plaintext:
+            raise ValueError(f"{service} should be a host's name, without a port; there is {service}_port")
+        if port is not None and not 0 < port < 65536:
+            raise ValueError(f"{service}_port should be a number from 1 to 65535")
+        if getattr(self, f"{service}_tls") == "none" and not self.allow_plaintext:
             raise ValueError(
-                f'{what}_tls = "none" would send the password and every mail readable over the network; '
+                f'{service}_tls = "none" would send the password and every mail readable over the network; '
                 "set allow_plaintext = true if that is meant"
             )
 
     def _check_numbers(self) -> None:
-        for name, (least, most) in _TIMES.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-                raise ValueError(f"{name} should be {least:g} to {most:g} seconds")
-        for name, size in _SIZES.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= size:
-                raise ValueError(f"{name} should be a number of bytes, at most {size}")
+        for name, (minimum, maximum) in _TIMES.items():
+            if not minimum <= getattr(self, name) <= maximum:
+                raise ValueError(f"{name} should be {minimum:g} to {maximum:g} seconds")
+        for name in ("file_limit", "mail_limit"):
+            if not 0 < getattr(self, name) <= _MAX_SIZE_BYTES:
+                raise ValueError(f"{name} should be a number of bytes, at most {_MAX_SIZE_BYTES}")
 
     def _check_trust(self) -> None:
-        methods = _list("verified_by", self.verified_by)
-        if odd := [each for each in methods if each not in METHODS]:
-            raise ValueError(f"verified_by has {odd[0]!r}; there is {', '.join(METHODS)}")
-        if not methods:
+        if not self.verified_by:
             raise ValueError("verified_by is empty, so that nobody could ever write; name at least one method")
         if not self.authservs and not self.trust_from:
             raise ValueError(
@@ -124,7 +139,7 @@ class EmailSettings:
     @property
     def authservs(self) -> frozenset[str]:
         """The names of our own server, in lower case."""
-        names = [self.authserv] if isinstance(self.authserv, str) else _list("authserv", self.authserv)
+        names = [self.authserv] if isinstance(self.authserv, str) else self.authserv
         return frozenset(name.strip().lower() for name in names if name.strip())
 
     @property
@@ -136,21 +151,13 @@ class EmailSettings:
         """The domain of our address, in lower case."""
         return self.address.rpartition("@")[2].lower()
 
-    def port(self, what: Literal["imap", "smtp"]) -> int:
-        given: int | None = getattr(self, f"{what}_port")
-        return given or PORTS[what][getattr(self, f"{what}_tls")]
+    def port(self, service: Literal["imap", "smtp"]) -> int:
+        port: int | None = getattr(self, f"{service}_port")
+        return port or PORTS[service][getattr(self, f"{service}_tls")]
 
 
-def _check_text(name: str, value: Any) -> None:
-    if not isinstance(value, str):
-        raise ValueError(f"{name} should be a string")
+def _check_text_value(name: str, value: str) -> None:
     if _CONTROL.search(value):
         raise ValueError(f"{name} holds a control character")
     if not value.strip() and name not in ("password", "display_name"):
         raise ValueError(f"{name} is empty")
-
-
-def _list(name: str, value: Any) -> list[str]:
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise ValueError(f"{name} should be a list of strings")
-    return value

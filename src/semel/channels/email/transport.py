@@ -27,9 +27,9 @@ from semel.gateway.ports import Denied, Offline
 
 T = TypeVar("T")
 
-GOODBYE = 1.0
+CLOSE_STEP_TIMEOUT_S = 1.0
 """Seconds that each step of closing waits for the worker thread."""
-_PASSING = ("[UNAVAILABLE]", "[INUSE]", "[LIMIT]", "[SERVERBUG]", "[CONTACTADMIN]")
+_TRANSIENT_CODES = ("[UNAVAILABLE]", "[INUSE]", "[LIMIT]", "[SERVERBUG]", "[CONTACTADMIN]")
 """Response codes of transient server problems, which are not about the request (RFC 5530)."""
 
 MIN_DOWNLOAD_BYTES_PER_S = 50_000
@@ -47,142 +47,145 @@ class AnswerTooLarge(Offline):
 class _Client(imaplib.IMAP4):
     """imaplib over an already connected socket, with a limit on the bytes of an answer."""
 
-    def __init__(self, standing: socket.socket, host: str, timeout: float, tls: ssl.SSLContext | None) -> None:
-        self._standing = standing
+    def __init__(self, connected: socket.socket, host: str, timeout: float, tls: ssl.SSLContext | None) -> None:
+        self._connected = connected
         self._tls = tls
-        self.left = MAX_OVERHEAD_BYTES  # bytes that the current call may still read
+        self.readable_bytes = MAX_OVERHEAD_BYTES  # bytes that the current call may still read
         super().__init__(host, timeout=timeout)
 
     def read(self, size: int) -> bytes:
         """Read a literal, whose length the server announced."""
-        self._take(size)
+        self._count_read(size)
         return super().read(size)
 
     def readline(self) -> bytes:
         line = super().readline()
-        self._take(len(line))
+        self._count_read(len(line))
         return line
 
-    def _take(self, size: int) -> None:
-        self.left -= size
-        if self.left < 0:
+    def _count_read(self, size: int) -> None:
+        self.readable_bytes -= size
+        if self.readable_bytes < 0:
             raise AnswerTooLarge("the mail server's answer is larger than any that was asked for")
 
     def _create_socket(self, timeout: float | None) -> socket.socket:
         if self._tls is None:
-            return self._standing
-        return self._tls.wrap_socket(self._standing, server_hostname=self.host)
+            return self._connected
+        return self._tls.wrap_socket(self._connected, server_hostname=self.host)
 
 
 class MailBox(BaseMailBox):
     """imap-tools over an existing imaplib client."""
 
     def __init__(self, client: imaplib.IMAP4) -> None:
-        self._given = client
+        self._existing_client = client
         super().__init__()
 
     def _get_mailbox_client(self) -> imaplib.IMAP4:
-        return self._given
+        return self._existing_client
 
 
-class Line:
+class ImapConnection:
     """A logged-in IMAP connection. `connect_imap` creates it, `close` ends it."""
 
-    def __init__(self, settings: EmailSettings, standing: socket.socket) -> None:
+    def __init__(self, settings: EmailSettings, connected: socket.socket) -> None:
         self._settings = settings
-        self._cord = socket.socket(fileno=os.dup(standing.fileno()))  # a duplicate, to cut the connection any time
-        self._woken, self._waker = socket.socketpair()
+        self._socket_copy = socket.socket(
+            fileno=os.dup(connected.fileno())
+        )  # a duplicate, to cut the connection any time
+        self._wake_receiver, self._wake_sender = socket.socketpair()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="semel-imap")
         self._work: Future[Any] | None = None
-        self._box: MailBox | None = None
+        self._mailbox: MailBox | None = None
         self.closing = False
 
     def __repr__(self) -> str:
-        state = "closing" if self.closing else "open" if self._box else "new"
-        return f"<Line to {self._settings.imap}, {state}>"
+        state = "closing" if self.closing else "open" if self._mailbox else "new"
+        return f"<ImapConnection to {self._settings.imap}, {state}>"
 
-    async def call(self, work: Callable[..., T], *given: Any, mail: int = 0, waits: float = 0.0) -> T:
+    async def call(self, work: Callable[..., T], *arguments: Any, mail_bytes: int = 0, wait_s: float = 0.0) -> T:
         """Run `work(box, *given)` in the worker thread. Raises Offline (a subclass of it above the limits) or Denied.
 
-        `mail`: bytes of mail that the work requests. `waits`: seconds that the work may wait for new mail.
+        `mail_bytes`: bytes of mail that the work requests. `wait_s`: seconds that the work may wait for new mail.
         """
-        most = mail + MAX_OVERHEAD_BYTES
-        if self._box is not None:
-            assert isinstance(self._box.client, _Client)
-            self._box.client.left = most
-        patience = waits + 4 * self._settings.timeout + most / MIN_DOWNLOAD_BYTES_PER_S
-        self._work = self._pool.submit(work, self._box, *given)
+        max_bytes = mail_bytes + MAX_OVERHEAD_BYTES
+        if self._mailbox is not None:
+            assert isinstance(self._mailbox.client, _Client)
+            self._mailbox.client.readable_bytes = max_bytes
+        timeout_s = wait_s + 4 * self._settings.timeout + max_bytes / MIN_DOWNLOAD_BYTES_PER_S
+        self._work = self._pool.submit(work, self._mailbox, *arguments)
         try:
-            async with asyncio.timeout(patience) as bound:
+            async with asyncio.timeout(timeout_s) as deadline:
                 return await asyncio.wrap_future(self._work)
-        except TimeoutError as fault:
-            if bound.expired():
-                self._cut()
-                raise AnswerTooLarge(f"{self._settings.imap} takes more than {patience:.0f} s for an answer") from None
-            raise Offline(f"{self._settings.imap}: {told(fault, self._settings)}") from None
+        except TimeoutError as error:
+            if deadline.expired():
+                self._shut_socket()
+                raise AnswerTooLarge(f"{self._settings.imap} takes more than {timeout_s:.0f} s for an answer") from None
+            raise Offline(f"{self._settings.imap}: {describe_error(error, self._settings)}") from None
         except (Offline, Denied):
             raise
-        except (imaplib.IMAP4.error, ImapToolsError, OSError, EOFError) as fault:
-            raise Offline(f"{self._settings.imap}: {told(fault, self._settings)}") from None
-        except Exception as fault:  # the libraries raise anything on unexpected answers
+        except (imaplib.IMAP4.error, ImapToolsError, OSError, EOFError) as error:
+            raise Offline(f"{self._settings.imap}: {describe_error(error, self._settings)}") from None
+        except Exception as error:  # the libraries raise anything on unexpected answers
             _log.warning("an answer of %s is not understood", self._settings.imap, exc_info=True)
-            raise Offline(f"{self._settings.imap} is not understood: {told(fault, self._settings)}") from None
+            raise Offline(f"{self._settings.imap} is not understood: {describe_error(error, self._settings)}") from None
 
     def wait(self, seconds: float) -> bool:
-        """Runs in the worker thread: wait until the server sends something, `close` is called, or the time is over.
+        """Wait until the server sends something, `close` is called or `seconds` have passed. Runs in the worker thread.
 
         Returns whether the server sent something.
         """
-        assert self._box is not None
-        waiting = self._box.client.sock
-        with select_poll(waiting, self._woken) as poller:
-            ready = poller.poll(seconds * 1000)
-        return any(number == waiting.fileno() for number, _ in ready)
+        assert self._mailbox is not None
+        connection = self._mailbox.client.sock
+        poller = select.poll()  # `select` cannot handle descriptors above 1023
+        for readable in (connection, self._wake_receiver):
+            poller.register(readable, select.POLLIN)
+        return any(number == connection.fileno() for number, _ in poller.poll(seconds * 1000))
 
     async def close(self) -> None:
         """Log out, or cut the connection if that takes too long. Returns within a few seconds."""
         self.closing = True
-        self._waker.send(b"x")
+        self._wake_sender.send(b"x")
         try:
-            if not await self._idle(GOODBYE):
-                self._cut()
-            elif self._box is not None:
-                self._work = self._pool.submit(_say_goodbye, self._box)
-                if not await self._idle(GOODBYE):
-                    self._cut()
+            if not await self._wait_for_worker(CLOSE_STEP_TIMEOUT_S):
+                self._shut_socket()
+            elif self._mailbox is not None:
+                self._work = self._pool.submit(_log_out, self._mailbox)
+                if not await self._wait_for_worker(CLOSE_STEP_TIMEOUT_S):
+                    self._shut_socket()
         finally:
-            self._cut()
-            ended = await self._idle(GOODBYE)
+            self._shut_socket()
+            worker_ended = await self._wait_for_worker(CLOSE_STEP_TIMEOUT_S)
             self._pool.shutdown(wait=False, cancel_futures=True)
-            if ended and self._box is not None:
+            if worker_ended and self._mailbox is not None:
                 with contextlib.suppress(OSError):
-                    self._box.client.shutdown()
-            if not ended:
+                    self._mailbox.client.shutdown()
+            if not worker_ended:
                 _log.warning("a connection to %s does not end", self._settings.imap)
-            for each in (self._cord, self._woken, self._waker):
-                each.close()
+            for open_socket in (self._socket_copy, self._wake_receiver, self._wake_sender):
+                open_socket.close()
 
-    async def _idle(self, seconds: float) -> bool:
+    async def _wait_for_worker(self, seconds: float) -> bool:
         """Wait for the worker thread's current work; whether it finished within that time."""
         if self._work is None or self._work.done():
             return True
-        done = asyncio.ensure_future(asyncio.wrap_future(self._work))
-        await asyncio.wait({done}, timeout=seconds)
-        if done.done():
-            done.cancelled() or done.exception()
+        finished = asyncio.ensure_future(asyncio.wrap_future(self._work))
+        await asyncio.wait({finished}, timeout=seconds)
+        if finished.done():
+            finished.cancelled() or finished.exception()
         else:
-            done.cancel()
+            finished.cancel()
         return self._work.done()
 
-    def _cut(self) -> None:
+    def _shut_socket(self) -> None:
         with contextlib.suppress(OSError):
-            self._cord.shutdown(socket.SHUT_RDWR)
+            self._socket_copy.shutdown(socket.SHUT_RDWR)
 
-    def _log_in(self, _: None, standing: socket.socket, tls: ssl.SSLContext) -> MailBox:
+    def _log_in(self, _: None, connected: socket.socket, tls: ssl.SSLContext) -> MailBox:
         """Runs in the worker thread: start TLS and log in. Raises Denied if the login is refused."""
         settings = self._settings
         host = settings.imap.strip("[]")
-        client = _Client(standing, host, settings.timeout, tls if settings.imap_tls == "tls" else None)
+        client = _Client(connected, host, settings.timeout, tls if settings.imap_tls == "tls" else None)
         try:
             if settings.imap_tls == "starttls":
                 client.starttls(tls)
@@ -203,30 +206,30 @@ class Line:
                 box.login_utf8(user, password, initial_folder=None)
         except imaplib.IMAP4.abort:
             raise
-        except (ImapToolsError, imaplib.IMAP4.error) as no:
-            why = told(no, self._settings)
-            if is_passing(why):
-                raise Offline(f"{self._settings.imap}: {why}") from None
+        except (ImapToolsError, imaplib.IMAP4.error) as error:
+            reason = describe_error(error, self._settings)
+            if is_transient(reason):
+                raise Offline(f"{self._settings.imap}: {reason}") from None
             raise Denied(
-                f"{self._settings.imap} refuses the login of {user}: {why}. Set user and password as the mail provider "
-                "tells; many want a password made for this program (an app password)"
+                f"{self._settings.imap} refuses the login of {user}: {reason}. Set user and password as the mail "
+                "provider tells; many want a password made for this program (an app password)"
             ) from None
 
 
-async def connect_imap(settings: EmailSettings, tls: ssl.SSLContext) -> Line:
+async def connect_imap(settings: EmailSettings, tls: ssl.SSLContext) -> ImapConnection:
     """Connect and log in. Raises Offline or Denied."""
-    standing = await _connect(settings)
-    line = Line(settings, standing)
+    connected = await _connect(settings)
+    line = ImapConnection(settings, connected)
     try:
-        line._box = await line.call(line._log_in, standing, tls)
+        line._mailbox = await line.call(line._log_in, connected, tls)
     except BaseException:
-        await finish(line.close())
-        standing.close()
+        await run_to_end(line.close())
+        connected.close()
         raise
     return line
 
 
-async def finish(work: Any) -> None:
+async def run_to_end(work: Any) -> None:
     """Await `work` to its end even if the caller is cancelled, then re-raise the cancellation."""
     task = asyncio.ensure_future(work)
     try:
@@ -240,30 +243,30 @@ async def _connect(settings: EmailSettings) -> socket.socket:
     """Connect to the first of the host's addresses that accepts a connection. Raises Offline."""
     loop = asyncio.get_running_loop()
     host, port = settings.imap.strip("[]"), settings.port("imap")
-    why = "it has no address"
+    reason = "it has no address"
     try:
         async with asyncio.timeout(settings.timeout):
             for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-                standing = socket.socket(family, kind, protocol)
+                connecting = socket.socket(family, kind, protocol)
                 try:
-                    standing.setblocking(False)
-                    await loop.sock_connect(standing, address)
-                    standing.settimeout(settings.timeout)
-                    return standing
-                except OSError as fault:
-                    standing.close()
-                    why = fault.strerror or str(fault)
+                    connecting.setblocking(False)
+                    await loop.sock_connect(connecting, address)
+                    connecting.settimeout(settings.timeout)
+                    return connecting
+                except OSError as error:
+                    connecting.close()
+                    reason = error.strerror or str(error)
                 except BaseException:
-                    standing.close()
+                    connecting.close()
                     raise
     except TimeoutError:
-        why = f"no connection within {settings.timeout:g} s"
-    except (OSError, UnicodeError) as fault:
-        why = f"it cannot be looked up: {getattr(fault, 'strerror', None) or fault}"
-    raise Offline(f"{settings.imap}: {why}")
+        reason = f"no connection within {settings.timeout:g} s"
+    except (OSError, UnicodeError) as error:
+        reason = f"it cannot be looked up: {getattr(error, 'strerror', None) or error}"
+    raise Offline(f"{settings.imap}: {reason}")
 
 
-def _say_goodbye(box: MailBox) -> None:
+def _log_out(box: MailBox) -> None:
     try:
         box.logout()
     except (imaplib.IMAP4.error, ImapToolsError, OSError, EOFError):
@@ -271,33 +274,24 @@ def _say_goodbye(box: MailBox) -> None:
             box.client.shutdown()
 
 
-@contextlib.contextmanager
-def select_poll(*waiting: socket.socket) -> Any:
-    """A `poll` object for these sockets. `select` cannot handle descriptors above 1023."""
-    poller = select.poll()
-    for each in waiting:
-        poller.register(each.fileno(), select.POLLIN)
-    yield poller
-
-
-def is_passing(why: str) -> bool:
+def is_transient(reason: str) -> bool:
     """Whether an error text holds a response code of a transient server problem."""
-    return any(word in why.upper() for word in _PASSING)
+    return any(word in reason.upper() for word in _TRANSIENT_CODES)
 
 
-def told(fault: BaseException, settings: EmailSettings) -> str:
+def describe_error(error: BaseException, settings: EmailSettings) -> str:
     """Describe an error. The password is masked, because a server may repeat it in its answer."""
-    if isinstance(fault, TimeoutError):
+    if isinstance(error, TimeoutError):
         return "no answer in time"
-    result = getattr(fault, "command_result", None)
-    text = _line(result[1]) if isinstance(result, tuple) and len(result) > 1 else _line(fault.args)
-    text = text or type(fault).__name__
+    result = getattr(error, "command_result", None)
+    text = _to_line(result[1]) if isinstance(result, tuple) and len(result) > 1 else _to_line(error.args)
+    text = text or type(error).__name__
     return text.replace(settings.password, "***")[:300] if settings.password else text[:300]
 
 
-def _line(value: Any) -> str:
+def _to_line(value: Any) -> str:
     if isinstance(value, bytes):
         return " ".join(value.decode("utf-8", "replace").split())
     if isinstance(value, list | tuple):
-        return " ".join(filter(None, (_line(each) for each in value)))
+        return " ".join(filter(None, (_to_line(item) for item in value)))
     return " ".join(str(value).split()) if value is not None else ""

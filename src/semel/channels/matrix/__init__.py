@@ -3,27 +3,21 @@
     settings.py        [channels.NAME] with kind = "matrix"
     channel.py         the channel port: run, send, find, typing
     transport.py       one HTTP request, and the meaning of its answer
-    account.py         login, access token and device
+    account.py         login, device, and requests with our access token
     address.py         addresses: a room, a thread in it, a person
-    cursor.py          the saved position in /sync
 
-    receive.py         the /sync loop
-    read_client.py     authenticated reads for `run`
+    receive.py         the /sync loop and the saved position in it
     gaps.py            events that a /sync left out, page by page
     invitations.py     accepting and declining invitations
     parse.py           an event as a message, edit, deletion or reaction
-    message_text.py    a message's text without reply fallback and leading mention of us
     resolve_events.py  look-ups for parsed events: referenced originals, files
     downloads.py       received files
     rooms.py           the state of rooms: name, members, encryption
 
-    send.py            one attempt to send a part
-    write_client.py    authenticated look-ups and writes for `send` and `find`
+    send.py            one attempt to send a part, and the search for a part that was sent
     event_content.py   a part as the content of an event
     render.py          Markdown as org.matrix.custom.html
-    image_info.py      message type and image size of a file
     direct_rooms.py    the room for one person, created at most once
-    find_sent.py       the search for a sent part in the room
 
 Source: the client-server API, version 1.16 (https://spec.matrix.org/v1.16/client-server-api/).
 """

@@ -1,9 +1,12 @@
-"""Our account on the homeserver: login, access token, and the device that the token belongs to.
+"""Our account on the homeserver: its login and device, and the authenticated requests of `run` and of `send`.
 
 A homeserver recognizes a repeated transaction id only from the device that used it first. Therefore each login names
 the same device (`device`, by default SEMEL): the new token of a known device repeats transactions of the old one safely
 (spec, "Transaction identifiers", since version 1.7; measured on Synapse 1.163). So a login's token need not survive a
 restart: it is kept in memory only, and a restart logs in again.
+
+`MatrixReader` reads for `run` over one kept connection. `MatrixWriter` makes the requests of one attempt to send: first
+look-ups, then the write. If a look-up fails, nothing of the part has left, so each of its failures is NotSent.
 """
 
 from __future__ import annotations
@@ -15,17 +18,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from semel.channels.matrix.settings import MatrixSettings
-from semel.channels.matrix.transport import CLIENT, LATER, Json, Reply, once
+from semel.channels.matrix.transport import (
+    CLIENT,
+    MANUAL_RETRY_DELAY_S,
+    MatrixLink,
+    MatrixReply,
+    classify_read_error,
+    request_once,
+    room_path,
+)
 from semel.gateway.ports import Denied, NotSent, Offline, Unknown
+from semel.text.json_types import Json
 
 _log = logging.getLogger("semel.channels.matrix")
 LOGIN_RETRY_DELAY_S = 300.0
 """Seconds before a refused login is repeated: homeservers lock accounts after repeated failures."""
-_NO = frozenset({"M_FORBIDDEN", "M_USER_DEACTIVATED", "M_INVALID_USERNAME", "M_INVALID_PARAM", "M_UNKNOWN"})
+_LOGIN_REFUSED_CODES = frozenset(
+    {"M_FORBIDDEN", "M_USER_DEACTIVATED", "M_INVALID_USERNAME", "M_INVALID_PARAM", "M_UNKNOWN"}
+)
 
 
 @dataclass(frozen=True)
-class Me:
+class MatrixIdentity:
     """Our user id, device and access token."""
 
     id: str  # @bot:example.org
@@ -33,7 +47,7 @@ class Me:
     token: str
 
     def __repr__(self) -> str:
-        return f"<Me {self.id} on {self.device}>"
+        return f"<MatrixIdentity {self.id} on {self.device}>"
 
     @property
     def local(self) -> str:
@@ -45,46 +59,46 @@ class Me:
         return self.id.partition(":")[2]
 
 
-class Account:
+class MatrixAccount:
     """Logs in, or asks the homeserver whose the configured token is, on first use."""
 
-    def __init__(self, name: str, settings: MatrixSettings, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, name: str, settings: MatrixSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self.name = name
         self.settings = settings
-        self._now = now
-        self._me: Me | None = None
+        self._clock = clock
+        self._me: MatrixIdentity | None = None
         self._lock = asyncio.Lock()
-        self._denied: tuple[str, float] | None = None
+        self._refusal: tuple[str, float] | None = None
 
     def __repr__(self) -> str:
-        return f"<Account {self._me or 'not logged in'}>"
+        return f"<MatrixAccount {self._me or 'not logged in'}>"
 
-    async def me(self, again: bool = False) -> Me:
+    async def identify(self, retry_refused: bool = False) -> MatrixIdentity:
         """Our identity; logs in if necessary. Raises Denied or Offline.
 
-        A recent refusal is raised again without a request, unless `again` is set.
+        A recent refusal is raised again without a request, unless `retry_refused` is set.
         """
         async with self._lock:
             if self._me is not None:
                 return self._me
-            if self._denied is not None and not again and self._now() < self._denied[1]:
-                raise Denied(self._denied[0])
+            if self._refusal is not None and not retry_refused and self._clock() < self._refusal[1]:
+                raise Denied(self._refusal[0])
             try:
                 self._me = await (self._login() if self.settings.password is not None else self._whoami())
-            except (NotSent, Unknown) as lost:
-                raise Offline(str(lost)) from None
-            except Denied as no:
-                self._denied = (str(no), self._now() + LOGIN_RETRY_DELAY_S)
+            except (NotSent, Unknown) as error:
+                raise Offline(str(error)) from None
+            except Denied as denied:
+                self._refusal = (str(denied), self._clock() + LOGIN_RETRY_DELAY_S)
                 raise
-            self._denied = None
+            self._refusal = None
             return self._me
 
-    def stale(self, me: Me) -> None:
+    def forget_identity(self, me: MatrixIdentity) -> None:
         """Forget an identity whose token was refused. The next `me()` logs in again."""
         if self._me is me:
             self._me = None
 
-    async def _login(self) -> Me:
+    async def _login(self) -> MatrixIdentity:
         body: Json = {
             "type": "m.login.password",
             "identifier": {"type": "m.id.user", "user": self.settings.user},
@@ -92,19 +106,19 @@ class Account:
             "device_id": self.settings.pinned,
             "initial_device_display_name": f"Semel ({self.name})",
         }
-        reply = await once("POST", f"{self.settings.base}{CLIENT}/login", body, timeout=self.settings.timeout)
+        reply = await request_once("POST", f"{self.settings.base}{CLIENT}/login", body, timeout=self.settings.timeout)
         self._check(reply, f"the homeserver does not log {self.settings.user} in; check user and password")
-        me = _me(reply.data)
+        me = _parse_identity(reply.data)
         if me.device != self.settings.pinned:
             _log.warning("%s: the homeserver gave the device %s, not the one asked for", self.name, me.device)
         return me
 
-    async def _whoami(self) -> Me:
+    async def _whoami(self) -> MatrixIdentity:
         token = self.settings.token or ""
         url = f"{self.settings.base}{CLIENT}/account/whoami"
-        reply = await once("GET", url, token=token, timeout=self.settings.timeout)
+        reply = await request_once("GET", url, token=token, timeout=self.settings.timeout)
         self._check(reply, "the homeserver does not take the token; make a new one, or set user and password")
-        me = _me({**reply.data, "access_token": token})
+        me = _parse_identity({**reply.data, "access_token": token})
         if self.settings.user and me.id != self.settings.user:
             raise Denied(f"the token belongs to {me.id}, and user is {self.settings.user}")
         if self.settings.device and me.device != self.settings.device:
@@ -114,23 +128,127 @@ class Account:
             )
         return me
 
-    def _check(self, reply: Reply, denied: str) -> None:
-        """Raises Denied or Offline unless the login or token check succeeded. `denied` is the text for a refusal."""
+    def _check(self, reply: MatrixReply, denied_text: str) -> None:
+        """Raises Offline, or Denied (a refusal with `denied_text`), unless the login or token check succeeded."""
         if 200 <= reply.status < 300:
             if isinstance(reply.data.get("user_id"), str):
                 return
             raise Denied(f"{self.settings.homeserver} is no Matrix homeserver: it does not answer as one")
-        no = reply.refusal()
-        if reply.status == 429 or no.code in ("M_LIMIT_EXCEEDED", "M_RESOURCE_LIMIT_EXCEEDED"):
-            raise Offline(str(no), no.retry_after or LATER)
-        if reply.status in (401, 403) or no.code in _NO:
-            raise Denied(f"{denied} ({no})")
+        refusal = reply.refusal()
+        if reply.status == 429 or refusal.code in ("M_LIMIT_EXCEEDED", "M_RESOURCE_LIMIT_EXCEEDED"):
+            raise Offline(str(refusal), refusal.retry_after or MANUAL_RETRY_DELAY_S)
+        if reply.status in (401, 403) or refusal.code in _LOGIN_REFUSED_CODES:
+            raise Denied(f"{denied_text} ({refusal})")
         if reply.status == 408 or reply.status >= 500:
-            raise Offline(str(no), no.retry_after)
+            raise Offline(str(refusal), refusal.retry_after)
         if reply.status < 400:
             raise Denied(f"{self.settings.homeserver} redirects; set homeserver to where it leads")
-        raise Denied(f"{self.settings.homeserver} does not answer as a Matrix homeserver ({no}); check homeserver")
+        raise Denied(f"{self.settings.homeserver} does not answer as a Matrix homeserver ({refusal}); check homeserver")
 
 
-def _me(data: Json) -> Me:
-    return Me(str(data["user_id"]), str(data.get("device_id") or ""), str(data.get("access_token") or ""))
+def _parse_identity(data: Json) -> MatrixIdentity:
+    return MatrixIdentity(str(data["user_id"]), str(data.get("device_id") or ""), str(data.get("access_token") or ""))
+
+
+class MatrixReader:
+    """Reads for one run of the channel. `me` is our identity, set by `begin`."""
+
+    def __init__(self, link: MatrixLink, account: MatrixAccount) -> None:
+        self.link = link
+        self.account = account
+        self.me: MatrixIdentity
+
+    async def begin(self) -> MatrixIdentity:
+        """Raises Offline or Denied."""
+        self.me = await self.account.identify(retry_refused=True)
+        return self.me
+
+    async def get(self, path: str, wait: float = 0.0) -> MatrixReply:
+        """The answer to a GET: a success, or a refusal that concerns only this request. Raises Offline or Denied.
+
+        `wait`: seconds for which the homeserver may hold the request.
+        """
+        reply = await self.link.get(path, self.me.token, wait)
+        if reply.token_refused:
+            self.account.forget_identity(self.me)
+            self.me = await self.account.identify()
+            reply = await self.link.get(path, self.me.token, wait)
+        if reply.token_refused:
+            raise Denied(f"the homeserver does not take the access token ({reply.refusal()}); make a new one")
+        if reply.status == 403 and reply.refusal().code in ("M_USER_DEACTIVATED", "M_USER_SUSPENDED"):
+            raise Denied(f"the homeserver has closed this account ({reply.refusal()})")
+        if isinstance(trouble := classify_read_error(reply), Offline) and reply.status >= 300:
+            raise trouble
+        return reply
+
+    async def get_state(self, room: str, type: str) -> Json | None:
+        """The content of a state event with an empty state key; None if it is missing or hidden from us."""
+        return await self.get_json(room_path(room, "state", type))
+
+    async def get_json(self, path: str) -> Json | None:
+        """The JSON at that path; None if the answer is 400, 403 or 404. Raises Offline or Denied."""
+        reply = await self.get(path)
+        if 200 <= reply.status < 300:
+            return reply.data
+        if reply.status in (400, 403, 404):
+            return None
+        raise Offline(str(reply.refusal()))
+
+
+class MatrixWriter:
+    """Makes the requests that `send`, `find` and `typing` need, independent of `run`."""
+
+    def __init__(self, account: MatrixAccount) -> None:
+        self.account = account
+        self.settings = account.settings
+
+    async def identify(self) -> MatrixIdentity:
+        """Our identity; logs in if necessary. Raises NotSent."""
+        try:
+            return await self.account.identify()
+        except Denied as denied:
+            raise NotSent(str(denied), MANUAL_RETRY_DELAY_S) from None
+        except Offline as error:
+            raise NotSent(str(error), error.retry_after) from None
+
+    async def write(
+        self,
+        method: str,
+        path: str,
+        body: Json | bytes,
+        *,
+        mime: str = "application/json",
+        timeout: float | None = None,
+    ) -> MatrixReply:
+        """Make one request and return its answer, also an error answer. Raises NotSent or Unknown."""
+        me = await self.identify()
+        limit = self.settings.timeout if timeout is None else timeout
+        reply = await request_once(method, self.settings.base + path, body, token=me.token, mime=mime, timeout=limit)
+        if reply.token_refused:
+            self.account.forget_identity(me)
+            raise NotSent(f"the access token has ended: {reply.refusal()}")
+        return reply
+
+    async def read(self, path: str) -> MatrixReply:
+        """The answer to a GET: a success, or a refusal that concerns only this request. Raises NotSent."""
+        me = await self.identify()
+        try:
+            reply = await request_once("GET", self.settings.base + path, token=me.token, timeout=self.settings.timeout)
+        except Unknown as error:
+            raise NotSent(str(error)) from None
+        refusal = reply.refusal()
+        if reply.token_refused:
+            self.account.forget_identity(me)
+            raise NotSent(f"the access token has ended: {refusal}")
+        if reply.status in (408, 429) or reply.status >= 500 or (reply.status >= 300 and not refusal.code):
+            raise NotSent(str(refusal), refusal.retry_after)
+        return reply
+
+    async def get_json(self, path: str) -> Json | None:
+        """The JSON at that path; None if the answer is 403 or 404. Raises NotSent."""
+        reply = await self.read(path)
+        if reply.status < 300:
+            return reply.data
+        if reply.status in (403, 404):
+            return None
+        raise NotSent(str(reply.refusal()), MANUAL_RETRY_DELAY_S)

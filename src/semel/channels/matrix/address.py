@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LONGEST = 120
+MAX_ADDRESS_BYTES = 120
 """Bytes of an address (`ports.Incoming`)."""
 _MARK = ":thread-"
 
 
 @dataclass(frozen=True)
-class Place:
+class RoomPlace:
     """A parsed address: a room id, alias or user id, and for a thread the event id of its first message."""
 
     room: str
@@ -31,11 +31,11 @@ class Place:
         """The address as people and sessions use it."""
         if self.thread is None or not self.thread.startswith("$"):
             return self.room
-        whole = f"{self.room}{_MARK}{self.thread[1:]}"
-        return whole if len(whole.encode("utf-8", "replace")) <= LONGEST else self.room
+        address = f"{self.room}{_MARK}{self.thread[1:]}"
+        return address if len(address.encode("utf-8", "replace")) <= MAX_ADDRESS_BYTES else self.room
 
 
-def place_of(address: str) -> Place:
+def parse_address(address: str) -> RoomPlace:
     """Parse an address. Anything without a thread is taken as a room, alias or user."""
     room, mark, thread = address.rpartition(_MARK)
-    return Place(room, f"${thread}") if mark and thread and room.startswith("!") else Place(address)
+    return RoomPlace(room, f"${thread}") if mark and thread and room.startswith("!") else RoomPlace(address)

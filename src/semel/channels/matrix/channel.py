@@ -5,20 +5,16 @@ from __future__ import annotations
 import logging
 
 from semel.channels.http import CONNECT_TIMEOUT_S
-from semel.channels.matrix.account import Account
-from semel.channels.matrix.cursor import Cursor
+from semel.channels.matrix.account import MatrixAccount, MatrixReader, MatrixWriter
 from semel.channels.matrix.downloads import Fetcher
-from semel.channels.matrix.event_content import LONGEST
-from semel.channels.matrix.find_sent import find
+from semel.channels.matrix.event_content import MAX_TEXT_BYTES
 from semel.channels.matrix.invitations import Invitations
-from semel.channels.matrix.read_client import Reader
-from semel.channels.matrix.receive import Sync
+from semel.channels.matrix.receive import Cursor, Sync
 from semel.channels.matrix.resolve_events import EventResolver
 from semel.channels.matrix.rooms import Rooms
-from semel.channels.matrix.send import UPLOAD_TIMEOUT_S, Sending, unknown
+from semel.channels.matrix.send import UPLOAD_TIMEOUT_S, MatrixSender, know_no_room
 from semel.channels.matrix.settings import MatrixSettings
-from semel.channels.matrix.transport import Link
-from semel.channels.matrix.write_client import Writer
+from semel.channels.matrix.transport import MatrixLink
 from semel.gateway.ports import Caps, Inbox, Op, Receipt, Safety
 
 _log = logging.getLogger("semel.channels.matrix")
@@ -30,12 +26,11 @@ class MatrixChannel:
     def __init__(self, name: str, settings: MatrixSettings) -> None:
         self.name = name
         self.settings = settings
-        self.account = Account(name, settings)
-        self._writer = Writer(self.account)
-        self._sending = Sending(self._writer)
+        self.account = MatrixAccount(name, settings)
+        self._sender = MatrixSender(MatrixWriter(self.account))
         self.caps = Caps(
             safety=Safety.IDEMPOTENT,
-            max_len=LONGEST,
+            max_len=MAX_TEXT_BYTES,
             unit="byte",
             key_life=settings.key_life,
             settle=5.0,
@@ -57,31 +52,31 @@ class MatrixChannel:
 
     async def run(self, inbox: Inbox) -> None:
         """Receive until cancelled. Raises Offline or Denied, and passes on the inbox's exceptions."""
-        told = await inbox.cursor()
-        async with Link.open(self.settings.base, self.settings.timeout) as link:
-            reader = Reader(link, self.account)
+        stored_cursor = await inbox.cursor()
+        async with MatrixLink.open(self.settings.base, self.settings.timeout) as link:
+            reader = MatrixReader(link, self.account)
             me = await reader.begin()
-            cursor = None if told is None else Cursor.load(told, me.id)
-            if told is not None and cursor is None:
+            cursor = None if stored_cursor is None else Cursor.load(stored_cursor, me.id)
+            if stored_cursor is not None and cursor is None:
                 _log.warning("%s was read as another account before: %s begins at the present", self.name, me.id)
             rooms = Rooms(reader)
-            hearing = EventResolver(reader, rooms, inbox, Fetcher(reader, self.settings.file_limit))
-            waiting = cursor.invites if cursor is not None else {}
-            invitations = Invitations(self.account, inbox, self.settings.join, waiting)
-            self._sending.known = rooms.sure
+            resolver = EventResolver(reader, rooms, inbox, Fetcher(reader, self.settings.file_limit))
+            invites = cursor.invites if cursor is not None else {}
+            invitations = Invitations(self.account, inbox, self.settings.join, invites)
+            self._sender.get_room = rooms.get_current
             try:
-                await Sync(reader, hearing, invitations, inbox).run(cursor)
+                await Sync(reader, resolver, invitations, inbox).run(cursor)
             finally:
-                self._sending.known = unknown
+                self._sender.get_room = know_no_room
 
     async def send(self, op: Op) -> Receipt:
         """Make one attempt, with at most one visible request. Raises NotSent, Rejected or Unknown."""
-        return await self._sending.send(op)
+        return await self._sender.send(op)
 
     async def find(self, op: Op, since: float) -> Receipt | None:
         """The part's receipt, or None if it was certainly not sent since then. Raises NotSent, Rejected or Unknown."""
-        return await find(self._writer, self._sending, op, since)
+        return await self._sender.find(op, since)
 
     async def typing(self, address: str) -> None:
         """Show the typing indicator for some seconds. May raise; the indicator is best effort."""
-        await self._sending.typing(address)
+        await self._sender.typing(address)

@@ -1,8 +1,8 @@
 """Read the events that a /sync left out of a room (`limited`), page by page, oldest first.
 
-If we were in the room before, read forwards from our position (the `since` of that /sync, or the token of the last page
-put) to the beginning of the timeline. Each page is put with a cursor that holds its end, so that a killed gateway
-continues there, and a gap of any length needs the memory of one page.
+If we were in the room before, read forwards from our position (the `since` of that /sync, or the pagination token of
+the last page that was recorded) to the beginning of the timeline. Each page is recorded with a cursor that holds its
+end, so that a killed gateway continues there, and a gap of any length needs the memory of one page.
 
 If the room is new to us, a /sync gives the end of its history, whatever `since` was, and always marks it as limited.
 Messages before our invitation were not addressed to us; messages between the invitation and our join were. So read
@@ -15,10 +15,11 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-from semel.channels.matrix.read_client import Reader
-from semel.channels.matrix.transport import Json, query, room_path
+from semel.channels.matrix.account import MatrixReader
+from semel.channels.matrix.transport import query, room_path
+from semel.text.json_types import Json, list_at, object_at
 
-PAGE = 100
+EVENTS_PER_PAGE = 100
 MAX_EVENTS_SINCE_INVITATION = 1000
 """Maximum number of events that are read back to find our invitation to a new room."""
 _LAZY = json.dumps({"lazy_load_members": True}, separators=(",", ":"))
@@ -28,91 +29,98 @@ class GapUnreadable(Exception):
     """The homeserver does not return the missing events. The message says why."""
 
 
-async def forwards(reader: Reader, room: str, since: str, to: str) -> AsyncIterator[tuple[list[Any], list[Any], str]]:
-    """Pages from the token `since` to the token `to`: (state events, events, token after them).
+async def read_forwards(
+    reader: MatrixReader, room: str, since: str, end_position: str
+) -> AsyncIterator[tuple[list[Any], list[Any], str]]:
+    """Pages from `since` to `end_position`, both pagination tokens: (state events, events, position after them).
 
     Raises GapUnreadable, Offline or Denied.
     """
-    at = since
+    position = since
     while True:
-        page = await _page(reader, room, dir="f", limit=str(PAGE), to=to, filter=_LAZY, **{"from": at})
+        page = await _read_page(
+            reader, room, dir="f", limit=str(EVENTS_PER_PAGE), to=end_position, filter=_LAZY, **{"from": position}
+        )
         end = page.get("end")
-        events = _list(page.get("chunk"))
+        events = list_at(page, "chunk")
         if events:
-            yield _list(page.get("state")), events, end if isinstance(end, str) else at
-        if not isinstance(end, str) or end in (at, to):
+            yield list_at(page, "state"), events, end if isinstance(end, str) else position
+        if not isinstance(end, str) or end in (position, end_position):
             return
-        at = end
+        position = end
 
 
-async def since_invited(reader: Reader, room: str, timeline: list[Any], before: str | None) -> list[Any]:
-    """The events of a room that is new to us, from our invitation on, in order. `before`: token before `timeline`.
+async def read_since_invitation(
+    reader: MatrixReader, room: str, timeline: list[Any], position: str | None
+) -> list[Any]:
+    """The events of a room that is new to us, from our invitation on, in order. `position`: the token before it.
 
     Raises GapUnreadable, Offline or Denied.
     """
     me = reader.me.id
-    whole = list(timeline)
-    while _invited(whole, me) is None and before is not None and len(whole) < MAX_EVENTS_SINCE_INVITATION:
-        page = await _page(reader, room, dir="b", limit=str(PAGE), filter=_LAZY, **{"from": before})
-        whole = _list(page.get("chunk"))[::-1] + whole
+    events = list(timeline)
+    while _find_invitation(events, me) is None and position is not None and len(events) < MAX_EVENTS_SINCE_INVITATION:
+        page = await _read_page(reader, room, dir="b", limit=str(EVENTS_PER_PAGE), filter=_LAZY, **{"from": position})
+        events = list_at(page, "chunk")[::-1] + events
         end = page.get("end")
-        before = end if isinstance(end, str) and end != before else None
-    return after_invitation(whole, me)
+        position = end if isinstance(end, str) and end != position else None
+    return drop_before_invitation(events, me)
 
 
-def after_invitation(events: list[Any], me: str) -> list[Any]:
+def drop_before_invitation(events: list[Any], me: str) -> list[Any]:
     """The events from our invitation (else our join) on; all events if neither is among them."""
-    return events[_invited(events, me) or 0 :]
+    return events[_find_invitation(events, me) or 0 :]
 
 
-def enters(event: Any, me: str) -> bool:
+def is_our_join(event: Any, me: str) -> bool:
     """Whether this event is our join, and not just a change of our profile in the room."""
-    if not _about(event, me) or event["content"].get("membership") != "join":
+    if not _is_our_membership(event, me) or event["content"].get("membership") != "join":
         return False
-    unsigned = event.get("unsigned") if isinstance(event.get("unsigned"), dict) else {}
-    before = unsigned.get("prev_content")
-    if not isinstance(before, dict):  # left out: a change of our name must not look like a join
+    unsigned = object_at(event, "unsigned")
+    previous = unsigned.get("prev_content")
+    if not isinstance(previous, dict):  # left out: a change of our name must not look like a join
         return "replaces_state" not in unsigned
-    return before.get("membership") != "join"
+    return previous.get("membership") != "join"
 
 
-def arrives(events: list[Any], me: str) -> bool:
+def is_new_room(events: list[Any], me: str) -> bool:
     """Whether the room is new to us: these events contain our join, and no leave or ban of ours."""
-    ours = [event["content"].get("membership") for event in events if _about(event, me)]
-    return any(enters(event, me) for event in events) and not {"leave", "ban"} & {str(each) for each in ours}
+    memberships = [event["content"].get("membership") for event in events if _is_our_membership(event, me)]
+    return any(is_our_join(event, me) for event in events) and not {"leave", "ban"} & {
+        str(membership) for membership in memberships
+    }
 
 
-async def came_since(reader: Reader, room: str, since: str) -> bool:
-    """Whether we joined the room after the token `since`. Raises GapUnreadable, Offline or Denied."""
+async def has_joined_since(reader: MatrixReader, room: str, since: str) -> bool:
+    """Whether we joined the room after the position `since`. Raises GapUnreadable, Offline or Denied."""
     me = reader.me.id
-    only = json.dumps({"types": ["m.room.member"], "senders": [me]}, separators=(",", ":"))
-    at = since
+    own_memberships = json.dumps({"types": ["m.room.member"], "senders": [me]}, separators=(",", ":"))
+    position = since
     while True:
-        page = await _page(reader, room, dir="f", limit="50", filter=only, **{"from": at})
-        if any(enters(event, me) for event in _list(page.get("chunk"))):
+        page = await _read_page(reader, room, dir="f", limit="50", filter=own_memberships, **{"from": position})
+        if any(is_our_join(event, me) for event in list_at(page, "chunk")):
             return True
         end = page.get("end")
-        if not isinstance(end, str) or end == at:
+        if not isinstance(end, str) or end == position:
             return False
-        at = end
+        position = end
 
 
-def _invited(events: list[Any], me: str) -> int | None:
+def _find_invitation(events: list[Any], me: str) -> int | None:
     """The index of the invitation that led to our last join; that of the join if there was no invitation.
 
     `None` if the events do not contain it.
     """
-    came = next((n for n in reversed(range(len(events))) if enters(events[n], me)), None)
-    if came is None:
+    join = next((n for n in reversed(range(len(events))) if is_our_join(events[n], me)), None)
+    if join is None:
         return None
-    unsigned = events[came].get("unsigned")
-    before = unsigned.get("prev_content") if isinstance(unsigned, dict) else None
-    if not isinstance(before, dict) or before.get("membership") != "invite":
-        return came
-    return next((n for n in reversed(range(came)) if _about(events[n], me)), None)
+    previous = object_at(events[join], "unsigned", "prev_content")
+    if previous.get("membership") != "invite":
+        return join
+    return next((n for n in reversed(range(join)) if _is_our_membership(events[n], me)), None)
 
 
-def _about(event: Any, me: str) -> bool:
+def _is_our_membership(event: Any, me: str) -> bool:
     return (
         isinstance(event, dict)
         and event.get("type") == "m.room.member"
@@ -121,12 +129,8 @@ def _about(event: Any, me: str) -> bool:
     )
 
 
-async def _page(reader: Reader, room: str, **values: str) -> Json:
+async def _read_page(reader: MatrixReader, room: str, **values: str) -> Json:
     page = await reader.get(room_path(room, "messages") + query(**values))
     if page.status >= 300:
         raise GapUnreadable(str(page.refusal()))
     return page.data
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

@@ -3,6 +3,15 @@
 Ignored are: state events; calls, verifications, votes and live positions (frequent, and not messages); messages deleted
 before we saw them; and messages of our own account that carry no key of a part. An event of an unknown type is reported
 by its fallback text, or as unreadable if it has none.
+
+A message mentions us if one of these holds, checked in this order:
+
+- `m.mentions` (spec, "User and room mentions") names our id;
+- the message has no `m.mentions` and links to us (`https://matrix.to/#/@us:server`), or holds our id;
+- it begins with our name, id or local part, with "@" before it or a colon or comma after it;
+- a command is addressed to us: `/new@us`.
+
+`@room` is not a mention of us, because it addresses everybody.
 """
 
 from __future__ import annotations
@@ -10,20 +19,22 @@ from __future__ import annotations
 import hashlib
 import json
 import mimetypes
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import unquote
 
-from semel.channels.matrix.account import Me
-from semel.channels.matrix.address import Place
-from semel.channels.matrix.message_text import understand, without_fallback
+from semel.channels.matrix.account import MatrixIdentity
+from semel.channels.matrix.address import RoomPlace
 from semel.channels.matrix.rooms import Room
-from semel.channels.matrix.transport import Json
 from semel.gateway.ports import Incoming, Person
+from semel.text.json_types import Json, list_at, object_at, objects_in, text_at
 
 KEY = "dev.semel.key"
 """Field in the content of our events that holds `Op.key`; unlike the transaction id, it is kept by the homeserver."""
 ENCRYPTED = "the room is encrypted, and this channel reads no encrypted messages"
-_SILENT = (
+_IGNORED_TYPES = (
     "m.call.", "org.matrix.call.", "m.rtc.", "org.matrix.msc4075.", "org.matrix.msc3401.", "m.key.verification.",
     "m.poll.response", "org.matrix.msc3381.poll.response", "m.poll.end", "org.matrix.msc3381.poll.end",
     "m.beacon", "org.matrix.msc3672.beacon", "m.room.encryption", "m.dummy",
@@ -33,138 +44,140 @@ _MEDIA = frozenset({"m.image", "m.audio", "m.video", "m.file"})
 
 @dataclass(frozen=True)
 class Media:
-    """A file in a message. `size` is in bytes, as its sender claims; `locked` means that the file is encrypted."""
+    """A file in a message. `size` is in bytes, as its sender claims; `encrypted` means that the file is encrypted."""
 
     mxc: str
     name: str
     mime: str
     size: int | None = None
-    locked: bool = False
+    encrypted: bool = False
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A parsed event, before look-ups. `media` is a file to download, `about` are event ids to look up.
+    """A parsed event, before look-ups. `media` is a file to download, `references` are event ids to look up.
 
-    A group message has an `about` if it may be addressed to us, as a reply to that event or in a thread begun by it. An
-    edit, deletion or reaction has one because its address is that of the referenced event.
+    A group message has `references` if it may be addressed to us, as a reply to that event or in a thread begun by it.
+    An edit, deletion or reaction has one because its address is that of the referenced event.
     """
 
-    what: Incoming
+    incoming: Incoming
     media: Media | None = None
-    about: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
 
 
-def read(event: Any, room: Room, me: Me) -> Draft | None:
+def parse_event(event: Any, room: Room, me: MatrixIdentity) -> Draft | None:
     """Parse one event; None if it is ignored."""
     if not _is_event(event):
-        return Draft(unreadable(event, room, "it is no event: id, type, sender or content is missing"))
+        return Draft(make_unreadable(event, room, "it is no event: id, type, sender or content is missing"))
     if "state_key" in event:
         return None
     if event["sender"] == me.id:
-        return own(event, room)
+        return parse_own_event(event, room)
     type, content = event["type"], event["content"]
     if type == "m.room.redaction":
-        return _deletion(event, room)
-    if "redacted_because" in _dict(event.get("unsigned")) or type.startswith(_SILENT):
+        return _parse_deletion(event, room)
+    if "redacted_because" in object_at(event, "unsigned") or type.startswith(_IGNORED_TYPES):
         return None
     if type == "m.room.encrypted":
-        return Draft(unreadable(event, room, ENCRYPTED))
+        return Draft(make_unreadable(event, room, ENCRYPTED))
     if type == "m.reaction":
-        return _reaction(event, room)
-    if type == "m.room.message" and str(content.get("msgtype")).startswith(_SILENT):
+        return _parse_reaction(event, room)
+    if type == "m.room.message" and str(content.get("msgtype")).startswith(_IGNORED_TYPES):
         return None
-    related = _dict(content.get("m.relates_to"))
-    if related.get("rel_type") == "m.replace" and isinstance(related.get("event_id"), str):
-        return _edit(event, room, me, related["event_id"])
-    return _message(event, room, me, related)
+    related = object_at(content, "m.relates_to")
+    if related.get("rel_type") == "m.replace" and (target := text_at(related, "event_id")) is not None:
+        return _parse_edit(event, room, me, target)
+    return _parse_message(event, room, me, related)
 
 
-def own(event: Json, room: Room) -> Draft | None:
+def parse_own_event(event: Json, room: Room) -> Draft | None:
     """The echo of a part of ours, recognized by its transaction id or the key in its content; None for others."""
-    key = _dict(event.get("unsigned")).get("transaction_id") or event["content"].get(KEY)
+    key = object_at(event, "unsigned").get("transaction_id") or event["content"].get(KEY)
     if not isinstance(key, str) or not key:
         return None
-    return Draft(Incoming("echo", key, room.id, of=event["event_id"], at=_at(event)))
+    return Draft(Incoming("echo", key, room.id, of=event["event_id"], at=_parse_time(event)))
 
 
-def place_in(event: Json, room: str) -> Place:
+def find_place(event: Json, room: str) -> RoomPlace:
     """The room, or the thread in it, that an event belongs to."""
-    related = _dict(_dict(event.get("content")).get("m.relates_to"))
-    root = related.get("event_id")
-    threaded = related.get("rel_type") == "m.thread" and isinstance(root, str)
-    return Place(room, root if threaded else None)
+    related = object_at(event, "content", "m.relates_to")
+    return RoomPlace(room, text_at(related, "event_id") if related.get("rel_type") == "m.thread" else None)
 
 
-def annotated(event: Json) -> tuple[str, str] | None:
+def parse_annotation(event: Json) -> tuple[str, str] | None:
     """(event id of the message, emoji) of a reaction; None if one of them is missing."""
-    related = _dict(_dict(event.get("content")).get("m.relates_to"))
-    of, emoji = related.get("event_id"), related.get("key")
-    if related.get("rel_type") != "m.annotation" or not isinstance(of, str) or not isinstance(emoji, str):
-        return None
-    return (of, emoji) if of and emoji else None
+    related = object_at(event, "content", "m.relates_to")
+    target, emoji = text_at(related, "event_id"), text_at(related, "key")
+    return (target, emoji) if target and emoji and related.get("rel_type") == "m.annotation" else None
 
 
-def redacted(event: Json) -> str | None:
+def parse_redaction(event: Json) -> str | None:
     """The id of the deleted event; it is in the content since room version 11, before that at the top level."""
-    of = event["content"].get("redacts") or event.get("redacts")
-    return of if isinstance(of, str) and of else None
+    return text_at(event, "content", "redacts") or text_at(event, "redacts") or None
 
 
 # ---------------------------------------------------------------- by kind
 
 
-def _message(event: Json, room: Room, me: Me, related: Json) -> Draft:
+def _parse_message(event: Json, room: Room, me: MatrixIdentity, related: Json) -> Draft:
     content = event["content"]
     msgtype = str(content.get("msgtype") or "")
-    body = _body(content)
-    reply = _dict(related.get("m.in_reply_to")).get("event_id")
-    place = place_in(event, room.id)
-    of = reply if isinstance(reply, str) and not (place.thread and related.get("is_falling_back")) else None
-    media = _media(content, event["type"])
+    body = _parse_text(content)
+    reply = text_at(related, "m.in_reply_to", "event_id")
+    place = find_place(event, room.id)
+    target = None if place.thread and related.get("is_falling_back") else reply
+    media = _parse_media(content, event["type"])
     if body is None and media is None:
-        return Draft(unreadable(event, room, f"{event['type']} has no text that is known here"))
+        return Draft(make_unreadable(event, room, f"{event['type']} has no text that is known here"))
     if media is not None:
-        body = _caption(content) if event["type"] == "m.room.message" else body
-    said = understand(without_fallback(body or "") if reply else body or "", content, me.id, _names(room, me))
-    text = f"* {said.text}" if msgtype == "m.emote" else _located(said.text, content, msgtype)
-    what = replace(
-        _base("message", event, room, place, bot=msgtype in ("m.notice", "m.server_notice")),
-        text=text,
-        of=of,
-        mentioned=said.mentioned,
-        title=room.title,
-        data={"room": room.id, "group": room.group} | ({"thread": place.thread} if place.thread else {}),
+        body = _parse_caption(content) if event["type"] == "m.room.message" else body
+    addressed = parse_addressed_text(
+        remove_fallback(body or "") if reply else body or "", content, me.id, _our_display_names(room, me)
     )
-    unsure = room.group and not said.mentioned
-    return Draft(what, media, tuple(filter(None, (of, place.thread))) if unsure else ())
+    text = f"* {addressed.text}" if msgtype == "m.emote" else _append_location(addressed.text, content, msgtype)
+    incoming = replace(
+        _make_incoming("message", event, room, place, bot=msgtype in ("m.notice", "m.server_notice")),
+        text=text,
+        of=target,
+        mentioned=addressed.mentioned,
+        title=room.title,
+        data={"room": room.id, "group": room.is_group} | ({"thread": place.thread} if place.thread else {}),
+    )
+    unsure = room.is_group and not addressed.mentioned
+    return Draft(incoming, media, tuple(filter(None, (target, place.thread))) if unsure else ())
 
 
-def _edit(event: Json, room: Room, me: Me, of: str) -> Draft | None:
-    new = _dict(event["content"].get("m.new_content")) or event["content"]
-    body = _body(new)
+def _parse_edit(event: Json, room: Room, me: MatrixIdentity, target: str) -> Draft | None:
+    new_content = object_at(event["content"], "m.new_content") or event["content"]
+    body = _parse_text(new_content)
     if body is None:
-        why = f"the edit of {of} has no text"
-        return Draft(unreadable(event, room, why))
-    text = understand(body, new, me.id, _names(room, me)).text
-    text = f"* {text}" if new.get("msgtype") == "m.emote" else text
-    bot = new.get("msgtype") == "m.notice"
-    return Draft(replace(_base("edit", event, room, Place(room.id), bot=bot), text=text, of=of), about=(of,))
+        return Draft(make_unreadable(event, room, f"the edit of {target} has no text"))
+    text = parse_addressed_text(body, new_content, me.id, _our_display_names(room, me)).text
+    text = f"* {text}" if new_content.get("msgtype") == "m.emote" else text
+    bot = new_content.get("msgtype") == "m.notice"
+    return Draft(
+        replace(_make_incoming("edit", event, room, RoomPlace(room.id), bot=bot), text=text, of=target),
+        references=(target,),
+    )
 
 
-def _deletion(event: Json, room: Room) -> Draft | None:
-    of = redacted(event)
-    if of is None:
-        return Draft(unreadable(event, room, "the deletion does not say of what"))
-    return Draft(replace(_base("delete", event, room, Place(room.id)), of=of), about=(of,))
+def _parse_deletion(event: Json, room: Room) -> Draft | None:
+    target = parse_redaction(event)
+    if target is None:
+        return Draft(make_unreadable(event, room, "the deletion does not say of what"))
+    return Draft(replace(_make_incoming("delete", event, room, RoomPlace(room.id)), of=target), references=(target,))
 
 
-def _reaction(event: Json, room: Room) -> Draft | None:
-    found = annotated(event)
-    if found is None:
-        return Draft(unreadable(event, room, "the reaction does not say to what, or which"))
-    of, emoji = found
-    return Draft(replace(_base("reaction", event, room, Place(room.id)), text=emoji, of=of), about=(of,))
+def _parse_reaction(event: Json, room: Room) -> Draft | None:
+    annotation = parse_annotation(event)
+    if annotation is None:
+        return Draft(make_unreadable(event, room, "the reaction does not say to what, or which"))
+    target, emoji = annotation
+    return Draft(
+        replace(_make_incoming("reaction", event, room, RoomPlace(room.id)), text=emoji, of=target),
+        references=(target,),
+    )
 
 
 # ---------------------------------------------------------------- pieces
@@ -178,74 +191,135 @@ def _is_event(event: Any) -> bool:
     )
 
 
-def _base(kind: Any, event: Json, room: Room, place: Place, bot: bool = False) -> Incoming:
-    return Incoming(kind, event["event_id"], place.address, _person(event, room, bot), at=_at(event), group=room.group)
+def _make_incoming(kind: Any, event: Json, room: Room, place: RoomPlace, bot: bool = False) -> Incoming:
+    return Incoming(
+        kind,
+        event["event_id"],
+        place.address,
+        _parse_sender(event, room, bot),
+        at=_parse_time(event),
+        group=room.is_group,
+    )
 
 
-def _person(event: Json, room: Room, bot: bool = False) -> Person:
+def _parse_sender(event: Json, room: Room, bot: bool = False) -> Person:
     return Person(event["sender"], room.names.get(event["sender"], ""), bot)
 
 
-def unreadable(event: Any, room: Room, why: str) -> Incoming:
+def make_unreadable(event: Any, room: Room, reason: str) -> Incoming:
     """An unreadable event with its raw JSON. Without an event id, its key is a hash of that."""
     raw = json.dumps(event, ensure_ascii=False).encode("utf-8", "replace")
-    key = _dict(event).get("event_id")
-    if not isinstance(key, str) or not key:
-        key = "odd-" + hashlib.blake2b(raw, digest_size=16).hexdigest()
-    sender = _person(event, room) if _is_event(event) else None
-    at = _at(event) if isinstance(event, dict) else 0.0
-    return Incoming("unreadable", key, room.id, sender, at=at, group=room.group, raw=raw, why=why)
+    key = text_at(event, "event_id") or "odd-" + hashlib.blake2b(raw, digest_size=16).hexdigest()
+    sender = _parse_sender(event, room) if _is_event(event) else None
+    at = _parse_time(object_at(event))
+    return Incoming("unreadable", key, room.id, sender, at=at, group=room.is_group, raw=raw, why=reason)
 
 
-def _at(event: Json) -> float:
-    at = event.get("origin_server_ts")
-    return at / 1000 if isinstance(at, int) and not isinstance(at, bool) and 0 <= at < 1 << 53 else 0.0
+def _parse_time(event: Json) -> float:
+    timestamp = event.get("origin_server_ts")
+    return (
+        timestamp / 1000
+        if isinstance(timestamp, int) and not isinstance(timestamp, bool) and 0 <= timestamp < 1 << 53
+        else 0.0
+    )
 
 
-def _names(room: Room, me: Me) -> tuple[str, ...]:
+def _our_display_names(room: Room, me: MatrixIdentity) -> tuple[str, ...]:
     return tuple(filter(None, (room.names.get(me.id),)))
 
 
-def _body(content: Json) -> str | None:
+def _parse_text(content: Json) -> str | None:
     """The text of a message, or the plain text of an extensible event (MSC1767); None if there is none."""
-    for value in (content.get("body"), content.get("org.matrix.msc1767.text")):
-        if isinstance(value, str):
-            return value
-    texts = content.get("m.text")
-    for each in texts if isinstance(texts, list) else ():
-        if _dict(each).get("mimetype", "text/plain") == "text/plain" and isinstance(_dict(each).get("body"), str):
-            return str(each["body"])
+    for name in ("body", "org.matrix.msc1767.text"):
+        if (text := text_at(content, name)) is not None:
+            return text
+    for form in objects_in(content.get("m.text")):
+        if form.get("mimetype", "text/plain") == "text/plain" and isinstance(form.get("body"), str):
+            return str(form["body"])
     return None
 
 
-def _media(content: Json, type: str) -> Media | None:
+def _parse_media(content: Json, type: str) -> Media | None:
     if type != "m.sticker" and str(content.get("msgtype")) not in _MEDIA:
         return None
-    info, locked = _dict(content.get("info")), _dict(content.get("file"))
+    info, encrypted = object_at(content, "info"), object_at(content, "file")
     name = content.get("filename") or content.get("body")
     name = name if isinstance(name, str) and name.strip() else "file"
-    mime = info.get("mimetype")
-    if not isinstance(mime, str) or not mime:
+    mime = text_at(info, "mimetype")
+    if not mime:
         mime = mimetypes.guess_type(name)[0] or "application/octet-stream"
     if type == "m.sticker":
         name = f"sticker{mimetypes.guess_extension(mime) or ''}"
     size = info.get("size")
     size = size if isinstance(size, int) and not isinstance(size, bool) else None
-    return Media(str(content.get("url") or ""), name, mime, size, bool(locked) and not content.get("url"))
+    return Media(str(content.get("url") or ""), name, mime, size, bool(encrypted) and not content.get("url"))
 
 
-def _caption(content: Json) -> str:
+def _parse_caption(content: Json) -> str:
     """The caption of a file: the body, if there is a different file name (spec, "Media captions"), else ""."""
-    name, body = content.get("filename"), content.get("body")
-    return body if isinstance(name, str) and isinstance(body, str) and name != body else ""
+    name, body = text_at(content, "filename"), text_at(content, "body")
+    return body if name is not None and body is not None and name != body else ""
 
 
-def _located(text: str, content: Json, msgtype: str) -> str:
-    place = content.get("geo_uri")
-    if msgtype != "m.location" or not isinstance(place, str) or place in text:
+def _append_location(text: str, content: Json, msgtype: str) -> str:
+    place = text_at(content, "geo_uri")
+    if msgtype != "m.location" or place is None or place in text:
         return text
     return f"{text}\n{place}".strip()
 
 
-def _dict(value: Any) -> Json:
-    return value if isinstance(value, dict) else {}
+_FALLBACK = re.compile(r"> (?:\* )?<@[^\n>]*>[^\n]*(?:\n>[^\n]*)*(?:\n+|$)")
+"""The quotation in a reply's body, as clients wrote it until version 1.13 ("Fallbacks for rich replies")."""
+_COMMAND = re.compile(r"(/[A-Za-z][\w-]*)@(\S+)")
+
+
+@dataclass(frozen=True)
+class AddressedText:
+    """A message's text, and whether it mentions us."""
+
+    text: str
+    mentioned: bool
+
+
+def remove_fallback(body: str) -> str:
+    """A reply's body without the quotation that older clients prepend."""
+    return body[quotation.end() :] if (quotation := _FALLBACK.match(body)) else body
+
+
+def parse_addressed_text(body: str, content: Json, id: str, names: Sequence[str]) -> AddressedText:
+    """The text addressed to us, and whether the message mentions us.
+
+    `id`: our user id. `names`: our other names in the room, the display name first.
+    """
+    local = id[1:].partition(":")[0]
+    our_names = [name for name in dict.fromkeys((id, f"@{local}", *names, local)) if name.strip("@ ")]
+    is_named = _is_mentioned(body, content, id)
+    if (command := _COMMAND.match(body)) and command[2].rstrip(":,") in (id, id[1:], local):
+        return AddressedText(command[1] + body[command.end() :], True)
+    addressed = _remove_name(body, our_names, is_named)
+    return AddressedText(addressed or body, is_named or addressed is not None)
+
+
+def _is_mentioned(body: str, content: Json, id: str) -> bool:
+    """Whether the message mentions us by `m.mentions` or, without that, by a link to our id or the id itself."""
+    mentions = content.get("m.mentions")
+    if isinstance(mentions, dict):
+        return id in list_at(mentions, "user_ids")
+    is_linked = f"https://matrix.to/#/{id}" in unquote(text_at(content, "formatted_body") or "")
+    return is_linked or re.search(rf"(?<![\w.@]){re.escape(id)}(?![\w.-]*\w)", body) is not None
+
+
+def _remove_name(body: str, our_names: Sequence[str], is_named: bool) -> str | None:
+    """The text after our name, or None if the text does not begin with our name.
+
+    A bare name counts only with a colon or comma after it, unless the message mentions us anyway: "Bot is slow" speaks
+    about us and not to us.
+    """
+    start = body.lstrip()
+    for name in our_names:
+        prefix = name if name.startswith("@") else f"@?{re.escape(name)}"
+        pattern = re.escape(name) if name.startswith("@") else prefix
+        match = re.match(rf"(?P<name>{pattern})(?P<mark>\s*[:,])?(?=\s|$)\s*", start, re.IGNORECASE)
+        if match and (is_named or match["mark"] or match["name"].startswith("@")):
+            return start[match.end() :]
+    return None

@@ -11,21 +11,21 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from semel.channels.matrix import gaps
-from semel.channels.matrix.cursor import Cursor
-from semel.channels.matrix.invitations import Invitations
-from semel.channels.matrix.read_client import Reader
+from semel.channels.matrix.account import MatrixReader
+from semel.channels.matrix.invitations import Invitations, Invite
 from semel.channels.matrix.resolve_events import EventResolver
-from semel.channels.matrix.transport import CLIENT, Json, query
+from semel.channels.matrix.transport import CLIENT, query
 from semel.gateway.ports import Inbox, Incoming, Offline
+from semel.text.json_types import Json, list_at, object_at
 
 _log = logging.getLogger("semel.channels.matrix")
-POLL = 30.0
+POLL_S = 30.0
 """Seconds for which the homeserver may hold a /sync without news."""
-TIMELINE = 50
+MAX_TIMELINE_EVENTS = 50
 """Maximum number of events per room in one answer; further ones are read page by page."""
 
 _NOTHING: Json = {"types": []}
@@ -35,61 +35,99 @@ _FILTER: Json = {
     "room": {
         "ephemeral": _NOTHING,
         "account_data": _NOTHING,
-        "timeline": {"limit": TIMELINE, "lazy_load_members": True},
+        "timeline": {"limit": MAX_TIMELINE_EVENTS, "lazy_load_members": True},
         "state": {"lazy_load_members": True, "include_redundant_members": True},
     },
 }
-_PRESENT: Json = {**_FILTER, "room": {**_FILTER["room"], "timeline": {"limit": 1}, "state": _NOTHING}}
+_FIRST_FILTER: Json = {**_FILTER, "room": {**_FILTER["room"], "timeline": {"limit": 1}, "state": _NOTHING}}
 """Filter of the first /sync, which starts at the present: pending invitations, but no history."""
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """The saved position of the account `user` in /sync; it is valid for no other account.
+
+    `since` is the homeserver's token. `gaps`: for rooms of which the /sync after `since` left out events, the token up
+    to which those have been put. `invites`: unanswered invitations.
+    """
+
+    user: str
+    since: str
+    gaps: Mapping[str, str] = field(default_factory=dict)  # room -> token
+    invites: Mapping[str, Invite] = field(default_factory=dict)  # by room
+
+    def dump(self) -> str:
+        """The cursor as compact JSON; empty fields are left out."""
+        data: dict[str, Any] = {"user": self.user, "since": self.since}
+        if self.gaps:
+            data["gaps"] = dict(self.gaps)
+        if self.invites:
+            data["invites"] = {room: [invite.sender, invite.encrypted] for room, invite in self.invites.items()}
+        return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def load(cls, text: str, user: str) -> Cursor | None:
+        """Parse the text of `dump`; None if it is malformed or belongs to another account."""
+        try:
+            data = json.loads(text)
+            invites = {
+                room: Invite(str(sender), bool(encrypted))
+                for room, [sender, encrypted] in dict(data.get("invites", {})).items()
+            }
+            gaps = {str(room): str(token) for room, token in dict(data.get("gaps", {})).items()}
+            cursor = cls(str(data["user"]), str(data["since"]), gaps, invites)
+        except (ValueError, TypeError, AttributeError, LookupError):
+            return None
+        return cursor if cursor.user == user else None
 
 
 class Sync:
     """The loop of one run. `cursor` is the cursor that was put last."""
 
-    def __init__(self, reader: Reader, hearing: EventResolver, invitations: Invitations, inbox: Inbox) -> None:
+    def __init__(self, reader: MatrixReader, resolver: EventResolver, invitations: Invitations, inbox: Inbox) -> None:
         self.cursor: Cursor
         self._reader = reader
-        self._hearing = hearing
+        self._resolver = resolver
         self._invitations = invitations
         self._inbox = inbox
 
     async def run(self, cursor: Cursor | None) -> None:
-        """Until cancelled. Raises Offline, Denied, and what the inbox raises."""
+        """Receive until cancelled. Raises Offline, Denied, and what the inbox raises."""
         if cursor is None:
-            await self._begin()
+            await self._start_at_present()
         else:
             self.cursor = cursor
         wait = 0.0
         while True:
-            answer = await self._ask(self.cursor.since, _FILTER, wait)
+            answer = await self._sync(self.cursor.since, _FILTER, wait)
             if answer is None:
-                await self._begin_anew()
+                await self._restart_at_present()
                 continue
-            await self._take(answer)
-            self._hearing.rooms.told()
+            await self._process_answer(answer)
+            self._resolver.rooms.note_sync()
             if wait == 0.0:
                 self._inbox.online()
-            wait = POLL
+            wait = POLL_S
 
-    async def _begin(self, lost: tuple[Incoming, ...] = ()) -> None:
-        """Start at the present, with the invitations that are pending. `lost`: events to put with the first cursor."""
-        answer = await self._ask(None, _PRESENT, 0.0)
+    async def _start_at_present(self, events: tuple[Incoming, ...] = ()) -> None:
+        """Start at the present, with the invitations that are pending. `events` are put with the first cursor."""
+        answer = await self._sync(None, _FIRST_FILTER, 0.0)
         if answer is None:
             raise Offline("the homeserver does not answer a first /sync")
-        await self._invitations.note(_part(answer, "invite"), self._reader.me.id)
-        await self._put(lost, self._cursor(answer["next_batch"]))
+        await self._invitations.add(object_at(answer, "rooms", "invite"), self._reader.me.id)
+        await self._put(events, self._cursor(answer["next_batch"]))
 
-    async def _begin_anew(self) -> None:
+    async def _restart_at_present(self) -> None:
         """Start again at the present, since the homeserver lost our token (it was reinstalled or restored).
 
         An unreadable event records that messages may be missing.
         """
         _log.error("the homeserver does not know where we were: it is read from now on")
-        why = "the homeserver does not know its own token any more: what was said since then may be missing"
-        lost = Incoming("unreadable", f"lost:{self.cursor.since}"[:500], raw=self.cursor.dump().encode(), why=why)
-        await self._begin((lost,))
+        reason = "the homeserver does not know its own token any more: what was said since then may be missing"
+        loss = Incoming("unreadable", f"lost:{self.cursor.since}"[:500], raw=self.cursor.dump().encode(), why=reason)
+        await self._start_at_present((loss,))
 
-    async def _ask(self, since: str | None, filter: Json, wait: float) -> Json | None:
+    async def _sync(self, since: str | None, filter: Json, wait: float) -> Json | None:
         """The answer to one /sync; None if the homeserver does not know the token. Raises Offline or Denied."""
         values = {"filter": json.dumps(filter, separators=(",", ":")), "timeout": str(round(wait * 1000))}
         if since is not None:
@@ -106,73 +144,63 @@ class Sync:
 
     # ------------------------------------------------------------ one answer
 
-    async def _take(self, answer: Json) -> None:
-        joined, left = _part(answer, "join"), _part(answer, "leave")
-        heard: list[Incoming] = []
-        for room, told in joined.items():
-            if isinstance(told, dict):
-                heard += await self._room(room, told)
-        for room in left:
-            self._hearing.rooms.forget(room)
-        for room in (*joined, *left):
-            self._invitations.gone(room)
-        await self._invitations.note(_part(answer, "invite"), self._reader.me.id)
-        after = self._cursor(answer["next_batch"])
-        if heard or after != self.cursor:
-            await self._put(heard, after)
+    async def _process_answer(self, answer: Json) -> None:
+        joined, left_rooms = object_at(answer, "rooms", "join"), object_at(answer, "rooms", "leave")
+        incoming: list[Incoming] = []
+        for room, section in joined.items():
+            if isinstance(section, dict):
+                incoming += await self._process_room(room, section)
+        for room in left_rooms:
+            self._resolver.rooms.forget(room)
+        for room in (*joined, *left_rooms):
+            self._invitations.forget(room)
+        await self._invitations.add(object_at(answer, "rooms", "invite"), self._reader.me.id)
+        next_cursor = self._cursor(answer["next_batch"])
+        if incoming or next_cursor != self.cursor:
+            await self._put(incoming, next_cursor)
         await self._invitations.answer()
 
-    async def _room(self, room: str, told: Json) -> list[Incoming]:
-        """The events of one room that are still to be put, after its left-out ones were put."""
-        timeline = told.get("timeline") if isinstance(told.get("timeline"), dict) else {}
-        assert isinstance(timeline, dict)
-        events = timeline.get("events") if isinstance(timeline.get("events"), list) else []
-        assert isinstance(events, list)
-        if (known := self._hearing.rooms.known(room)) is not None:
-            known.note(_events(told.get("state")))
-            known.count(told["summary"] if isinstance(told.get("summary"), dict) else {})
+    async def _process_room(self, room: str, section: Json) -> list[Incoming]:
+        """Put the events that the answer left out of this room, and return those that are still to be put."""
+        timeline = object_at(section, "timeline")
+        events = list_at(timeline, "events")
+        if (state := self._resolver.rooms.get(room)) is not None:
+            state.apply_state(list_at(section, "state", "events"))
+            state.apply_summary(object_at(section, "summary"))
         if timeline.get("limited"):
-            before = timeline.get("prev_batch")
-            events = await self._close(room, events, before if isinstance(before, str) else None)
-        elif gaps.arrives(events, self._reader.me.id):
-            events = gaps.after_invitation(events, self._reader.me.id)
-        return await self._hearing.hear(room, events) if events else []
+            previous_token = timeline.get("prev_batch")
+            events = await self._close_gap(room, events, previous_token if isinstance(previous_token, str) else None)
+        elif gaps.is_new_room(events, self._reader.me.id):
+            events = gaps.drop_before_invitation(events, self._reader.me.id)
+        return await self._resolver.resolve(room, events) if events else []
 
-    async def _close(self, room: str, events: list[Any], before: str | None) -> list[Any]:
-        """Put the left-out events of a room; returns the timeline events that are still to be put."""
+    async def _close_gap(self, room: str, events: list[Any], previous_token: str | None) -> list[Any]:
+        """Read the events between the last answer and this timeline and put them, page by page.
+
+        Returns the timeline events that are still to be put.
+        """
         me = self._reader.me.id
         try:
-            came = any(gaps.enters(event, me) for event in events)
-            if came or await gaps.came_since(self._reader, room, self.cursor.since):
-                return await gaps.since_invited(self._reader, room, events, before)
+            is_new_room = any(gaps.is_our_join(event, me) for event in events)
+            if is_new_room or await gaps.has_joined_since(self._reader, room, self.cursor.since):
+                return await gaps.read_since_invitation(self._reader, room, events, previous_token)
             start = self.cursor.gaps.get(room, self.cursor.since)
-            if before is not None:
-                async for state, page, behind in gaps.forwards(self._reader, room, start, before):
-                    if (known := self._hearing.rooms.known(room)) is not None:
-                        known.note(state)
-                    heard = await self._hearing.hear(room, page)
-                    await self._put(heard, replace(self.cursor, gaps={**self.cursor.gaps, room: behind}))
-        except gaps.GapUnreadable as torn:
-            _log.error("what was said in %s meanwhile may be missing: %s", room, torn)
-            why = f"the homeserver does not tell what was said there since {self.cursor.since}: {torn}"
+            if previous_token is not None:
+                async for state, page, page_end in gaps.read_forwards(self._reader, room, start, previous_token):
+                    if (room_state := self._resolver.rooms.get(room)) is not None:
+                        room_state.apply_state(state)
+                    incoming = await self._resolver.resolve(room, page)
+                    await self._put(incoming, replace(self.cursor, gaps={**self.cursor.gaps, room: page_end}))
+        except gaps.GapUnreadable as error:
+            _log.error("what was said in %s meanwhile may be missing: %s", room, error)
+            reason = f"the homeserver does not tell what was said there since {self.cursor.since}: {error}"
             key = f"gap:{room}:{self.cursor.since}"[:500]
-            await self._put([Incoming("unreadable", key, room, why=why)], self.cursor)
-        return gaps.after_invitation(events, me)
+            await self._put([Incoming("unreadable", key, room, why=reason)], self.cursor)
+        return gaps.drop_before_invitation(events, me)
 
     def _cursor(self, since: str) -> Cursor:
         return Cursor(self._reader.me.id, since, {}, dict(self._invitations.waiting))
 
-    async def _put(self, heard: Sequence[Incoming], cursor: Cursor) -> None:
-        await self._inbox.put(tuple(heard), cursor.dump())
+    async def _put(self, incoming: Sequence[Incoming], cursor: Cursor) -> None:
+        await self._inbox.put(tuple(incoming), cursor.dump())
         self.cursor = cursor
-
-
-def _part(answer: Json, name: str) -> Mapping[str, Any]:
-    rooms = answer.get("rooms")
-    part = rooms.get(name) if isinstance(rooms, dict) else None
-    return part if isinstance(part, dict) else {}
-
-
-def _events(part: Any) -> list[Any]:
-    events = part.get("events") if isinstance(part, dict) else None
-    return events if isinstance(events, list) else []

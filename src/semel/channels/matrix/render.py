@@ -19,6 +19,7 @@ from markdown_it.utils import EnvType, OptionsDict
 
 from semel.channels.markdown import MAX_FORMATTED_CHARS, has_scheme, parse, spell_links
 from semel.text.visible import visible
+from semel.text.wellformed import scrub
 
 TAGS = {
     "del", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "p", "a", "ul", "ol", "li", "strong", "em", "s", "code",
@@ -27,7 +28,7 @@ TAGS = {
 ATTRIBUTES = {"a": {"href"}, "ol": {"start"}, "code": {"class"}}
 SCHEMES = frozenset({"http", "https", "ftp", "mailto", "magnet"})
 _USER = re.compile(r"(?<![\w@/.:#])@[a-z0-9._=/+-]+:(?:[A-Za-z0-9-]+\.)*[A-Za-z0-9-]+(?::\d{1,5})?(?![\w-])")
-_LINKED = "https://matrix.to/#/"
+_LINK_PREFIX = "https://matrix.to/#/"
 _INSIDE = "inside a link"
 _OPTIONS = OptionsDict(
     {
@@ -35,8 +36,6 @@ _OPTIONS = OptionsDict(
         "breaks": True, "langPrefix": "language-", "highlight": None, "store_labels": False,
     }
 )  # fmt: skip
-_HALF = re.compile(r"[\ud800-\udfff]")
-"""Unpaired surrogates, which cannot be encoded as UTF-8."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +49,13 @@ class Rendered:
 
 def render(text: str) -> Rendered:
     """Render a message. Its plain body is the Markdown as written, since that is readable by itself."""
-    body = _HALF.sub("\ufffd", visible(text))
+    body = scrub(visible(text))
     if len(body) > MAX_FORMATTED_CHARS:
         return Rendered(body)
     tokens = parse(body)
     spell_links(tokens, has_scheme(SCHEMES))
-    mentions = tuple(dict.fromkeys(_found(tokens)))
-    if not mentions and all(_plain(token) for token in tokens):
+    mentions = tuple(dict.fromkeys(_find_mentions(tokens)))
+    if not mentions and all(_is_plain(token) for token in tokens):
         return Rendered(body)
     html = _cleaner().clean(_Renderer().render(tokens, _OPTIONS, {})).strip()
     return Rendered(body, html, mentions)
@@ -65,12 +64,15 @@ def render(text: str) -> Rendered:
 class _Renderer(RendererHTML):
     def text(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         text = tokens[idx].content
-        out, at = [], 0
-        for found in () if tokens[idx].meta.get(_INSIDE) else _USER.finditer(text):
-            href = _LINKED + quote(found[0], safe="@:")
-            out += [_escape(text[at : found.start()]), f'<a href="{_escape(href)}">{_escape(found[0])}</a>']
-            at = found.end()
-        return "".join(out) + _escape(text[at:])
+        pieces, position = [], 0
+        for mention in () if tokens[idx].meta.get(_INSIDE) else _USER.finditer(text):
+            href = _LINK_PREFIX + quote(mention[0], safe="@:")
+            pieces += [
+                _escape(text[position : mention.start()]),
+                f'<a href="{_escape(href)}">{_escape(mention[0])}</a>',
+            ]
+            position = mention.end()
+        return "".join(pieces) + _escape(text[position:])
 
     def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         token = tokens[idx]
@@ -95,14 +97,14 @@ def _attribute(tag: str, name: str, value: str) -> str | None:
     return value if (tag, name) != ("code", "class") or value.startswith("language-") else None
 
 
-def _plain(token: Token) -> bool:
+def _is_plain(token: Token) -> bool:
     """Whether a block has no formatting, so that it looks the same as plain text."""
     if token.type == "inline":
         return all(child.type in ("text", "softbreak") for child in token.children or [])
     return token.type in ("paragraph_open", "paragraph_close") and token.level == 0
 
 
-def _found(tokens: Sequence[Token]) -> Iterator[str]:
+def _find_mentions(tokens: Sequence[Token]) -> Iterator[str]:
     """The user ids that a text mentions, directly or by a link. Also marks text tokens that are inside a link."""
     for block in tokens:
         depth = 0
@@ -110,7 +112,7 @@ def _found(tokens: Sequence[Token]) -> Iterator[str]:
             depth += (token.type == "link_open") - (token.type == "link_close")
             if token.type == "link_open":
                 href = str(token.attrGet("href") or "")
-                if href.startswith(_LINKED) and _USER.fullmatch(user := unquote(href.removeprefix(_LINKED))):
+                if href.startswith(_LINK_PREFIX) and _USER.fullmatch(user := unquote(href.removeprefix(_LINK_PREFIX))):
                     yield user
             elif token.type == "text" and depth:
                 token.meta[_INSIDE] = True

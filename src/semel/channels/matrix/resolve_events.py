@@ -7,21 +7,21 @@ message is ignored; homeservers pass it on, but clients must not apply it (spec,
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from semel.channels.matrix.address import Place
+from semel.channels.matrix.account import MatrixReader
+from semel.channels.matrix.address import RoomPlace
 from semel.channels.matrix.downloads import Fetcher
-from semel.channels.matrix.parse import Draft, annotated, place_in, read, unreadable
-from semel.channels.matrix.read_client import Reader
+from semel.channels.matrix.parse import Draft, find_place, make_unreadable, parse_annotation, parse_event
 from semel.channels.matrix.rooms import Room, Rooms
 from semel.channels.matrix.transport import room_path
+from semel.channels.recent import RecentMap
 from semel.gateway.ports import Inbox, Incoming
 
 _log = logging.getLogger("semel.channels.matrix")
-REMEMBERED = 10_000
+MAX_REMEMBERED_EVENTS = 10_000
 """Number of events whose author and address are remembered; older ones are requested from the homeserver."""
 
 
@@ -30,92 +30,92 @@ class Origin:
     """The author and place of an event. `reaction`: (message id, emoji) if the event is a reaction."""
 
     sender: str
-    place: Place
+    place: RoomPlace
     reaction: tuple[str, str] | None = None
 
 
 class EventResolver:
     """Resolves the events of one run."""
 
-    def __init__(self, reader: Reader, rooms: Rooms, inbox: Inbox, fetcher: Fetcher) -> None:
+    def __init__(self, reader: MatrixReader, rooms: Rooms, inbox: Inbox, fetcher: Fetcher) -> None:
         self.rooms = rooms
         self._reader = reader
         self._inbox = inbox
         self._fetcher = fetcher
-        self._origins: OrderedDict[str, Origin] = OrderedDict()
+        self._origins = RecentMap[str, Origin](MAX_REMEMBERED_EVENTS)
 
     def __repr__(self) -> str:
-        return f"<Hearing {len(self._origins)} events remembered>"
+        return f"<EventResolver {len(self._origins)} events remembered>"
 
-    async def hear(self, room_id: str, events: Sequence[Any]) -> list[Incoming]:
+    async def resolve(self, room_id: str, events: Sequence[Any]) -> list[Incoming]:
         """The inbox events for a room's events, in order. Raises Offline or Denied."""
-        room = self.rooms.known(room_id)
-        heard: list[Incoming] = []
+        room = self.rooms.get(room_id)
+        resolved: list[Incoming] = []
         for event in events:
             if room is None:
-                room = await self.rooms.learn(room_id)
-            draft = self._draft(event, room)
-            if draft is not None and (what := await self._finish(draft, room)) is not None:
-                heard.append(what)
-        return heard
+                room = await self.rooms.load(room_id)
+            draft = self._parse(event, room)
+            if draft is not None and (incoming := await self._resolve_draft(draft, room)) is not None:
+                resolved.append(incoming)
+        return resolved
 
-    def _draft(self, event: Any, room: Room) -> Draft | None:
+    def _parse(self, event: Any, room: Room) -> Draft | None:
         """Parse one event. A bug of ours makes it unreadable instead of blocking all later events (Law 1)."""
         try:
-            room.note([event])
-            draft = read(event, room, self._reader.me)
+            room.apply_state([event])
+            draft = parse_event(event, room, self._reader.me)
             if isinstance(event, dict) and isinstance(event.get("event_id"), str):
                 self._remember(event, room.id)
             return draft
-        except Exception as fault:
+        except Exception as error:
             _log.exception("an event of %s cannot be read", room.id)
-            return Draft(unreadable(event, room, f"the channel failed over it: {type(fault).__name__}"))
+            return Draft(make_unreadable(event, room, f"the channel failed over it: {type(error).__name__}"))
 
-    async def _finish(self, draft: Draft, room: Room) -> Incoming | None:
-        what = draft.what
-        if what.kind == "message":
-            if draft.about:
-                what = replace(what, mentioned=await self._to_us(draft.about, room))
+    async def _resolve_draft(self, draft: Draft, room: Room) -> Incoming | None:
+        incoming = draft.incoming
+        if incoming.kind == "message":
+            if draft.references:
+                incoming = replace(incoming, mentioned=await self._is_addressed_to_us(draft.references, room))
             if draft.media is not None:
-                group = what.address if what.group else ""
-                known = what.sender is not None and await self._inbox.known(what.sender, group)
-                what = replace(what, files=(await self._fetcher.fetch(draft.media, self._inbox, known),))
-            return what
-        if what.kind in ("echo", "unreadable"):
-            return what
-        return await self._where_it_was(what, draft.about[0], room)
+                group = incoming.address if incoming.group else ""
+                sender_known = incoming.sender is not None and await self._inbox.known(incoming.sender, group)
+                incoming = replace(incoming, files=(await self._fetcher.fetch(draft.media, self._inbox, sender_known),))
+            return incoming
+        if incoming.kind in ("echo", "unreadable"):
+            return incoming
+        return await self._resolve_target(incoming, draft.references[0], room)
 
-    async def _to_us(self, about: Sequence[str], room: Room) -> bool:
+    async def _is_addressed_to_us(self, references: Sequence[str], room: Room) -> bool:
         """Whether one of the referenced events is ours: the message replies to us or is in a thread that we began."""
-        for id in about:
-            origin = await self._origin(id, room)
+        for id in references:
+            origin = await self._find_origin(id, room)
             if origin is not None and origin.sender == self._reader.me.id:
                 return True
         return False
 
-    async def _where_it_was(self, what: Incoming, about: str, room: Room) -> Incoming | None:
+    async def _resolve_target(self, incoming: Incoming, target: str, room: Room) -> Incoming | None:
         """Give an edit, deletion or reaction the address of its original; None for an edit by somebody else.
 
         The deletion of a reaction becomes the removal of that reaction.
         """
-        origin = await self._origin(about, room)
+        origin = await self._find_origin(target, room)
         if origin is None:
-            return what
-        assert what.sender is not None
-        if what.kind == "edit" and origin.sender != what.sender.id:
-            _log.info("an edit by %s of what %s wrote is none", what.sender.id, origin.sender)
+            return incoming
+        assert incoming.sender is not None
+        if incoming.kind == "edit" and origin.sender != incoming.sender.id:
+            _log.info("an edit by %s of what %s wrote is none", incoming.sender.id, origin.sender)
             return None
-        if what.kind == "delete" and origin.reaction is not None:
-            of, emoji = origin.reaction
-            below = await self._origin(of, room)
-            address = (below or origin).place.address
-            return replace(what, kind="reaction", of=of, text=emoji, removed=True, address=address)
-        return replace(what, address=origin.place.address)
+        if incoming.kind == "delete" and origin.reaction is not None:
+            message, emoji = origin.reaction
+            message_origin = await self._find_origin(message, room)
+            address = (message_origin or origin).place.address
+            return replace(incoming, kind="reaction", of=message, text=emoji, removed=True, address=address)
+        return replace(incoming, address=origin.place.address)
 
-    async def _origin(self, id: str, room: Room) -> Origin | None:
+    async def _find_origin(self, id: str, room: Room) -> Origin | None:
         """The author and place of an event; None if it is missing or hidden from us. Raises Offline or Denied."""
         if id not in self._origins:
-            event = await self._reader.about(room_path(room.id, "event", id))
+            event = await self._reader.get_json(room_path(room.id, "event", id))
             if event is None or not isinstance(event.get("sender"), str):
                 return None
             self._remember({**event, "event_id": id}, room.id)
@@ -127,7 +127,5 @@ class EventResolver:
         id, sender = event["event_id"], event.get("sender")
         if id in self._origins or not isinstance(sender, str):
             return
-        reaction = annotated(event) if event.get("type") == "m.reaction" else None
-        self._origins[id] = Origin(sender, place_in(event, room), reaction)
-        while len(self._origins) > REMEMBERED:
-            self._origins.popitem(last=False)
+        reaction = parse_annotation(event) if event.get("type") == "m.reaction" else None
+        self._origins[id] = Origin(sender, find_place(event, room), reaction)

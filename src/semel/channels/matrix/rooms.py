@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from semel.channels.matrix.read_client import Reader
-from semel.channels.matrix.transport import Json, room_path
+from semel.channels.matrix.account import MatrixReader
+from semel.channels.matrix.transport import room_path
+from semel.text.json_types import Json, object_at, value_at
 
 FRESHNESS_S = 40.0
 """Seconds after an answer to /sync for which the state is trusted as current. An answer comes at least every 30 s."""
-DIRECT = 2
+MAX_DIRECT_MEMBERS = 2
 """Maximum number of members of a direct room; a room with more is a group."""
 
 
@@ -32,32 +33,31 @@ class Room:
     names: dict[str, str] = field(default_factory=dict)
 
     @property
-    def group(self) -> bool:
-        return self.joined > DIRECT
+    def is_group(self) -> bool:
+        return self.joined > MAX_DIRECT_MEMBERS
 
     @property
     def title(self) -> str:
         return self.name or self.alias
 
-    def note(self, events: Sequence[Any]) -> None:
+    def apply_state(self, events: Sequence[Any]) -> None:
         """Apply state events, in order; other events are ignored."""
         for event in events:
             if isinstance(event, dict) and isinstance(event.get("state_key"), str):
-                content = event.get("content")
-                self._note(event.get("type"), event["state_key"], content if isinstance(content, dict) else {})
+                self._apply_one(event.get("type"), event["state_key"], object_at(event, "content"))
 
-    def _note(self, type: Any, key: str, content: Json) -> None:
+    def _apply_one(self, type: Any, key: str, content: Json) -> None:
         match type:
             case "m.room.member":
-                self.names[key] = text(content.get("displayname"))
+                self.names[key] = clean_name(content.get("displayname"))
             case "m.room.encryption":
                 self.encrypted = True  # encryption cannot be switched off again
             case "m.room.name":
-                self.name = text(content.get("name"))
+                self.name = clean_name(content.get("name"))
             case "m.room.canonical_alias":
-                self.alias = text(content.get("alias"))
+                self.alias = clean_name(content.get("alias"))
 
-    def count(self, summary: Mapping[str, Any]) -> None:
+    def apply_summary(self, summary: Mapping[str, Any]) -> None:
         """Apply the summary of a /sync, which holds the member count if that changed."""
         joined = summary.get("m.joined_member_count")
         if isinstance(joined, int) and not isinstance(joined, bool):
@@ -67,48 +67,47 @@ class Room:
 class Rooms:
     """The rooms with events since `run` began."""
 
-    def __init__(self, reader: Reader, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, reader: MatrixReader, clock: Callable[[], float] = time.monotonic) -> None:
         self._reader = reader
-        self._now = now
-        self._known: dict[str, Room] = {}
-        self._told = -math.inf
+        self._clock = clock
+        self._rooms: dict[str, Room] = {}
+        self._synced_at = -math.inf
 
     def __repr__(self) -> str:
-        return f"<Rooms {len(self._known)} known>"
+        return f"<Rooms {len(self._rooms)} known>"
 
-    def known(self, room: str) -> Room | None:
+    def get(self, room: str) -> Room | None:
         """The room's state as last seen; None if it was not read yet."""
-        return self._known.get(room)
+        return self._rooms.get(room)
 
-    def sure(self, room: str) -> Room | None:
+    def get_current(self, room: str) -> Room | None:
         """The room's state if it is certainly current, that is, if a /sync was answered a short time ago; else None."""
-        return self._known.get(room) if self._now() - self._told < FRESHNESS_S else None
+        return self._rooms.get(room) if self._clock() - self._synced_at < FRESHNESS_S else None
 
-    def told(self) -> None:
+    def note_sync(self) -> None:
         """Note that a /sync was answered just now and its state applied."""
-        self._told = self._now()
+        self._synced_at = self._clock()
 
     def forget(self, room: str) -> None:
         """Forget a room that we have left."""
-        self._known.pop(room, None)
+        self._rooms.pop(room, None)
 
-    async def learn(self, id: str) -> Room:
+    async def load(self, id: str) -> Room:
         """The room's state, read from the homeserver if it is not known yet. Raises Offline or Denied."""
-        if id in self._known:
-            return self._known[id]
+        if id in self._rooms:
+            return self._rooms[id]
         room = Room(id)
-        members = (await self._reader.about(room_path(id, "joined_members")) or {}).get("joined")
-        for user, profile in (members if isinstance(members, dict) else {}).items():
-            room.names[user] = text(profile.get("display_name") if isinstance(profile, dict) else "")
+        members = object_at(await self._reader.get_json(room_path(id, "joined_members")), "joined")
+        room.names = {user: clean_name(value_at(profile, "display_name")) for user, profile in members.items()}
         room.joined = len(room.names)
         for type in ("m.room.name", "m.room.canonical_alias", "m.room.encryption"):
-            content = await self._reader.state(id, type)
+            content = await self._reader.get_state(id, type)
             if content is not None:
-                room.note([{"type": type, "state_key": "", "content": content}])
-        self._known[id] = room
+                room.apply_state([{"type": type, "state_key": "", "content": content}])
+        self._rooms[id] = room
         return room
 
 
-def text(value: Any) -> str:
+def clean_name(value: Any) -> str:
     """A display name on one line, at most 200 characters; "" if it is not a string."""
     return " ".join(value.split())[:200] if isinstance(value, str) else ""

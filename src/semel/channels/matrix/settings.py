@@ -23,18 +23,30 @@ class MatrixSettings:
     It needs `homeserver`, and either `token` or `user` and `password`.
     """
 
-    homeserver: str  # its address for clients, like https://matrix.example.org
-    user: str = ""  # @bot:example.org
+    homeserver: str
+    """The homeserver's URL for clients, like `https://matrix.example.org`."""
+    user: str = ""
+    """The account, like `@bot:example.org`."""
     password: str | None = field(default=None, repr=False)
-    token: str | None = field(default=None, repr=False)  # an access token, instead of a password
-    device: str = ""  # the device that a login keeps, or that the token should belong to
-    join: Literal["known", "all", "never"] = "known"  # whose invitations are accepted
-    notices: bool = False  # send messages as m.notice, which other bots do not answer
-    file_limit: int = 50_000_000  # of one file, received or sent
-    key_life: float = 86400.0  # how long the homeserver remembers a transaction id
-    timeout: float = 30.0  # for an answer, once connected
-    pace: float = 0.0  # minimum time between two messages to one address
-    allow_http: bool = False  # http:// to a homeserver beyond this machine
+    """The account's password."""
+    token: str | None = field(default=None, repr=False)
+    """An access token, instead of a password."""
+    device: str = ""
+    """The device id for logins; with `token`, the device to which it should belong. Default: SEMEL."""
+    join: Literal["known", "all", "never"] = "known"
+    """Whose invitations to rooms are accepted: known (from people who may talk), all, or never."""
+    notices: bool = False
+    """Whether messages are sent as `m.notice`, which other bots do not answer."""
+    file_limit: int = 50_000_000
+    """The most bytes of a file that is received or sent."""
+    key_life: float = 86400.0
+    """How long the homeserver remembers a transaction id."""
+    timeout: float = 30.0
+    """How long to wait for an answer, once connected."""
+    pace: float = 0.0
+    """The minimum time between two messages to one address."""
+    allow_http: bool = False
+    """Whether `homeserver` may be an http:// URL outside this machine and its network."""
 
     def __post_init__(self) -> None:
         _check_homeserver(self.homeserver, self.allow_http)
@@ -70,22 +82,22 @@ class MatrixSettings:
 def _check_homeserver(text: str, allow_http: bool) -> None:
     try:
         url = httpx2.URL(text)
-    except httpx2.InvalidURL as bad:
-        raise ValueError(f"homeserver is not a URL: {bad}") from None
+    except httpx2.InvalidURL as error:
+        raise ValueError(f"homeserver is not a URL: {error}") from None
     if url.scheme not in ("http", "https") or not url.host:
         raise ValueError("homeserver should begin with https:// and name a host, like https://matrix.example.org")
     if url.username or url.password or url.query or url.fragment:
         raise ValueError("homeserver should be an address alone, without a user, a query or a fragment")
     if "/_matrix" in url.path:
         raise ValueError("homeserver should end before /_matrix")
-    if url.scheme == "http" and not allow_http and not _near(url.host):
+    if url.scheme == "http" and not allow_http and not _is_near(url.host):
         raise ValueError(
             f"http:// would show the password to everybody on the way to {url.host}: "
             "use https://, or set allow_http = true"
         )
 
 
-def _near(host: str) -> bool:
+def _is_near(host: str) -> bool:
     """Whether the host is this machine or in its local network, by its address or name."""
     try:
         return not is_public(host)

@@ -1,7 +1,7 @@
 """HTTP requests to the homeserver, and the meaning of their answers.
 
-There are two ways to send requests. `once` makes exactly one attempt and distinguishes "provably not sent" from
-"unknown"; sending uses it. `Link` is a kept connection, over which `run` reads.
+There are two ways to send requests. `request_once` makes exactly one attempt and distinguishes "provably not sent" from
+"unknown"; sending uses it. `MatrixLink` is a kept connection, over which `run` reads.
 
 The meaning of an answer to a write (spec, "Standard error response", and measured on Synapse 1.163):
 
@@ -31,18 +31,18 @@ from urllib.parse import urlencode
 import httpx2
 
 from semel.channels import http
-from semel.channels.http import AGENT, Answer, request, trust
+from semel.channels.http import USER_AGENT, Answer, request, system_tls_context
 from semel.gateway.ports import NotSent, Offline, Rejected, Unknown
+from semel.text.json_types import Json, object_at
 from semel.text.wellformed import scrub
 
-Json = dict[str, Any]
 CLIENT = "/_matrix/client/v3"
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
-"""Maximum bytes of an answer to `once`; 100 events of 65,536 bytes each fit."""
+"""Maximum bytes of an answer to `request_once`; 100 events of 65,536 bytes each fit."""
 MAX_READ_ANSWER_BYTES = 128 * 1024 * 1024
-"""Maximum bytes of an answer over a `Link`: the first /sync of an account in many rooms has tens of megabytes."""
+"""Maximum bytes of an answer over a `MatrixLink`: the first /sync of an account in many rooms has tens of megabytes."""
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
-LATER = 60.0
+MANUAL_RETRY_DELAY_S = 60.0
 """Seconds before a retry if a person has to fix the cause first."""
 
 
@@ -54,12 +54,14 @@ class Refusal(Exception):
         self.code = str(data.get("errcode") or "")[:100]
         self.data = data
         self.retry_after = retry_after(headers, data)
-        said = str(data.get("error") or "")[:200]
-        super().__init__(" ".join(part for part in (f"HTTP {status}", self.code, said) if part.isprintable() and part))
+        description = str(data.get("error") or "")[:200]
+        super().__init__(
+            " ".join(part for part in (f"HTTP {status}", self.code, description) if part.isprintable() and part)
+        )
 
 
 @dataclass(frozen=True)
-class Reply:
+class MatrixReply:
     """An answer: its status, headers, and its body as a JSON object ({} if it is not one)."""
 
     status: int
@@ -79,9 +81,9 @@ def quote(text: str) -> str:
     return _quote(text, safe="")
 
 
-def room_path(room: str, *more: str) -> str:
+def room_path(room: str, *segments: str) -> str:
     """The API path of a room, or of a resource below it."""
-    return "/".join((f"{CLIENT}/rooms", quote(room), *map(quote, more)))
+    return "/".join((f"{CLIENT}/rooms", quote(room), *map(quote, segments)))
 
 
 def query(**values: str) -> str:
@@ -90,16 +92,16 @@ def query(**values: str) -> str:
 
 def retry_after(headers: Mapping[str, str], data: Json) -> float | None:
     """Seconds to wait: from the header Retry-After, else from `retry_after_ms`, which it replaced in version 1.10."""
-    asked = http.retry_after(headers)
-    if asked is not None:
-        return asked
+    seconds = http.retry_after(headers)
+    if seconds is not None:
+        return seconds
     ms = data.get("retry_after_ms")
     if isinstance(ms, int | float) and not isinstance(ms, bool) and 0 <= ms < 10**11:
         return ms / 1000
     return None
 
 
-def parse(body: bytes) -> Json:
+def parse_json(body: bytes) -> Json:
     """Parse a JSON object; {} for anything else. Unpaired surrogates become U+FFFD, since they cannot be encoded."""
     text = body.decode("utf-8", "replace")
     try:
@@ -107,10 +109,10 @@ def parse(body: bytes) -> Json:
         data = scrub(data) if _HALF.search(text) else data
     except (ValueError, RecursionError):
         return {}
-    return data if isinstance(data, dict) else {}
+    return object_at(data)
 
 
-async def once(
+async def request_once(
     method: str,
     url: str,
     body: Json | bytes | None = None,
@@ -118,19 +120,19 @@ async def once(
     token: str | None = None,
     mime: str = "application/json",
     timeout: float = 30.0,
-) -> Reply:
+) -> MatrixReply:
     """Make exactly one request. `timeout`: seconds for the answer, once connected. Raises NotSent or Unknown.
 
     Private addresses are allowed, because the homeserver's address comes from the configuration.
     """
     content = body if body is None or isinstance(body, bytes) else dump(body)
-    headers = {"accept": "application/json", "user-agent": AGENT, "accept-encoding": "identity"}
+    headers = {"accept": "application/json", "user-agent": USER_AGENT, "accept-encoding": "identity"}
     headers |= {} if content is None else {"content-type": mime}
     headers |= {} if token is None else {"authorization": f"Bearer {token}"}
     answer: Answer = await request(
         method, url, content, headers, timeout=timeout, allow_private=True, most=MAX_ANSWER_BYTES
     )
-    return Reply(answer.status, answer.headers, parse(answer.body))
+    return MatrixReply(answer.status, answer.headers, parse_json(answer.body))
 
 
 def dump(body: Json) -> bytes:
@@ -138,56 +140,60 @@ def dump(body: Json) -> bytes:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-def settle(reply: Reply, wanted: str) -> Json:
-    """The JSON of a successful write; `wanted` is the field it must have ("": none). Raises as the module says."""
+def check_write(reply: MatrixReply, field: str) -> Json:
+    """The JSON of a successful write; `field` is the field it must have ("": none). Raises as the module says."""
     status = reply.status
     if 200 <= status < 300:
-        if wanted and not (isinstance(reply.data.get(wanted), str) and reply.data[wanted]):
-            raise Unknown(f"HTTP {status}, without {wanted}")
+        if field and not (isinstance(reply.data.get(field), str) and reply.data[field]):
+            raise Unknown(f"HTTP {status}, without {field}")
         return reply.data
-    no = reply.refusal()
-    if status == 429 or no.code in ("M_LIMIT_EXCEEDED", "M_RESOURCE_LIMIT_EXCEEDED"):
-        raise NotSent(f"not now: {no}", no.retry_after if status == 429 else no.retry_after or LATER)
+    refusal = reply.refusal()
+    if status == 429 or refusal.code in ("M_LIMIT_EXCEEDED", "M_RESOURCE_LIMIT_EXCEEDED"):
+        raise NotSent(
+            f"not now: {refusal}", refusal.retry_after if status == 429 else refusal.retry_after or MANUAL_RETRY_DELAY_S
+        )
     if status == 401:
-        raise NotSent(f"the homeserver does not take the access token: {no}")
-    if status == 408 or status >= 500 or (status >= 400 and not no.code):
-        raise Unknown(str(no))
+        raise NotSent(f"the homeserver does not take the access token: {refusal}")
+    if status == 408 or status >= 500 or (status >= 400 and not refusal.code):
+        raise Unknown(str(refusal))
     if status < 400:
-        raise NotSent(f"HTTP {status}: redirects are not followed; set homeserver to where it leads", LATER)
-    raise Rejected(str(no))
+        raise NotSent(
+            f"HTTP {status}: redirects are not followed; set homeserver to where it leads", MANUAL_RETRY_DELAY_S
+        )
+    raise Rejected(str(refusal))
 
 
-class Link:
+class MatrixLink:
     """A kept connection for reading, without retries, redirects or proxies."""
 
     def __init__(self, base: str, tls: Any, timeout: float) -> None:
         self.base = base
         self.timeout = timeout
         self._client = httpx2.AsyncClient(
-            verify=tls, trust_env=False, follow_redirects=False, timeout=timeout, headers={"user-agent": AGENT}
+            verify=tls, trust_env=False, follow_redirects=False, timeout=timeout, headers={"user-agent": USER_AGENT}
         )
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, base: str, timeout: float) -> AsyncIterator[Link]:
-        tls = await asyncio.to_thread(trust) if base.startswith("https") else False
+    async def open(cls, base: str, timeout: float) -> AsyncIterator[MatrixLink]:
+        tls = await asyncio.to_thread(system_tls_context) if base.startswith("https") else False
         link = cls(base, tls, timeout)
         try:
             yield link
         finally:
             await link._client.aclose()
 
-    async def get(self, path: str, token: str, wait: float = 0.0) -> Reply:
+    async def get(self, path: str, token: str, wait: float = 0.0) -> MatrixReply:
         """Make a GET request. `wait`: seconds for which the homeserver may hold it. Raises Offline."""
         headers = {"authorization": f"Bearer {token}", "accept": "application/json"}
         limits = httpx2.Timeout(self.timeout, read=self.timeout + wait)
         try:
             async with asyncio.timeout(4 * self.timeout + wait):
                 async with self._client.stream("GET", self.base + path, headers=headers, timeout=limits) as answer:
-                    body = await _within(answer, self.base)
+                    body = await _read_bounded(answer, self.base)
         except (httpx2.HTTPError, OSError, TimeoutError) as error:
-            raise Offline(why(error, self.base)) from None
-        return Reply(answer.status_code, answer.headers, parse(body))
+            raise Offline(describe_error(error, self.base)) from None
+        return MatrixReply(answer.status_code, answer.headers, parse_json(body))
 
     @asynccontextmanager
     async def stream(self, path: str, token: str | None) -> AsyncIterator[httpx2.Response]:
@@ -198,28 +204,28 @@ class Link:
             yield answer
 
 
-async def _within(answer: httpx2.Response, where: str) -> bytes:
+async def _read_bounded(answer: httpx2.Response, base: str) -> bytes:
     """The decompressed body. Raises Offline if it exceeds the limit."""
     body = bytearray()
     async for piece in answer.aiter_bytes():
         body += piece
         if len(body) > MAX_READ_ANSWER_BYTES:
             raise Offline(
-                f"{httpx2.URL(where).host} answers with more than {MAX_READ_ANSWER_BYTES // (1024 * 1024)} MB at once"
+                f"{httpx2.URL(base).host} answers with more than {MAX_READ_ANSWER_BYTES // (1024 * 1024)} MB at once"
             )
     return bytes(body)
 
 
-def offline(reply: Reply) -> Offline | Refusal:
+def classify_read_error(reply: MatrixReply) -> Offline | Refusal:
     """Classify an error answer to a read: Offline if it is transient, else the Refusal."""
-    no = reply.refusal()
+    refusal = reply.refusal()
     if reply.status == 429 or reply.status == 408 or reply.status >= 500:
-        return Offline(str(no), no.retry_after)
-    return no
+        return Offline(str(refusal), refusal.retry_after)
+    return refusal
 
 
-def why(error: BaseException, where: str) -> str:
-    host = httpx2.URL(where).host
+def describe_error(error: BaseException, base: str) -> str:
+    host = httpx2.URL(base).host
     if isinstance(error, httpx2.TimeoutException | TimeoutError):
         return f"{host} did not answer in time"
     return f"{host}: {str(error) or type(error).__name__}"

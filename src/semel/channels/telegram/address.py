@@ -15,19 +15,19 @@ from typing import Any
 
 _ADDRESS = re.compile(r"(-?[0-9]{1,19})(?::topic-([0-9]{1,19}))?")
 _MESSAGE = re.compile(r"(-?[0-9]{1,19})/([0-9]{1,19})")
-GENERAL = 1
+GENERAL_TOPIC = 1
 """The General topic, which every forum has. Telegram wants its id omitted when sending."""
 
 
 @dataclass(frozen=True)
-class Place:
+class ChatPlace:
     """A parsed address: a chat, or a topic in it."""
 
     chat: int
     topic: int | None = None
 
     @property
-    def shared(self) -> bool:
+    def is_shared(self) -> bool:
         """Whether the chat is a group or channel; their ids are negative."""
         return self.chat < 0
 
@@ -35,13 +35,13 @@ class Place:
         return str(self.chat) if self.topic is None else f"{self.chat}:topic-{self.topic}"
 
 
-def place(address: str) -> Place:
+def parse_address(address: str) -> ChatPlace:
     """Parse an address. Raises ValueError."""
-    found = _ADDRESS.fullmatch(address)
-    if found is None:
+    match = _ADDRESS.fullmatch(address)
+    if match is None:
         raise ValueError(f"{address!r} is no place on Telegram; write a chat's id, or CHAT:topic-ID")
-    topic = int(found[2]) if found[2] else None
-    return Place(int(found[1]), None if topic == GENERAL else topic)
+    topic = int(match[2]) if match[2] else None
+    return ChatPlace(int(match[1]), None if topic == GENERAL_TOPIC else topic)
 
 
 def message_id(chat: int, message: int) -> str:
@@ -51,10 +51,10 @@ def message_id(chat: int, message: int) -> str:
 
 def message(id: str) -> tuple[int, int]:
     """Parse a message id to (chat, message). Raises ValueError."""
-    found = _MESSAGE.fullmatch(id)
-    if found is None:
+    match = _MESSAGE.fullmatch(id)
+    if match is None:
         raise ValueError(f"{id!r} is no message on Telegram; they are named CHAT/MESSAGE")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 @dataclass
@@ -69,32 +69,32 @@ class Cursor:
     bot: int | None = None  # the id of the bot; None: not known yet
 
     @classmethod
-    def read(cls, text: str) -> Cursor:
-        """Parse the result of `text`. A malformed cursor is offset 0: Telegram still has all unconfirmed updates."""
+    def load(cls, text: str) -> Cursor:
+        """Parse the result of `dump`. A malformed cursor is offset 0: Telegram still has all unconfirmed updates."""
         try:
-            given: Any = json.loads(text)
-            if isinstance(given, int) and not isinstance(given, bool):
-                return cls(given)
-            moved = {int(old): int(new) for old, new in given.get("moved", {}).items()}
-            return cls(int(given["offset"]), moved, int(given["bot"]) if "bot" in given else None)
+            data: Any = json.loads(text)
+            if isinstance(data, int) and not isinstance(data, bool):
+                return cls(data)
+            moved = {int(first_id): int(current_id) for first_id, current_id in data.get("moved", {}).items()}
+            return cls(int(data["offset"]), moved, int(data["bot"]) if "bot" in data else None)
         except (ValueError, TypeError, KeyError, AttributeError):
             return cls(0)
 
-    def text(self) -> str:
-        """The cursor as text, for `read`."""
-        told: dict[str, Any] = {"offset": self.offset}
+    def dump(self) -> str:
+        """The cursor as text, for `load`."""
+        data: dict[str, Any] = {"offset": self.offset}
         if self.moved:
-            told["moved"] = {str(old): new for old, new in sorted(self.moved.items())}
+            data["moved"] = {str(first_id): current_id for first_id, current_id in sorted(self.moved.items())}
         if self.bot is not None:
-            told["bot"] = self.bot
-        return json.dumps(told, separators=(",", ":")) if len(told) > 1 else str(self.offset)
+            data["bot"] = self.bot
+        return json.dumps(data, separators=(",", ":")) if len(data) > 1 else str(self.offset)
 
 
-def now(moved: Mapping[int, int], chat: int) -> int:
+def current_chat(moved: Mapping[int, int], chat: int) -> int:
     """The current id of a chat, which may have become a supergroup."""
     return moved.get(chat, chat)
 
 
-def first(moved: Mapping[int, int], chat: int) -> int:
+def first_chat(moved: Mapping[int, int], chat: int) -> int:
     """The first id of a chat, which its address has."""
-    return next((old for old, new in moved.items() if new == chat), chat)
+    return next((first_id for first_id, current_id in moved.items() if current_id == chat), chat)

@@ -10,26 +10,31 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any
 
 from semel.channels.http import CONNECT_TIMEOUT_S
-from semel.channels.telegram.address import now, place
+from semel.channels.recent import RecentMap
+from semel.channels.telegram.address import current_chat, parse_address
 from semel.channels.telegram.downloads import Fetcher
-from semel.channels.telegram.receipts import TOKEN_WAIT, Caption, Moved, Plain, receipt_of
-from semel.channels.telegram.receive import Receiver
-from semel.channels.telegram.send import CAPTION, TEXT, Call, call_of, caption_instead, uploaded
+from semel.channels.telegram.receipts import TOKEN_RETRY_DELAY_S, CaptionNeeded, GroupMoved, PlainNeeded, receipt_of
+from semel.channels.telegram.receive import TelegramReceiver, Topics
+from semel.channels.telegram.send import (
+    MAX_CAPTION_UNITS,
+    MAX_TEXT_UNITS,
+    ApiCall,
+    edit_caption_instead,
+    make_call,
+    make_upload,
+)
 from semel.channels.telegram.settings import TelegramSettings
-from semel.channels.telegram.topic_memory import Topics
-from semel.channels.telegram.transport import Api, Reply
-from semel.channels.words import REPEAT_PREFIX
-from semel.gateway.ports import Caps, Inbox, NotSent, Op, Receipt, Rejected, Safety
+from semel.channels.telegram.transport import BotApi, TelegramReply
+from semel.gateway.ports import REPEAT_PREFIX, Caps, Inbox, NotSent, Op, Receipt, Rejected, Safety
+from semel.text.json_types import Json
 
-Json = dict[str, Any]
-UPLOAD = 50_000_000
+MAX_UPLOAD_BYTES = 50_000_000
 """Maximum size in bytes of a file that a bot may send."""
-SLOWEST = 100_000
+MIN_UPLOAD_BYTES_PER_S = 100_000
 """Assumed minimum upload rate in bytes per second; it extends the time limit of uploads."""
-REMEMBERED = 500
+MAX_PLAIN_KEYS = 500
 
 
 class TelegramChannel:
@@ -41,26 +46,26 @@ class TelegramChannel:
         spare = len(REPEAT_PREFIX)
         self.caps = Caps(
             safety=Safety.AT_MOST_ONCE,
-            max_len=TEXT - spare,
+            max_len=MAX_TEXT_UNITS - spare,
             unit="utf16",
             pace=settings.pace,
-            timeout=2 * CONNECT_TIMEOUT_S + settings.timeout + UPLOAD / SLOWEST + 5,
+            timeout=2 * CONNECT_TIMEOUT_S + settings.timeout + MAX_UPLOAD_BYTES / MIN_UPLOAD_BYTES_PER_S + 5,
             edits=True,
             deletes=True,
             reactions=True,
             typing=True,
             threads=True,
             files=True,
-            file_limit=UPLOAD,
-            caption_len=CAPTION - spare,
+            file_limit=MAX_UPLOAD_BYTES,
+            caption_len=MAX_CAPTION_UNITS - spare,
             dialect="telegram",
             numbered=True,
         )
-        self._api = Api(settings)
+        self._api = BotApi(settings)
         self._moved: dict[int, int] = {}
-        self._plain: dict[str, None] = {}  # keys of parts to send without formatting, newest last
+        self._plain_keys = RecentMap[str, None](MAX_PLAIN_KEYS)  # keys of parts to send without formatting
         self._topics = Topics()
-        self._receiver = Receiver(
+        self._receiver = TelegramReceiver(
             name,
             self._api,
             Fetcher(self._api, settings.fetch),
@@ -76,47 +81,44 @@ class TelegramChannel:
     async def send(self, op: Op) -> Receipt:
         """See `semel.gateway.ports.Channel.send`."""
         if self._receiver.another_bot is not None:
-            raise NotSent(self._receiver.another_bot, TOKEN_WAIT)
-        call = call_of(op, self._moved, plain=op.key in self._plain, previews=self.settings.previews)
+            raise NotSent(self._receiver.another_bot, TOKEN_RETRY_DELAY_S)
+        call = make_call(op, self._moved, plain=op.key in self._plain_keys, previews=self.settings.previews)
         try:
             receipt = await self._attempt(op, call)
             self._topics.learn(receipt.id, op.address)
             return receipt
-        except Plain as no:
-            if op.key in self._plain:
-                raise Rejected(f"Telegram: {no}") from None
-            self._remember(op.key)
+        except PlainNeeded as refusal:
+            if op.key in self._plain_keys:
+                raise Rejected(f"Telegram: {refusal}") from None
+            self._plain_keys[op.key] = None
             raise NotSent(
-                f"Telegram refuses it as it is ({no}); it goes without formatting, or as a document", 0
+                f"Telegram refuses it as it is ({refusal}); it goes without formatting, or as a document", 0
             ) from None
-        except Moved as moved:
-            if self._moved.get(chat := place(op.address).chat) == moved.chat:
-                raise Rejected(f"Telegram: {moved}, and says so there, too") from None
-            self._moved[chat] = moved.chat
-            raise NotSent(f"{moved}; it goes there", 0) from None
+        except GroupMoved as move:
+            if self._moved.get(chat := parse_address(op.address).chat) == move.chat:
+                raise Rejected(f"Telegram: {move}, and says so there, too") from None
+            self._moved[chat] = move.chat
+            raise NotSent(f"{move}; it goes there", 0) from None
 
-    async def _attempt(self, op: Op, call: Call) -> Receipt:
+    async def _attempt(self, op: Op, call: ApiCall) -> Receipt:
         try:
-            return receipt_of(op, await self._sent(op, call))
-        except Caption:  # the message is a file: edit its caption instead
-            return receipt_of(op, await self._sent(op, caption_instead(call)))
+            return receipt_of(op, await self._make_call(op, call))
+        except CaptionNeeded:  # the message is a file: edit its caption instead
+            return receipt_of(op, await self._make_call(op, edit_caption_instead(call)))
 
-    async def _sent(self, op: Op, call: Call) -> Reply:
+    async def _make_call(self, op: Op, call: ApiCall) -> TelegramReply:
         if call.file is None:
             return await self._api.call(call.method, call.params)
         if op.file is None:
             raise Rejected("there is no file to send")
         try:
             content = await asyncio.to_thread(op.file.read_bytes)
-        except OSError as gone:
-            raise Rejected(f"the stored file cannot be read: {gone.strerror}") from None
-        upload = uploaded(op, call.file, content)
-        return await self._api.call(call.method, call.params, upload=upload, patience=len(content) / SLOWEST)
-
-    def _remember(self, key: str) -> None:
-        self._plain[key] = None
-        while len(self._plain) > REMEMBERED:
-            del self._plain[next(iter(self._plain))]
+        except OSError as error:
+            raise Rejected(f"the stored file cannot be read: {error.strerror}") from None
+        upload = make_upload(op, call.file, content)
+        return await self._api.call(
+            call.method, call.params, upload=upload, patience=len(content) / MIN_UPLOAD_BYTES_PER_S
+        )
 
     async def find(self, op: Op, since: float) -> Receipt | None:
         """Not supported: a bot cannot list its own messages."""
@@ -124,8 +126,8 @@ class TelegramChannel:
 
     async def typing(self, address: str) -> None:
         """Show the typing indicator for five seconds. May raise; the indicator is best effort."""
-        where = place(address)
-        params: Json = {"chat_id": now(self._moved, where.chat), "action": "typing"}
+        where = parse_address(address)
+        params: Json = {"chat_id": current_chat(self._moved, where.chat), "action": "typing"}
         if where.topic is not None:
             params["message_thread_id"] = where.topic
         await self._api.call("sendChatAction", params)

@@ -11,30 +11,31 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-Json = dict[str, Any]
-ENTITIES = 100
+from semel.text.json_types import Json
+
+MAX_ENTITIES = 100
 """Maximum number of entities in one message; Telegram ignores further ones."""
 
 
 @dataclass(eq=False)
-class Mark:
+class Entity:
     """One entity. Compared by identity, so that two adjacent ones of the same kind are not merged."""
 
     kind: str
-    more: Json = field(default_factory=dict)  # "url" or "language"
+    details: Json = field(default_factory=dict)  # "url" or "language"
 
 
-ALONE = frozenset({"code", "pre"})
+UNNESTED_KINDS = frozenset({"code", "pre"})
 """Kinds of entities that may be nested in nothing but a quote, and contain no others."""
 
 
 class FormattedText:
     """A text under construction: its pieces, each with the entities that cover it."""
 
-    def __init__(self, spelled: bool = False) -> None:
-        self.spelled = spelled  # links are written out, not marked
-        self._pieces: list[tuple[str, tuple[Mark, ...]]] = []
-        self._open: list[Mark] = []
+    def __init__(self, spells_links: bool = False) -> None:
+        self.spells_links = spells_links  # links are written out, not marked
+        self._pieces: list[tuple[str, tuple[Entity, ...]]] = []
+        self._open: list[Entity] = []
 
     def __bool__(self) -> bool:
         return bool(self._pieces)
@@ -44,62 +45,66 @@ class FormattedText:
         if text:
             self._pieces.append((text, tuple(self._open)))
 
-    def between(self, text: str) -> None:
+    def write_separator(self, text: str) -> None:
         """Append separating text, covered by those entities of the previous piece that are still open."""
-        before = self._pieces[-1][1] if self._pieces else ()
-        self._pieces.append((text, tuple(mark for mark in before if mark in self._open)))
+        previous_marks = self._pieces[-1][1] if self._pieces else ()
+        self._pieces.append((text, tuple(mark for mark in previous_marks if mark in self._open)))
 
     @contextmanager
-    def marked(self, kind: str, **more: Any) -> Iterator[None]:
+    def marked(self, kind: str, **details: Any) -> Iterator[None]:
         """Open an entity for the text written inside. Ignored where Telegram does not allow it: within the same kind,
         or over code."""
-        if self.under(kind) or self.under(*ALONE) or (kind in ALONE and self.under("text_link")):
+        if (
+            self.is_under(kind)
+            or self.is_under(*UNNESTED_KINDS)
+            or (kind in UNNESTED_KINDS and self.is_under("text_link"))
+        ):
             yield
             return
-        with self._under(Mark(kind, more)):
+        with self._with_mark(Entity(kind, details)):
             yield
 
     @contextmanager
-    def _under(self, mark: Mark) -> Iterator[None]:
-        kept = self._open
-        styles = [each for each in kept if mark.kind not in ALONE or each.kind == "blockquote"]
+    def _with_mark(self, mark: Entity) -> Iterator[None]:
+        outer_marks = self._open
+        styles = [outer for outer in outer_marks if mark.kind not in UNNESTED_KINDS or outer.kind == "blockquote"]
         self._open = [*styles, mark]
         try:
             yield
         finally:
-            self._open = kept
+            self._open = outer_marks
 
-    def under(self, *kinds: str) -> bool:
+    def is_under(self, *kinds: str) -> bool:
         """Whether an entity of one of these kinds is open."""
         return any(mark.kind in kinds for mark in self._open)
 
     def result(self) -> tuple[str, list[Json]]:
         """The whole text, and its entities in order."""
-        whole = "".join(text for text, _ in self._pieces)
-        found = [
+        full_text = "".join(text for text, _ in self._pieces)
+        marked_spans = [
             (lo, hi, mark)
             for mark, spans in self._spans().items()
-            for lo, hi in (_trimmed(whole, span) for span in spans)
+            for lo, hi in (_trim_span(full_text, span) for span in spans)
             if lo < hi
         ]
-        return _measured(whole, found)
+        return _to_entities(full_text, marked_spans)
 
-    def _spans(self) -> dict[Mark, list[tuple[int, int]]]:
+    def _spans(self) -> dict[Entity, list[tuple[int, int]]]:
         """The spans that each entity covers, in characters; adjacent spans are joined."""
-        spans: dict[Mark, list[tuple[int, int]]] = {}
-        at = 0
+        spans: dict[Entity, list[tuple[int, int]]] = {}
+        position = 0
         for text, marks in self._pieces:
             for mark in marks:
-                mine = spans.setdefault(mark, [])
-                if mine and mine[-1][1] == at:
-                    mine[-1] = (mine[-1][0], at + len(text))
+                mark_spans = spans.setdefault(mark, [])
+                if mark_spans and mark_spans[-1][1] == position:
+                    mark_spans[-1] = (mark_spans[-1][0], position + len(text))
                 else:
-                    mine.append((at, at + len(text)))
-            at += len(text)
+                    mark_spans.append((position, position + len(text)))
+            position += len(text)
         return spans
 
 
-def _trimmed(text: str, span: tuple[int, int]) -> tuple[int, int]:
+def _trim_span(text: str, span: tuple[int, int]) -> tuple[int, int]:
     lo, hi = span
     while lo < hi and text[lo].isspace():
         lo += 1
@@ -108,17 +113,19 @@ def _trimmed(text: str, span: tuple[int, int]) -> tuple[int, int]:
     return lo, hi
 
 
-def _measured(whole: str, found: Sequence[tuple[int, int, Mark]]) -> tuple[str, list[Json]]:
+def _to_entities(full_text: str, marked_spans: Sequence[tuple[int, int, Entity]]) -> tuple[str, list[Json]]:
     """The stripped text, and its entities with offsets and lengths in UTF-16 units."""
-    text = whole.strip()
-    before = len(whole) - len(whole.lstrip())
+    text = full_text.strip()
+    stripped = len(full_text) - len(full_text.lstrip())
     entities = []
-    for lo, hi, mark in sorted(found, key=lambda each: (each[0], -each[1]))[:ENTITIES]:
-        start = utf16(whole[before:lo])
-        entities.append({"type": mark.kind, "offset": start, "length": utf16(whole[lo:hi]), **mark.more})
+    for lo, hi, mark in sorted(marked_spans, key=lambda each: (each[0], -each[1]))[:MAX_ENTITIES]:
+        start = count_utf16_units(full_text[stripped:lo])
+        entities.append(
+            {"type": mark.kind, "offset": start, "length": count_utf16_units(full_text[lo:hi]), **mark.details}
+        )
     return text, entities
 
 
-def utf16(text: str) -> int:
+def count_utf16_units(text: str) -> int:
     """The length of a text in UTF-16 code units."""
     return len(text) + sum(char > "\uffff" for char in text)

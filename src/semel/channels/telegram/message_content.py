@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-Json = dict[str, Any]
+from semel.text.json_types import Json
 
 MAX_FETCH_BYTES = 20_000_000
 """Maximum size in bytes of a file that a bot can download."""
@@ -30,7 +30,7 @@ _FILES = {  # field -> (ending, mime) where the message does not tell
     "document": ("", "application/octet-stream"),
 }
 
-SERVICE = frozenset(
+SERVICE_FIELDS = frozenset(
     {
         "new_chat_members", "left_chat_member", "new_chat_title", "new_chat_photo", "delete_chat_photo",
         "group_chat_created", "supergroup_chat_created", "channel_chat_created", "message_auto_delete_timer_changed",
@@ -44,7 +44,7 @@ SERVICE = frozenset(
 )  # fmt: skip
 """Fields of service messages, which report a change of the chat and are not written by a person."""
 
-_ABOUT = frozenset(
+_METADATA_FIELDS = frozenset(
     {
         "message_id", "message_thread_id", "from", "sender_chat", "sender_boost_count", "sender_business_bot", "date",
         "business_connection_id", "chat", "forward_origin", "is_topic_message", "is_automatic_forward", "via_bot",
@@ -59,90 +59,82 @@ _ABOUT = frozenset(
 
 def files_of(message: Json) -> tuple[TelegramFile, ...]:
     """The files of a message; of a photo, only the largest size."""
-    found = []
+    files = []
     if sizes := message.get("photo"):
         best = max(sizes, key=lambda each: int(each.get("width", 0)) * int(each.get("height", 0)))
-        found.append(_wanted(best, "photo", ".jpg", "image/jpeg"))
+        files.append(_parse_file(best, "photo", ".jpg", "image/jpeg"))
     for field, (ending, mime) in _FILES.items():
-        told = message.get(field)
-        if isinstance(told, dict) and not (field == "document" and "animation" in message):
-            found.append(_wanted(told, field, ending, mime))
-    return tuple(found)
+        file = message.get(field)
+        if isinstance(file, dict) and not (field == "document" and "animation" in message):
+            files.append(_parse_file(file, field, ending, mime))
+    return tuple(files)
 
 
-def _wanted(told: Json, field: str, ending: str, mime: str) -> TelegramFile:
-    unique = str(told.get("file_unique_id") or "file")
-    name = str(told.get("file_name") or f"{field}-{unique}{ending}")
-    return TelegramFile(str(told["file_id"]), name, str(told.get("mime_type") or mime), int(told.get("file_size") or 0))
+def _parse_file(file: Json, field: str, ending: str, mime: str) -> TelegramFile:
+    unique = str(file.get("file_unique_id") or "file")
+    name = str(file.get("file_name") or f"{field}-{unique}{ending}")
+    return TelegramFile(str(file["file_id"]), name, str(file.get("mime_type") or mime), int(file.get("file_size") or 0))
 
 
-def in_words(message: Json) -> str:
+def describe_content(message: Json) -> str:
     """A description of the content that is neither text nor file; "" if there is none."""
-    for field, tell in _TELLERS.items():
+    for field, describe in _DESCRIBERS.items():
         if field in message:
-            return str(tell(message[field]))
-    rest = sorted(message.keys() - _ABOUT - SERVICE - _FILES.keys() - {"photo"})
-    return f"[{', '.join(each.replace('_', ' ') for each in rest)}]" if rest else ""
+            return str(describe(message[field]))
+    other_fields = sorted(message.keys() - _METADATA_FIELDS - SERVICE_FIELDS - _FILES.keys() - {"photo"})
+    return f"[{', '.join(name.replace('_', ' ') for name in other_fields)}]" if other_fields else ""
 
 
-def _sticker(told: Json) -> str:
-    return f"[sticker {told['emoji']}]" if told.get("emoji") else "[sticker]"
+def _describe_venue(content: Json) -> str:
+    location = content.get("location", {})
+    return f"[venue: {content.get('title', '')}, {content.get('address', '')}, {_describe_point(location)}]"
 
 
-def _venue(told: Json) -> str:
-    at = told.get("location", {})
-    return f"[venue: {told.get('title', '')}, {told.get('address', '')}, {_point(at)}]"
+def _describe_point(content: Json) -> str:
+    return f"{content.get('latitude')}, {content.get('longitude')}"
 
 
-def _point(told: Json) -> str:
-    return f"{told.get('latitude')}, {told.get('longitude')}"
+def _describe_contact(content: Json) -> str:
+    name = " ".join(str(content[part]) for part in ("first_name", "last_name") if content.get(part))
+    return f"[contact: {name}, {content.get('phone_number', '')}]"
 
 
-def _contact(told: Json) -> str:
-    name = " ".join(str(told[part]) for part in ("first_name", "last_name") if told.get(part))
-    return f"[contact: {name}, {told.get('phone_number', '')}]"
+def _describe_poll(content: Json) -> str:
+    options = "\n".join(f"- {option.get('text', '')}" for option in content.get("options", []))
+    return f"[poll: {content.get('question', '')}]\n{options}".rstrip()
 
 
-def _poll(told: Json) -> str:
-    options = "\n".join(f"- {each.get('text', '')}" for each in told.get("options", []))
-    return f"[poll: {told.get('question', '')}]\n{options}".rstrip()
-
-
-def _checklist(told: Json) -> str:
+def _describe_checklist(content: Json) -> str:
     tasks = "\n".join(
-        f"- [{'x' if each.get('completion_date') else ' '}] {each.get('text', '')}" for each in told.get("tasks", [])
+        f"- [{'x' if task.get('completion_date') else ' '}] {task.get('text', '')}" for task in content.get("tasks", [])
     )
-    return f"[checklist: {told.get('title', '')}]\n{tasks}".rstrip()
+    return f"[checklist: {content.get('title', '')}]\n{tasks}".rstrip()
 
 
-def _rich(told: Any) -> str:
-    """The texts of a rich message in order, one per line."""
-    return "\n".join(_strings(told)) or "[rich message]"
-
-
-def _strings(value: Any, depth: int = 0) -> list[str]:
+def _rich_texts(value: Any, depth: int = 0) -> list[str]:
+    """The texts of a rich message in order."""
     if depth > 40:
         return []
     if isinstance(value, list):
-        whole = [each for each in value if isinstance(each, str)]
-        if whole and all(isinstance(each, str) or (isinstance(each, dict) and "text" in each) for each in value):
-            return ["".join("".join(_strings(each, depth + 1)) for each in value)]
-        return [line for each in value for line in _strings(each, depth + 1)]
+        texts = [item for item in value if isinstance(item, str)]
+        if texts and all(isinstance(item, str) or (isinstance(item, dict) and "text" in item) for item in value):
+            return ["".join("".join(_rich_texts(item, depth + 1)) for item in value)]
+        return [line for item in value for line in _rich_texts(item, depth + 1)]
     if isinstance(value, dict):
         parts = ("title", "text", "caption", "blocks", "items", "cells", "rows")
-        return [line for part in parts if part in value for line in _strings(value[part], depth + 1)]
+        return [line for part in parts if part in value for line in _rich_texts(value[part], depth + 1)]
     return [value] if isinstance(value, str) and value else []
 
 
-_TELLERS: dict[str, Any] = {
-    "venue": _venue,  # before location, which it has, too
-    "location": lambda told: f"[location: {_point(told)}]",
-    "sticker": _sticker,
-    "contact": _contact,
-    "poll": _poll,
-    "checklist": _checklist,
+_DESCRIBERS: dict[str, Any] = {
+    "venue": _describe_venue,  # before location, which it has, too
+    "location": lambda told: f"[location: {_describe_point(told)}]",
+    "sticker": lambda told: f"[sticker {told['emoji']}]" if told.get("emoji") else "[sticker]",
+    "contact": _describe_contact,
+    "poll": _describe_poll,
+    "checklist": _describe_checklist,
     "dice": lambda told: f"[{told.get('emoji', 'dice')} {told.get('value', '')}]",
     "game": lambda told: f"[game: {told.get('title', '')}]",
     "story": lambda told: "[story]",
-    "rich_message": _rich,
+    "rich_message": lambda told: "\n".join(_rich_texts(told)) or "[rich message]",
 }

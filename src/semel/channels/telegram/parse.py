@@ -17,16 +17,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from semel.channels.telegram.address import Place, first, message_id
-from semel.channels.telegram.message_content import SERVICE, TelegramFile, files_of, in_words
-from semel.channels.telegram.parse_entities import BotIdentity, read
+from semel.channels.telegram.address import ChatPlace, first_chat, message_id
+from semel.channels.telegram.message_content import SERVICE_FIELDS, TelegramFile, describe_content, files_of
+from semel.channels.telegram.parse_entities import BotIdentity, read_text
 from semel.gateway.ports import Incoming, Person
+from semel.text.json_types import Json
+from semel.text.wellformed import scrub
 
-Json = dict[str, Any]
-
-ALLOWED = ("message", "edited_message", "channel_post", "edited_channel_post", "message_reaction", "my_chat_member")
+REQUESTED_KINDS = (
+    "message",
+    "edited_message",
+    "channel_post",
+    "edited_channel_post",
+    "message_reaction",
+    "my_chat_member",
+)
 """The kinds of updates that we request."""
-_UNHEARD = frozenset(
+_IGNORED_KINDS = frozenset(
     {
         "inline_query", "chosen_inline_result", "callback_query", "shipping_query", "pre_checkout_query", "poll",
         "poll_answer", "chat_member", "chat_join_request", "message_reaction_count", "chat_boost", "removed_chat_boost",
@@ -34,9 +41,9 @@ _UNHEARD = frozenset(
     }
 )  # fmt: skip
 """Kinds that are ignored. They may still be queued if another program used this bot before and requested them."""
-TELEGRAM = 777000
+TELEGRAM_USER_ID = 777000
 """The user id under which Telegram forwards a channel's posts into its discussion group."""
-QUOTED = 1000
+MAX_QUOTED_CHARS = 1000
 """Characters of the replied-to message that are kept with a reply."""
 
 
@@ -44,47 +51,47 @@ QUOTED = 1000
 class Draft:
     """An inbox event whose files are still to be downloaded."""
 
-    what: Incoming
+    incoming: Incoming
     files: tuple[TelegramFile, ...] = ()
 
 
 @dataclass(frozen=True)
-class Move:
+class GroupMove:
     """A group became a supergroup and got a new id."""
 
     old: int
     new: int
 
 
-def heard(update: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[Draft | Move]:
+def parse_update(update: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[Draft | GroupMove]:
     """Parse one update. An update that cannot be parsed gives one unreadable draft; nothing is raised."""
     try:
-        return _heard(update, us, moved)
-    except Exception as fault:  # one odd update must not block all later ones (Law 1)
-        return [_unreadable(update, f"it cannot be read ({type(fault).__name__}: {fault})")]
+        return _parse_update(update, us, moved)
+    except Exception as error:  # one odd update must not block all later ones (Law 1)
+        return [_make_unreadable(update, f"it cannot be read ({type(error).__name__}: {error})")]
 
 
-def _heard(update: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[Draft | Move]:
+def _parse_update(update: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[Draft | GroupMove]:
     for kind in ("message", "channel_post"):
         if kind in update:
-            return _message(update[kind], us, moved)
+            return _parse_message(update[kind], us, moved)
     for kind in ("edited_message", "edited_channel_post"):
         if kind in update:
-            return _edit(update[kind], us, moved)
+            return _parse_edit(update[kind], us, moved)
     if "message_reaction" in update:
-        return list(_reactions(update["message_reaction"], int(update["update_id"]), moved))
+        return list(_parse_reactions(update["message_reaction"], int(update["update_id"]), moved))
     kinds = update.keys() - {"update_id"}
-    if kinds and kinds <= _UNHEARD:
+    if kinds and kinds <= _IGNORED_KINDS:
         return []
-    return [_unreadable(update, f"an update of the kind {', '.join(sorted(kinds)) or 'nothing'} is not known")]
+    return [_make_unreadable(update, f"an update of the kind {', '.join(sorted(kinds)) or 'nothing'} is not known")]
 
 
-def _unreadable(update: Json, why: str) -> Draft:
+def _make_unreadable(update: Json, reason: str) -> Draft:
     raw = json.dumps(update, ensure_ascii=False).encode("utf-8", "backslashreplace")
-    return Draft(Incoming("unreadable", f"update/{update.get('update_id')}", raw=raw, why=why[:300]))
+    return Draft(Incoming("unreadable", f"update/{update.get('update_id')}", raw=raw, why=reason[:300]))
 
 
-def torn(id: int, raw: bytes) -> Draft:
+def make_torn(id: int, raw: bytes) -> Draft:
     """The unreadable draft for an update that is not valid JSON."""
     return Draft(Incoming("unreadable", f"update/{id}", raw=raw, why="Telegram's answer is no JSON that can be read"))
 
@@ -92,180 +99,187 @@ def torn(id: int, raw: bytes) -> Draft:
 # ---------------------------------------------------------------- messages
 
 
-def _message(told: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[Draft | Move]:
-    chat = int(told["chat"]["id"])
-    if new := told.get("migrate_to_chat_id"):
-        return [Move(chat, int(new))]
-    if old := told.get("migrate_from_chat_id"):
-        return [Move(int(old), chat)]
-    if told.keys() & SERVICE or (told.get("from") or {}).get("id") == us.id:
+def _parse_message(message: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[Draft | GroupMove]:
+    chat = int(message["chat"]["id"])
+    if new_chat := message.get("migrate_to_chat_id"):
+        return [GroupMove(chat, int(new_chat))]
+    if old_chat := message.get("migrate_from_chat_id"):
+        return [GroupMove(int(old_chat), chat)]
+    if message.keys() & SERVICE_FIELDS or (message.get("from") or {}).get("id") == us.id:
         return []
-    files = files_of(told)
-    text, mentioned = _text(told, us, bool(files))
-    what = _incoming("message", message_id(chat, int(told["message_id"])), told, text, us, moved)
-    return [Draft(replace(what, mentioned=what.mentioned or mentioned, of=_reply(told)), files)]
+    files = files_of(message)
+    text, mentioned = _parse_text(message, us, bool(files))
+    incoming = _make_incoming("message", message_id(chat, int(message["message_id"])), message, text, us, moved)
+    return [Draft(replace(incoming, mentioned=incoming.mentioned or mentioned, of=_replied_id(message)), files)]
 
 
-def _edit(told: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[Draft | Move]:
+def _parse_edit(message: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[Draft | GroupMove]:
     """An edit. Its version is the time in seconds plus a hash of the content: two edits may share a second."""
-    if told.keys() & SERVICE or "location" in told or (told.get("from") or {}).get("id") == us.id:
+    if message.keys() & SERVICE_FIELDS or "location" in message or (message.get("from") or {}).get("id") == us.id:
         return []  # a live location is edited every few seconds
-    chat = int(told["chat"]["id"])
-    id = message_id(chat, int(told["message_id"]))
-    files = files_of(told)
-    text, mentioned = _text(told, us, bool(files))
+    chat = int(message["chat"]["id"])
+    id = message_id(chat, int(message["message_id"]))
+    files = files_of(message)
+    text, mentioned = _parse_text(message, us, bool(files))
     content = json.dumps([text, [file.id for file in files]]).encode()
-    version = f"{told.get('edit_date') or told['date']}.{hashlib.blake2b(content, digest_size=6).hexdigest()}"
-    what = _incoming("edit", f"{id}#e{version}", told, text, us, moved)
-    at = float(told.get("edit_date") or told["date"])
-    return [Draft(replace(what, of=id, at=at, mentioned=what.mentioned or mentioned))]
+    version = f"{message.get('edit_date') or message['date']}.{hashlib.blake2b(content, digest_size=6).hexdigest()}"
+    incoming = _make_incoming("edit", f"{id}#e{version}", message, text, us, moved)
+    edited_at = float(message.get("edit_date") or message["date"])
+    return [Draft(replace(incoming, of=id, at=edited_at, mentioned=incoming.mentioned or mentioned))]
 
 
-def _incoming(kind: Any, key: str, told: Json, text: str, us: BotIdentity, moved: Mapping[int, int]) -> Incoming:
-    chat = told["chat"]
+def _make_incoming(
+    kind: Any, key: str, message: Json, text: str, us: BotIdentity, moved: Mapping[int, int]
+) -> Incoming:
+    chat = message["chat"]
     return Incoming(
         kind,
         key,
-        address=str(_place(told, moved)),
-        sender=_sender(told),
+        address=str(_parse_place(message, moved)),
+        sender=_parse_sender(message),
         text=text,
-        at=float(told["date"]),
+        at=float(message["date"]),
         group=chat["type"] != "private",
-        mentioned=_replies_to_us(told, us),
-        title=_title(told),
-        data=_data(told),
+        mentioned=((_find_replied(message) or {}).get("from") or {}).get("id") == us.id,
+        title=_parse_title(message),
+        data=_parse_data(message),
     )
 
 
-def _text(told: Json, us: BotIdentity, files: bool) -> tuple[str, bool]:
+def _parse_text(message: Json, us: BotIdentity, files: bool) -> tuple[str, bool]:
     """(text, whether it mentions us): the message's text or caption, with a description of its other content."""
     text, mentioned = "", False
     for field, marks in (("text", "entities"), ("caption", "caption_entities")):
-        if field in told:
-            text, mentioned = read(_whole(str(told[field])), told.get(marks) or (), us)
-    words = _whole(in_words(told))
+        if field in message:
+            text, mentioned = read_text(scrub(str(message[field])), message.get(marks) or (), us)
+    words = scrub(describe_content(message))
     if text or files:
         return "\n".join(part for part in (text, words) if part), mentioned
     return words or "[a message without content]", mentioned
 
 
-def _whole(text: str) -> str:
-    """Replace unpaired surrogates one by one, so that the entities' offsets stay valid."""
-    return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text)
-
-
-def _place(told: Json, moved: Mapping[int, int]) -> Place:
+def _parse_place(message: Json, moved: Mapping[int, int]) -> ChatPlace:
     """The chat or topic. `message_thread_id` names a topic only with `is_topic_message`; other replies have it, too."""
-    topic = told.get("message_thread_id") if told.get("is_topic_message") else None
-    return Place(first(moved, int(told["chat"]["id"])), None if topic is None else int(topic))
+    topic = message.get("message_thread_id") if message.get("is_topic_message") else None
+    return ChatPlace(first_chat(moved, int(message["chat"]["id"])), None if topic is None else int(topic))
 
 
-def _title(told: Json) -> str:
-    chat = str(told["chat"].get("title") or "")
-    opened = (told.get("reply_to_message") or {}).get("forum_topic_created") or {}
-    return f"{chat}: {opened['name']}" if opened.get("name") else chat
+def _parse_title(message: Json) -> str:
+    chat = str(message["chat"].get("title") or "")
+    topic = (message.get("reply_to_message") or {}).get("forum_topic_created") or {}
+    return f"{chat}: {topic['name']}" if topic.get("name") else chat
 
 
-def _sender(told: Json) -> Person:
+def _parse_sender(message: Json) -> Person:
     """The author. For an anonymous administrator it is the group; for someone who posts as a channel, the channel."""
-    user, chat = told.get("from") or {}, told.get("sender_chat")
+    user, chat = message.get("from") or {}, message.get("sender_chat")
     if chat:
-        name = " ".join(str(part) for part in (chat.get("title"), told.get("author_signature")) if part)
-        return Person(str(chat["id"]), name, bot=user.get("id") == TELEGRAM)
+        name = " ".join(str(part) for part in (chat.get("title"), message.get("author_signature")) if part)
+        return Person(str(chat["id"]), name, bot=user.get("id") == TELEGRAM_USER_ID)
     if not user:  # a channel post without an author
-        return Person(str(told["chat"]["id"]), str(told["chat"].get("title") or ""))
-    return person(user)
+        return Person(str(message["chat"]["id"]), str(message["chat"].get("title") or ""))
+    return parse_person(user)
 
 
-def person(user: Json) -> Person:
+def parse_person(user: Json) -> Person:
     """The person for a Telegram user."""
     name = " ".join(str(user[part]) for part in ("first_name", "last_name") if user.get(part))
-    return Person(str(user["id"]), _whole(name or str(user.get("username") or "")), bool(user.get("is_bot")))
+    return Person(str(user["id"]), scrub(name or str(user.get("username") or "")), bool(user.get("is_bot")))
 
 
 # ---------------------------------------------------------------- what it refers to
 
 
-def _reply(told: Json) -> str | None:
+def _replied_id(message: Json) -> str | None:
     """The id of the message that is replied to, or None. Messages in a topic formally reply to its first message; that
     does not count."""
-    to = _replied(told)
-    return message_id(int(told["chat"]["id"]), int(to["message_id"])) if to else None
+    target = _find_replied(message)
+    return message_id(int(message["chat"]["id"]), int(target["message_id"])) if target else None
 
 
-def _replied(told: Json) -> Json | None:
-    to = told.get("reply_to_message")
-    if not isinstance(to, dict):
+def _find_replied(message: Json) -> Json | None:
+    target = message.get("reply_to_message")
+    if not isinstance(target, dict):
         return None
-    if told.get("is_topic_message") and to.get("message_id") == told.get("message_thread_id"):
+    if message.get("is_topic_message") and target.get("message_id") == message.get("message_thread_id"):
         return None
-    return to
+    return target
 
 
-def _replies_to_us(told: Json, us: BotIdentity) -> bool:
-    return ((_replied(told) or {}).get("from") or {}).get("id") == us.id
-
-
-def _data(told: Json) -> Json:
+def _parse_data(message: Json) -> Json:
     """Additional data of the event: album, forward, reply, via (docs/telegram.md)."""
-    data: Json = {"chat": told["chat"]["type"]}
-    if told.get("media_group_id"):
-        data["album"] = str(told["media_group_id"])
-    if origin := told.get("forward_origin"):
-        data["forwarded"] = _origin(origin)
-    if (to := _replied(told)) is not None:
-        quoted = told.get("quote", {}).get("text") or to.get("text") or to.get("caption") or in_words(to)
-        data["replied"] = {"from": _sender(to).name if "date" in to else "", "text": _whole(str(quoted))[:QUOTED]}
-    elif told.get("external_reply"):
-        quoted = str(told.get("quote", {}).get("text") or "")
-        data["replied"] = {"from": _origin(told["external_reply"].get("origin") or {}), "text": _whole(quoted)[:QUOTED]}
-    if via := told.get("via_bot"):
+    data: Json = {"chat": message["chat"]["type"]}
+    if message.get("media_group_id"):
+        data["album"] = str(message["media_group_id"])
+    if origin := message.get("forward_origin"):
+        data["forwarded"] = _name_origin(origin)
+    if (target := _find_replied(message)) is not None:
+        quotation = (
+            message.get("quote", {}).get("text")
+            or target.get("text")
+            or target.get("caption")
+            or describe_content(target)
+        )
+        data["replied"] = {
+            "from": _parse_sender(target).name if "date" in target else "",
+            "text": scrub(str(quotation))[:MAX_QUOTED_CHARS],
+        }
+    elif message.get("external_reply"):
+        quotation = str(message.get("quote", {}).get("text") or "")
+        data["replied"] = {
+            "from": _name_origin(message["external_reply"].get("origin") or {}),
+            "text": scrub(quotation)[:MAX_QUOTED_CHARS],
+        }
+    if via := message.get("via_bot"):
         data["via"] = str(via.get("username") or via.get("id"))
     return data
 
 
-def _origin(origin: Json) -> str:
+def _name_origin(origin: Json) -> str:
     """The name of a forwarded message's original author."""
     if user := origin.get("sender_user"):
-        return person(user).name
+        return parse_person(user).name
     chat = origin.get("sender_chat") or origin.get("chat") or {}
-    return _whole(str(origin.get("sender_user_name") or chat.get("title") or "somebody"))
+    return scrub(str(origin.get("sender_user_name") or chat.get("title") or "somebody"))
 
 
 # ---------------------------------------------------------------- reactions
 
 
-def _reactions(told: Json, update: int, moved: Mapping[int, int]) -> Sequence[Draft]:
+def _parse_reactions(message_reaction: Json, update: int, moved: Mapping[int, int]) -> Sequence[Draft]:
     """One event for each reaction that was set or removed, compared with the previous ones."""
-    chat = int(told["chat"]["id"])
-    id = message_id(chat, int(told["message_id"]))
-    old, new = ([_emoji(each) for each in told.get(name) or ()] for name in ("old_reaction", "new_reaction"))
-    changes = [(each, True) for each in old if each not in new] + [(each, False) for each in new if each not in old]
-    actor = told.get("actor_chat")
-    sender = Person(str(actor["id"]), str(actor.get("title") or "")) if actor else person(told["user"])
+    chat = int(message_reaction["chat"]["id"])
+    id = message_id(chat, int(message_reaction["message_id"]))
+    old_emoji, new_emoji = (
+        [_parse_emoji(item) for item in message_reaction.get(name) or ()] for name in ("old_reaction", "new_reaction")
+    )
+    changes = [(item, True) for item in old_emoji if item not in new_emoji] + [
+        (item, False) for item in new_emoji if item not in old_emoji
+    ]
+    actor = message_reaction.get("actor_chat")
+    sender = (
+        Person(str(actor["id"]), str(actor.get("title") or "")) if actor else parse_person(message_reaction["user"])
+    )
     return [
         Draft(
             Incoming(
                 "reaction",
-                f"{id}#r{told['date']}.{update}.{n}",
-                address=str(first(moved, chat)),
+                f"{id}#r{message_reaction['date']}.{update}.{n}",
+                address=str(first_chat(moved, chat)),
                 sender=sender,
                 text=emoji,
-                at=float(told["date"]),
+                at=float(message_reaction["date"]),
                 of=id,
-                group=told["chat"]["type"] != "private",
-                title=str(told["chat"].get("title") or ""),
-                removed=gone,
+                group=message_reaction["chat"]["type"] != "private",
+                title=str(message_reaction["chat"].get("title") or ""),
+                removed=removed,
             )
         )
-        for n, (emoji, gone) in enumerate(changes)
+        for n, (emoji, removed) in enumerate(changes)
     ]
 
 
-def _emoji(reaction: Json) -> str:
+def _parse_emoji(reaction: Json) -> str:
     if reaction.get("type") == "emoji":
-        return _whole(str(reaction["emoji"]))
+        return scrub(str(reaction["emoji"]))
     return "⭐" if reaction.get("type") == "paid" else f"custom emoji {reaction.get('custom_emoji_id', '')}".strip()
-
-
-__all__ = ["ALLOWED", "Draft", "Move", "heard", "person", "torn"]

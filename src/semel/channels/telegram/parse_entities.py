@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-Json = dict[str, Any]
+from semel.text.json_types import Json
+
 _COMMAND = re.compile(r"/(\w+)@(\w+)")
 
 
@@ -20,96 +21,100 @@ class BotIdentity:
 
 
 @dataclass(frozen=True)
-class Span:
+class EntitySpan:
     """One entity, with its start and end in code points of the text."""
 
     lo: int
     hi: int
     kind: str
-    more: Json
+    entity: Json
 
 
-def spans(text: str, entities: Sequence[Any]) -> list[Span]:
+def convert_entities(text: str, entities: Sequence[Any]) -> list[EntitySpan]:
     """The entities, converted from UTF-16 units to code points and sorted. Those outside of the text are left out."""
     raw = text.encode("utf-16-le", "surrogatepass")
-    found = []
-    for each in entities:
-        offset, length = int(each["offset"]), int(each["length"])
+    converted = []
+    for entity in entities:
+        offset, length = int(entity["offset"]), int(entity["length"])
         if offset >= 0 and length > 0 and (offset + length) * 2 <= len(raw):
             lo = len(raw[: offset * 2].decode("utf-16-le", "replace"))
             hi = lo + len(raw[offset * 2 : (offset + length) * 2].decode("utf-16-le", "replace"))
-            found.append(Span(lo, hi, str(each["type"]), each))
-    return sorted(found, key=lambda span: (span.lo, -span.hi))
+            converted.append(EntitySpan(lo, hi, str(entity["type"]), entity))
+    return sorted(converted, key=lambda span: (span.lo, -span.hi))
 
 
-def names(span: Span, text: str, us: BotIdentity) -> bool:
+def mentions_us(span: EntitySpan, text: str, us: BotIdentity) -> bool:
     """Whether this entity mentions us: our name, or a command with our name. A bare command may be for another bot."""
-    shown = text[span.lo : span.hi].lower()
+    covered = text[span.lo : span.hi].lower()
     if span.kind == "mention":
-        return shown == f"@{us.username.lower()}"
+        return covered == f"@{us.username.lower()}"
     if span.kind == "text_mention":
-        return (span.more.get("user") or {}).get("id") == us.id
+        return (span.entity.get("user") or {}).get("id") == us.id
     if span.kind == "bot_command":
-        return shown.partition("@")[2] == us.username.lower()
+        return covered.partition("@")[2] == us.username.lower()
     return False
 
 
-def read(text: str, entities: Sequence[Any], us: BotIdentity) -> tuple[str, bool]:
+def read_text(text: str, entities: Sequence[Any], us: BotIdentity) -> tuple[str, bool]:
     """(the text for the agent, whether it mentions us).
 
     Code, text links and struck text become Markdown, because plain text would change their meaning. A mention of us at
     the beginning is removed unless nothing else is left, and so is our name after a command.
     """
-    found = spans(text, entities)
-    mentioned = any(names(span, text, us) for span in found)
-    start = _beginning(text, found, us)
-    shown = _markdown(text, found, start)
-    command = _COMMAND.match(shown)
+    entity_spans = convert_entities(text, entities)
+    mentioned = any(mentions_us(span, text, us) for span in entity_spans)
+    start = _skip_mention(text, entity_spans, us)
+    markdown = _to_markdown(text, entity_spans, start)
+    command = _COMMAND.match(markdown)
     if command is not None and command[2].lower() == us.username.lower():
-        shown = f"/{command[1]}{shown[command.end() :]}"
-    return shown, mentioned
+        markdown = f"/{command[1]}{markdown[command.end() :]}"
+    return markdown, mentioned
 
 
-def _beginning(text: str, found: Sequence[Span], us: BotIdentity) -> int:
+def _skip_mention(text: str, entity_spans: Sequence[EntitySpan], us: BotIdentity) -> int:
     """The index where the text starts after a leading mention of us; 0 without one."""
-    if not found or text[: found[0].lo].strip() or found[0].kind not in ("mention", "text_mention"):
+    if (
+        not entity_spans
+        or text[: entity_spans[0].lo].strip()
+        or entity_spans[0].kind not in ("mention", "text_mention")
+    ):
         return 0
-    if not names(found[0], text, us):
+    if not mentions_us(entity_spans[0], text, us):
         return 0
-    rest = re.compile(r"[\s,:]*").match(text, found[0].hi)
-    at = rest.end() if rest is not None else found[0].hi
-    return at if text[at:].strip() else 0
+    separator = re.compile(r"[\s,:]*").match(text, entity_spans[0].hi)
+    start = separator.end() if separator is not None else entity_spans[0].hi
+    return start if text[start:].strip() else 0
 
 
-def _markdown(text: str, found: Sequence[Span], start: int) -> str:
+def _to_markdown(text: str, entity_spans: Sequence[EntitySpan], start: int) -> str:
     """The text from `start` on, with Markdown delimiters inserted where entities begin and end."""
-    signs: list[tuple[int, int, int, str]] = []  # (position, ends before starts, inner ends first, delimiter)
-    for n, span in enumerate(found):
+    delimiters: list[tuple[int, int, int, str]] = []  # (position, ends before starts, inner ends first, delimiter)
+    for n, span in enumerate(entity_spans):
         if span.lo < start or span.hi <= span.lo:
             continue
-        before, behind = _signs(span, text[span.lo : span.hi], text)
-        if before:
-            signs += [(span.lo, 1, n, before), (span.hi, 0, -n, behind)]
-    pieces, at = [], start
-    for where, _, _, sign in sorted(signs):
-        pieces += [text[at:where], sign]
-        at = where
-    return "".join((*pieces, text[at:]))
+        opening, closing = _delimiters_of(span, text[span.lo : span.hi], text)
+        if opening:
+            delimiters += [(span.lo, 1, n, opening), (span.hi, 0, -n, closing)]
+    pieces, position = [], start
+    for offset, _, _, delimiter in sorted(delimiters):
+        pieces += [text[position:offset], delimiter]
+        position = offset
+    return "".join((*pieces, text[position:]))
 
 
-def _signs(span: Span, inside: str, text: str) -> tuple[str, str]:
+def _delimiters_of(span: EntitySpan, inside: str, text: str) -> tuple[str, str]:
     match span.kind:
         case "code":
             fence = "``" if "`" in inside else "`"
             return fence, fence
         case "pre":
             fence = "````" if "```" in inside else "```"
-            language = str(span.more.get("language") or "")
-            ahead = "" if span.lo == 0 or text[span.lo - 1] == "\n" else "\n"
-            behind = "" if span.hi == len(text) or text[span.hi] == "\n" else "\n"
-            return f"{ahead}{fence}{language}\n", f"\n{fence}{behind}"
+            language = str(span.entity.get("language") or "")
+            before = "" if span.lo == 0 or text[span.lo - 1] == "\n" else "\n"
+            after = "" if span.hi == len(text) or text[span.hi] == "\n" else "\n"
+            return f"{before}{fence}{language}\n", f"\n{fence}{after}"
         case "text_link":
-            return "[", f"]({span.more.get('url', '')})"
+            return "[", f"]({span.entity.get('url', '')})"
         case "strikethrough":
             return "~~", "~~"
     return "", ""

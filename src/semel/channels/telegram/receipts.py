@@ -15,21 +15,31 @@
 from __future__ import annotations
 
 from semel.channels.telegram.address import message_id
-from semel.channels.telegram.transport import Reply
+from semel.channels.telegram.transport import TelegramReply
 from semel.gateway.ports import NotSent, Op, Receipt, Rejected, Unknown
 
-TOKEN = "Telegram does not accept this bot's token: get a new one from BotFather (/token), and put it into the settings"
-TOKEN_WAIT = 60.0
+TOKEN_REFUSED = (
+    "Telegram does not accept this bot's token: get a new one from BotFather (/token), and put it into the settings"
+)
+TOKEN_RETRY_DELAY_S = 60.0
 """Seconds after which a refused token is tried again."""
-_FORMAT = ("can't parse", "entity beg", "entities")
-_KIND = ("photo_", "image_process", "photo_save", "video_", "voice_messages_forbidden", "audio_", "file is too big")
+_FORMAT_ERRORS = ("can't parse", "entity beg", "entities")
+_FILE_KIND_ERRORS = (
+    "photo_",
+    "image_process",
+    "photo_save",
+    "video_",
+    "voice_messages_forbidden",
+    "audio_",
+    "file is too big",
+)
 
 
-class Plain(Exception):
+class PlainNeeded(Exception):
     """Telegram refused the formatting or the kind of file; nothing was sent. Sending it plainly may succeed."""
 
 
-class Moved(Exception):
+class GroupMoved(Exception):
     """The group has a new id, `chat`; nothing was sent."""
 
     def __init__(self, chat: int) -> None:
@@ -37,34 +47,34 @@ class Moved(Exception):
         self.chat = chat
 
 
-class Caption(Exception):
+class CaptionNeeded(Exception):
     """The message to edit is a file, whose text is a caption; nothing was edited."""
 
 
-def receipt_of(op: Op, reply: Reply) -> Receipt:
+def receipt_of(op: Op, reply: TelegramReply) -> Receipt:
     """The receipt for an answer. Raises NotSent, Rejected or Unknown, or Plain, Moved or Caption if another call may
     succeed."""
     if reply.ok:
-        return _receipt(op, reply)
+        return _sent_receipt(op, reply)
     if reply.status == 429:
         raise NotSent("Telegram says: too many requests", reply.retry_after)
-    if reply.status >= 500 or reply.status == 408 or not reply.read:
-        _unclear(reply)
+    if reply.status >= 500 or reply.status == 408 or not reply.is_bot_api:
+        _raise_unclear(reply)
     if reply.status in (401, 404):
-        raise NotSent(TOKEN, TOKEN_WAIT)
-    return _refused(op, reply)
+        raise NotSent(TOKEN_REFUSED, TOKEN_RETRY_DELAY_S)
+    return _refused_receipt(op, reply)
 
 
-def _unclear(reply: Reply) -> None:
+def _raise_unclear(reply: TelegramReply) -> None:
     """Raises Unknown, or NotSent for a refusal whose text broke off, or Rejected for the error page of a proxy."""
-    if not reply.whole and 400 <= reply.status < 500 and reply.status != 408:
+    if not reply.is_complete and 400 <= reply.status < 500 and reply.status != 408:
         raise NotSent(f"HTTP {reply.status}, and the answer broke off")
-    if not reply.read and 300 <= reply.status < 500 and reply.status != 408:
+    if not reply.is_bot_api and 300 <= reply.status < 500 and reply.status != 408:
         raise Rejected(f"HTTP {reply.status}, not from Telegram: check the setting `api`")
-    raise Unknown(f"HTTP {reply.status}" if reply.read else f"HTTP {reply.status}, and no answer of Telegram's")
+    raise Unknown(f"HTTP {reply.status}" if reply.is_bot_api else f"HTTP {reply.status}, and no answer of Telegram's")
 
 
-def _receipt(op: Op, reply: Reply) -> Receipt:
+def _sent_receipt(op: Op, reply: TelegramReply) -> Receipt:
     result = reply.result
     if op.kind in ("edit", "react", "delete"):
         return Receipt(op.target or op.key)
@@ -74,30 +84,30 @@ def _receipt(op: Op, reply: Reply) -> Receipt:
         raise Unknown("Telegram's answer names no message") from None
 
 
-def _refused(op: Op, reply: Reply) -> Receipt:
-    said = reply.said.lower()
-    new = reply.parameters.get("migrate_to_chat_id")
-    if isinstance(new, int):
+def _refused_receipt(op: Op, reply: TelegramReply) -> Receipt:
+    description = reply.error_text.lower()
+    new_chat = reply.parameters.get("migrate_to_chat_id")
+    if isinstance(new_chat, int):
         if op.kind in ("post", "file"):
-            raise Moved(new)
+            raise GroupMoved(new_chat)
         raise Rejected("Telegram: the group became a supergroup; what was said before that cannot be changed any more")
-    if op.kind == "edit" and "message is not modified" in said:
+    if op.kind == "edit" and "message is not modified" in description:
         return Receipt(op.target or op.key)
-    if op.kind == "delete" and "message to delete not found" in said:
+    if op.kind == "delete" and "message to delete not found" in description:
         return Receipt(op.target or op.key)
-    if op.kind == "edit" and "there is no text in the message to edit" in said:
-        raise Caption
-    if op.kind in ("post", "edit", "file") and any(word in said for word in _FORMAT):
-        raise Plain(reply.said)
-    if op.kind == "file" and any(word in said for word in _KIND):
-        raise Plain(reply.said)
-    raise Rejected(f"Telegram: {_plainly(reply)}")
+    if op.kind == "edit" and "there is no text in the message to edit" in description:
+        raise CaptionNeeded
+    if op.kind in ("post", "edit", "file") and any(word in description for word in _FORMAT_ERRORS):
+        raise PlainNeeded(reply.error_text)
+    if op.kind == "file" and any(word in description for word in _FILE_KIND_ERRORS):
+        raise PlainNeeded(reply.error_text)
+    raise Rejected(f"Telegram: {_describe_refusal(reply)}")
 
 
-def _plainly(reply: Reply) -> str:
+def _describe_refusal(reply: TelegramReply) -> str:
     """Telegram's description of a refusal, with a hint what to do if that is not obvious."""
-    said = reply.said
-    for sign, help in (
+    description = reply.error_text
+    for words, hint in (
         ("bot was blocked", "this person blocked the bot; they must unblock it"),
         ("can't initiate", "this person must write to the bot first"),
         ("chat not found", "the bot is not there, or this person never wrote to it"),
@@ -107,6 +117,6 @@ def _plainly(reply: Reply) -> str:
         ("reaction_invalid", "this chat does not allow this reaction"),
         ("request entity too large", "the file is larger than Telegram takes from bots, 50 MB"),
     ):
-        if sign in said.lower():
-            return f"{said} ({help})"
-    return said
+        if words in description.lower():
+            return f"{description} ({hint})"
+    return description

@@ -11,23 +11,26 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+from semel.channels.recent import RecentMap
 from semel.channels.telegram.address import Cursor
 from semel.channels.telegram.downloads import Fetcher
-from semel.channels.telegram.parse import ALLOWED, Draft, Move, heard, torn
+from semel.channels.telegram.parse import REQUESTED_KINDS, Draft, GroupMove, make_torn, parse_update
 from semel.channels.telegram.parse_entities import BotIdentity
-from semel.channels.telegram.receipts import TOKEN
-from semel.channels.telegram.topic_memory import Topics
-from semel.channels.telegram.transport import MAX_UPDATES_BYTES, Api, Reply
-from semel.gateway.ports import Denied, Inbox, NotSent, Offline, Unknown
+from semel.channels.telegram.receipts import TOKEN_REFUSED
+from semel.channels.telegram.transport import MAX_UPDATES_BYTES, BotApi, TelegramReply
+from semel.gateway.ports import Denied, Inbox, Incoming, NotSent, Offline, Unknown
+from semel.text.json_types import Json
 
-Json = dict[str, Any]
 UPDATES_PER_REQUEST = 100
 POLL_INTERVAL_S = 1.0
 """Minimum seconds between two requests while there are no updates."""
 CONFLICT_WINDOW_S = 60.0
 """If another poller ends our request twice within these seconds, it is permanent and not a single manual call."""
+MAX_REMEMBERED_TOPICS = 10_000
+"""Number of newest messages in topics that are remembered; a restart forgets them."""
 _ID = re.compile(rb'"update_id"\s*:\s*(\d{1,18})')
 _CONFLICT = (
     "another program asks Telegram for this bot's messages: stop it (a second gateway?), or make a bot of your own "
@@ -45,13 +48,35 @@ _ANOTHER = (
 _log = logging.getLogger("semel.telegram")
 
 
-class Receiver:
+class Topics:
+    """The addresses of messages in topics. Telegram reports a reaction with its message, but without the topic."""
+
+    def __init__(self) -> None:
+        self._addresses = RecentMap[str, str](MAX_REMEMBERED_TOPICS)
+
+    def __repr__(self) -> str:
+        return f"<Topics of {len(self._addresses)} messages>"
+
+    def learn(self, message: str, address: str) -> None:
+        """Remember a message's address if it is in a topic."""
+        if ":topic-" in address:
+            self._addresses[message] = address
+
+    def place(self, incoming: Incoming) -> Incoming:
+        """Give a reaction the address of its message, if known. Other events are remembered and returned unchanged."""
+        if incoming.kind != "reaction":
+            self.learn(incoming.key, incoming.address)
+            return incoming
+        return replace(incoming, address=self._addresses.get(incoming.of or "", incoming.address))
+
+
+class TelegramReceiver:
     """The receiving half of one bot. `moved` and `topics` are shared with the sending half."""
 
     def __init__(
         self,
         name: str,
-        api: Api,
+        api: BotApi,
         fetcher: Fetcher,
         *,
         poll_s: float,
@@ -66,66 +91,73 @@ class Receiver:
         self._moved = moved
         self._topics = topics
         self._clock = clock
-        self._conflict: float | None = None
+        self._last_conflict: float | None = None
         """Time of the last conflict with another poller, by `clock`."""
         self.another_bot: str | None = None
         """Why the channel is blocked: the token belongs to another bot than the cursor. `None` if it is not blocked."""
 
     def __repr__(self) -> str:
-        return f"<Receiver of {self._name} at {self._api.host}>"
+        return f"<TelegramReceiver of {self._name} at {self._api.host}>"
 
     async def run(self, inbox: Inbox) -> None:
         """See `semel.gateway.ports.Channel.run`."""
-        me = await self._ask("getMe", {})
+        me = await self._call_for_result("getMe", {})
         us = BotIdentity(int(me["id"]), str(me.get("username") or ""))
         text = await inbox.cursor()
         if text is None:
-            cursor = await self._present()
+            cursor = await self._start_at_present()
             cursor.bot = us.id
-            await inbox.put((), cursor.text())
+            await inbox.put((), cursor.dump())
         else:
-            cursor = Cursor.read(text)
-            self._is_ours(cursor, us)
+            cursor = Cursor.load(text)
+            self._check_bot(cursor, us)
         self._moved.update(cursor.moved)
         online = False
         while True:
-            asked = self._clock()
-            updates = await self._news(cursor.offset, self._poll_s if online else 0.0)
+            polled_at = self._clock()
+            updates = await self._poll(cursor.offset, self._poll_s if online else 0.0)
             if updates:
                 await self._put(updates, us, inbox, cursor)
             elif not online:
                 online = True
                 inbox.online()
             else:  # a server that answers at once must not cause a busy loop
-                await asyncio.sleep(max(0.0, POLL_INTERVAL_S - (self._clock() - asked)))
+                await asyncio.sleep(max(0.0, POLL_INTERVAL_S - (self._clock() - polled_at)))
 
-    def _is_ours(self, cursor: Cursor, us: BotIdentity) -> None:
+    def _check_bot(self, cursor: Cursor, us: BotIdentity) -> None:
         """Check that the cursor belongs to this bot. Raises Denied.
 
         Message numbers are per bot, so messages of another bot would be taken for duplicates of earlier ones.
         """
-        another = cursor.bot is not None and cursor.bot != us.id
-        self.another_bot = _ANOTHER.format(f"@{us.username}", self._name) if another else None
+        is_other_bot = cursor.bot is not None and cursor.bot != us.id
+        self.another_bot = _ANOTHER.format(f"@{us.username}", self._name) if is_other_bot else None
         if self.another_bot is not None:
             raise Denied(self.another_bot)
         cursor.bot = us.id
 
-    async def _present(self) -> Cursor:
+    async def _start_at_present(self) -> Cursor:
         """The cursor for a first run, after all pending updates: earlier messages are not reported."""
-        last = await self._ask("getUpdates", {"offset": -1, "limit": 1, "timeout": 0, "allowed_updates": ALLOWED})
-        return Cursor(int(last[-1]["update_id"]) + 1 if last else 0)
+        newest = await self._call_for_result(
+            "getUpdates", {"offset": -1, "limit": 1, "timeout": 0, "allowed_updates": REQUESTED_KINDS}
+        )
+        return Cursor(int(newest[-1]["update_id"]) + 1 if newest else 0)
 
-    async def _news(self, offset: int, wait: float) -> list[Json | bytes]:
-        """The updates from this offset on; the request confirms all earlier ones. An update that is not valid JSON is
+    async def _poll(self, offset: int, wait: float) -> list[Json | bytes]:
+        """Request the updates from this offset on, which confirms all earlier ones. An update that is not valid JSON is
         returned as bytes."""
-        params = {"offset": offset, "limit": UPDATES_PER_REQUEST, "timeout": int(wait), "allowed_updates": ALLOWED}
-        reply = await self._reply("getUpdates", params, wait)
-        if reply.read:
-            return list(_checked(reply))
-        reply = await self._reply("getUpdates", {**params, "limit": 1, "timeout": 0}, 0.0)
-        if reply.read:
-            return list(_checked(reply))
-        if not reply.whole:
+        params = {
+            "offset": offset,
+            "limit": UPDATES_PER_REQUEST,
+            "timeout": int(wait),
+            "allowed_updates": REQUESTED_KINDS,
+        }
+        reply = await self._call("getUpdates", params, wait)
+        if reply.is_bot_api:
+            return list(_checked_updates(reply))
+        reply = await self._call("getUpdates", {**params, "limit": 1, "timeout": 0}, 0.0)
+        if reply.is_bot_api:
+            return list(_checked_updates(reply))
+        if not reply.is_complete:
             raise Offline(f"{self._api.host} broke off in the middle of an answer")
         if _ID.search(reply.raw) is None:
             raise Offline(f"{self._api.host} answers with something that is not the Bot API: check the setting `api`")
@@ -135,80 +167,80 @@ class Receiver:
         """Put the updates and the offset after them. Updates before the first one with files are put at once, without
         waiting for downloads."""
         drafts: list[Draft] = []
-        plain = True  # no files so far
+        no_files_yet = True  # no files so far
         for update in updates:
-            found, id = self._read(update, us)
-            if plain and drafts and any(draft.files for draft in found):
-                await inbox.put([draft.what for draft in drafts], cursor.text())
+            parsed, id = self._parse_update(update, us)
+            if no_files_yet and drafts and any(draft.files for draft in parsed):
+                await inbox.put([draft.incoming for draft in drafts], cursor.dump())
                 drafts = []
-            plain = plain and not any(draft.files for draft in found)
-            drafts += found
+            no_files_yet = no_files_yet and not any(draft.files for draft in parsed)
+            drafts += parsed
             # Follows Telegram's numbering even if it restarts lower. All drafts so far are committed with this offset.
             cursor.offset = id + 1
             cursor.moved = dict(self._moved)
-        await inbox.put(await self._fetcher.complete(drafts, inbox), cursor.text())
+        await inbox.put(await self._fetcher.complete(drafts, inbox), cursor.dump())
 
-    def _read(self, update: Json | bytes, us: BotIdentity) -> tuple[list[Draft], int]:
+    def _parse_update(self, update: Json | bytes, us: BotIdentity) -> tuple[list[Draft], int]:
         """Parse one update: (its drafts, its id)."""
         if isinstance(update, bytes):
-            found = _ID.search(update)
-            id = int(found[1]) if found is not None else 0
-            return [torn(id, update)], id
+            match = _ID.search(update)
+            id = int(match[1]) if match is not None else 0
+            return [make_torn(id, update)], id
         if "my_chat_member" in update:
-            self._stands(update["my_chat_member"])
+            self._log_membership(update["my_chat_member"])
         drafts = []
-        for each in heard(update, us, self._moved):
-            if isinstance(each, Move):
-                self._moved[each.old] = each.new
+        for item in parse_update(update, us, self._moved):
+            if isinstance(item, GroupMove):
+                self._moved[item.old] = item.new
             else:
-                drafts.append(Draft(self._topics.placed(each.what), each.files))
+                drafts.append(Draft(self._topics.place(item.incoming), item.files))
         return drafts, int(update["update_id"])
 
-    def _stands(self, told: Any) -> None:
+    def _log_membership(self, change: Any) -> None:
         """Log a change of the bot's membership in a chat; it is not a message."""
         try:
-            status, chat = told["new_chat_member"]["status"], told["chat"]["id"]
+            status, chat = change["new_chat_member"]["status"], change["chat"]["id"]
         except (TypeError, KeyError):
             return
         _log.info("the bot of channel %s is now %s in chat %s", self._name, status, chat)
 
-    async def _ask(self, method: str, params: Json) -> Any:
+    async def _call_for_result(self, method: str, params: Json) -> Any:
         """The result. Raises Offline, Denied."""
-        reply = await self._reply(method, params, 0.0)
-        if not reply.read:
+        reply = await self._call(method, params, 0.0)
+        if not reply.is_bot_api:
             raise Offline(f"{self._api.host} answers with something that is not the Bot API: check the setting `api`")
         return reply.result
 
-    async def _reply(self, method: str, params: Json, wait: float) -> Reply:
-        """Make a call and return its answer, a success or an unreadable 200 (not `read`). Raises Offline, Denied."""
+    async def _call(self, method: str, params: Json, wait: float) -> TelegramReply:
+        """Make a call. Its answer is a success, or a 200 that is not of the Bot API. Raises Offline or Denied."""
         try:
-            reply = await self._api.call(method, params, patience=wait, most=MAX_UPDATES_BYTES)
-        except (NotSent, Unknown) as lost:
-            raise Offline(str(lost)) from None
-        if reply.ok or (reply.status == 200 and not reply.read):
+            reply = await self._api.call(method, params, patience=wait, max_bytes=MAX_UPDATES_BYTES)
+        except (NotSent, Unknown) as error:
+            raise Offline(str(error)) from None
+        if reply.ok or (reply.status == 200 and not reply.is_bot_api):
             return reply
-        if reply.status in (401, 404) and reply.read:
-            raise Denied(TOKEN)
+        if reply.status in (401, 404) and reply.is_bot_api:
+            raise Denied(TOKEN_REFUSED)
         if reply.status == 409:
-            raise self._conflicted(reply)
-        if not reply.read and 300 <= reply.status < 500:
+            raise self._classify_conflict(reply)
+        if not reply.is_bot_api and 300 <= reply.status < 500:
             raise Offline(f"{self._api.host} is not the Bot API (HTTP {reply.status}): check the setting `api`")
-        raise Offline(f"Telegram: {reply.said or f'HTTP {reply.status}'}", reply.retry_after)
+        raise Offline(f"Telegram: {reply.error_text or f'HTTP {reply.status}'}", reply.retry_after)
 
-    def _conflicted(self, reply: Reply) -> Offline | Denied:
-        if "webhook" in reply.said.lower():
+    def _classify_conflict(self, reply: TelegramReply) -> Offline | Denied:
+        if "webhook" in reply.error_text.lower():
             return Denied(_WEBHOOK)
-        before, self._conflict = self._conflict, self._clock()
-        if before is None or self._conflict - before > CONFLICT_WINDOW_S:  # a single call, perhaps by hand
+        previous, self._last_conflict = self._last_conflict, self._clock()
+        if previous is None or self._last_conflict - previous > CONFLICT_WINDOW_S:  # a single call, perhaps by hand
             return Offline(_CONFLICT)
         return Denied(_CONFLICT)
 
 
-def _checked(reply: Reply) -> Sequence[Json]:
+def _checked_updates(reply: TelegramReply) -> Sequence[Json]:
     """The updates of an answer. Raises Offline if the result is malformed."""
-    found = reply.result
-    if not isinstance(found, list) or not all(
-        isinstance(u, dict) and isinstance(u.get("update_id"), int) for u in found
+    updates = reply.result
+    if not isinstance(updates, list) or not all(
+        isinstance(update, dict) and isinstance(update.get("update_id"), int) for update in updates
     ):
         raise Offline("Telegram's answer holds no updates")
-    return found
+    return updates

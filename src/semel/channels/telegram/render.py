@@ -13,47 +13,47 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from markdown_it.token import Token
+from markdown_it.tree import SyntaxTreeNode as Node
 
 from semel.channels.markdown import MAX_FORMATTED_CHARS, parse
-from semel.channels.telegram.formatted_text import FormattedText, utf16
-from semel.channels.telegram.table import drawn
+from semel.channels.telegram.formatted_text import FormattedText, count_utf16_units
+from semel.text.json_types import Json
 from semel.text.visible import visible, visible_within
 from semel.text.wellformed import scrub
 
-Json = dict[str, Any]
 BULLET = "• "
 RULE = "———"
+COLUMN_GAP = "  "
 _LINK = re.compile(r"(?:https?|tg|ton)://\S+", re.I)
 _STYLES = {"strong": "bold", "em": "italic", "s": "strikethrough"}
 
 
-def render(text: str, most: int) -> tuple[str, list[Json]]:
-    """The text and its entities, at most `most` UTF-16 units. If the rendered text is longer, it stays as written.
+def render(text: str, max_units: int) -> tuple[str, list[Json]]:
+    """The text and its entities, at most `max_units` UTF-16 units. If the rendered text is longer, it stays as written.
 
     Deterministic: the same text always gives the same result.
     """
-    plain = as_written(text, most)
+    plain = render_plain(text, max_units)
     if len(text) > MAX_FORMATTED_CHARS:
         return plain, []
     try:
         runs = FormattedText()
-        _Blocks(runs).walk(parse(visible(scrub(text))))
-        shown, entities = runs.result()
+        _Blocks(runs).walk(Node(parse(visible(scrub(text)))).children)
+        rendered, entities = runs.result()
     except RecursionError:
         return plain, []
-    if not shown or utf16(shown) > most:
+    if not rendered or count_utf16_units(rendered) > max_units:
         return plain, []
-    return shown, entities
+    return rendered, entities
 
 
-def as_written(text: str, most: int) -> str:
-    """The text without formatting. Invisible characters are made visible if the limit `most` allows it."""
+def render_plain(text: str, max_units: int) -> str:
+    """The text without formatting. Invisible characters are made visible if the limit `max_units` allows it."""
     text = scrub(text.strip())
-    return visible_within(text, utf16(visible(text)) <= most)
+    return visible_within(text, count_utf16_units(visible(text)) <= max_units)
 
 
 class _Blocks:
@@ -61,145 +61,146 @@ class _Blocks:
 
     def __init__(self, runs: FormattedText) -> None:
         self._runs = runs
-        self._line = 0  # source line after the last block written
-        self._first = ""  # prefix of the next block: a list item's bullet or number
+        self._next_line = 0  # source line after the last block written
+        self._prefix = ""  # prefix of the next block: a list item's bullet or number
         self._depth = 0  # nesting depth of lists
 
-    def walk(self, tokens: Sequence[Token]) -> None:
-        at = 0
-        while at < len(tokens):
-            end = _end(tokens, at)
-            self._block(tokens[at], tokens[at + 1 : end])
-            at = end + 1
+    def walk(self, nodes: Sequence[Node]) -> None:
+        for node in nodes:
+            self._walk_block(node)
 
-    def _block(self, token: Token, inside: Sequence[Token]) -> None:
-        match token.type:
-            case "paragraph_open":
-                self._leaf(token, lambda: _inline(self._runs, inside[0].children or []))
-            case "heading_open":
-                self._leaf(token, lambda: self._bold(inside[0].children or []))
+    def _walk_block(self, node: Node) -> None:
+        match node.type:
+            case "paragraph":
+                self._write_block(node, lambda: _write_inline(self._runs, node.children))
+            case "heading":
+                self._write_block(node, lambda: self._write_bold(node.children))
             case "fence" | "code_block":
-                self._leaf(token, lambda: self._code(token), block=True)
-            case "table_open":
-                self._leaf(token, lambda: self._table(inside), block=True)
+                self._write_block(node, lambda: self._write_code(node), block=True)
+            case "table":
+                self._write_block(node, lambda: self._write_table(node), block=True)
             case "hr":
-                self._leaf(token, lambda: self._runs.write(RULE))
-            case "blockquote_open":
+                self._write_block(node, lambda: self._runs.write(RULE))
+            case "blockquote":
                 with self._runs.marked("blockquote"):
-                    self.walk(inside)
-            case "bullet_list_open" | "ordered_list_open":
-                self._list(token, inside)
+                    self.walk(node.children)
+            case "bullet_list" | "ordered_list":
+                self._walk_list(node)
             case _:
-                self._leaf(token, lambda: self._runs.write(token.content))
+                self._write_block(node, lambda: self._runs.write(node.content))
 
-    def _leaf(self, token: Token, write: Callable[[], None], block: bool = False) -> None:
+    def _write_block(self, node: Node, write: Callable[[], None], block: bool = False) -> None:
         """Write one block. `block`: it needs separate lines without indentation, as code and tables do."""
-        start, end = token.map or (self._line, self._line)
+        start, end = node.map or (self._next_line, self._next_line)
         if self._runs:
-            self._runs.between("\n" if start <= self._line else "\n\n")
-        self._line = end
-        if self._first:
-            self._runs.write("  " * (self._depth - 1) + self._first)
+            self._runs.write_separator("\n" if start <= self._next_line else "\n\n")
+        self._next_line = end
+        if self._prefix:
+            self._runs.write("  " * (self._depth - 1) + self._prefix)
             self._runs.write("\n" if block else "")
         elif not block:
             self._runs.write("  " * self._depth)
-        self._first = ""
+        self._prefix = ""
         write()
 
-    def _list(self, token: Token, inside: Sequence[Token]) -> None:
+    def _walk_list(self, node: Node) -> None:
         self._depth += 1
-        at = 0
-        while at < len(inside):
-            item, end = inside[at], _end(inside, at)
-            self._first = BULLET if token.type == "bullet_list_open" else f"{item.info}{item.markup} "
-            if end == at + 1:  # an item without content
-                self._leaf(item, lambda: None)
-            self.walk(inside[at + 1 : end])
-            at = end + 1
+        for item in node.children:
+            self._prefix = BULLET if node.type == "bullet_list" else f"{item.info}{item.markup} "
+            if not item.children:
+                self._write_block(item, lambda: None)
+            self.walk(item.children)
         self._depth -= 1
-        self._first = ""
+        self._prefix = ""
 
-    def _bold(self, children: Sequence[Token]) -> None:
+    def _write_bold(self, nodes: Sequence[Node]) -> None:
         with self._runs.marked("bold"):
-            _inline(self._runs, children)
+            _write_inline(self._runs, nodes)
 
-    def _code(self, token: Token) -> None:
-        if not token.content.strip():  # an empty fence is shown as it was written
-            self._runs.write(token.markup + token.info)
+    def _write_code(self, node: Node) -> None:
+        if not node.content.strip():  # an empty fence is shown as it was written
+            self._runs.write(node.markup + node.info)
             return
-        language = token.info.split()[:1]
+        language = node.info.split()[:1]
         with self._runs.marked("pre", **({"language": language[0]} if language else {})):
-            self._runs.write(token.content.rstrip("\n"))
+            self._runs.write(node.content.rstrip("\n"))
 
-    def _table(self, inside: Sequence[Token]) -> None:
-        rows: list[list[str]] = []
-        for token in inside:
-            if token.type == "tr_open":
-                rows.append([])
-            elif token.type == "inline":
-                rows[-1].append(_flat(token.children or [], spelled=True))
+    def _write_table(self, node: Node) -> None:
+        rows = [
+            [_plain_text(cell.children, spells_links=True) for cell in row.children]
+            for row in node.walk()
+            if row.type == "tr"
+        ]
         with self._runs.marked("pre"):
-            self._runs.write(drawn(rows))
+            self._runs.write(draw_table(rows))
 
 
-def _end(tokens: Sequence[Token], at: int) -> int:
-    """The index of the token that closes the block opened at `at`; `at` itself for a block of one token."""
-    depth = 0
-    for end in range(at, len(tokens)):
-        depth += tokens[end].nesting
-        if depth <= 0:
-            return end
-    return len(tokens) - 1
+def _write_inline(runs: FormattedText, nodes: Sequence[Node]) -> None:
+    for node in nodes:
+        _write_node(runs, node)
 
 
-def _inline(runs: FormattedText, children: Sequence[Token]) -> None:
-    at = 0
-    while at < len(children):
-        token, end = children[at], at
-        if token.nesting == 1:
-            end = _end(children, at)
-        _piece(runs, token, children[at + 1 : end])
-        at = end + 1
-
-
-def _piece(runs: FormattedText, token: Token, inside: Sequence[Token]) -> None:
-    match token.type:
+def _write_node(runs: FormattedText, node: Node) -> None:
+    match node.type:
         case "softbreak" | "hardbreak":
             runs.write("\n")
         case "code_inline":
             with runs.marked("code"):
-                runs.write(token.content)
+                runs.write(node.content)
         case "image":
-            _link(runs, str(token.attrGet("src") or ""), token.children or [])
-        case "link_open" if token.markup in ("linkify", "autolink"):
-            _inline(runs, inside)
-        case "link_open":
-            _link(runs, str(token.attrGet("href") or ""), inside)
-        case "strong_open" | "em_open" | "s_open":
-            with runs.marked(_STYLES[token.tag]):
-                _inline(runs, inside)
+            _write_link(runs, str(node.attrGet("src") or ""), node.children)
+        case "link" if node.markup not in ("linkify", "autolink"):
+            _write_link(runs, str(node.attrGet("href") or ""), node.children)
+        case "inline" | "link":
+            _write_inline(runs, node.children)
+        case "strong" | "em" | "s":
+            with runs.marked(_STYLES[node.type]):
+                _write_inline(runs, node.children)
         case _:
-            runs.write(token.content)
+            runs.write(node.content)
 
 
-def _link(runs: FormattedText, url: str, inside: Sequence[Token]) -> None:
+def _write_link(runs: FormattedText, url: str, inside: Sequence[Node]) -> None:
     """Write a link as an entity over its text. A link that shows its address stays text; an address with a scheme that
     Telegram does not link is written out after the text."""
-    shown = _flat(inside)
-    if not shown.strip():
+    label = _plain_text(inside)
+    if not label.strip():
         runs.write(url)
-    elif shown == url or url.endswith(f"://{shown}") or url == f"mailto:{shown}":
-        runs.write(shown)
-    elif _LINK.fullmatch(url) and not runs.spelled:
+    elif label == url or url.endswith(f"://{label}") or url == f"mailto:{label}":
+        runs.write(label)
+    elif _LINK.fullmatch(url) and not runs.spells_links:
         with runs.marked("text_link", url=url):
-            _inline(runs, inside)
+            _write_inline(runs, inside)
     else:
-        _inline(runs, inside)
+        _write_inline(runs, inside)
         runs.write(f" ({url})" if url else "")
 
 
-def _flat(children: Sequence[Token], spelled: bool = False) -> str:
-    """The text of inline tokens without styles; with `spelled`, the addresses of links are written out."""
-    runs = FormattedText(spelled)
-    _inline(runs, children)
+def _plain_text(nodes: Sequence[Node], spells_links: bool = False) -> str:
+    """The text of inline nodes without styles; with `spells_links`, the addresses of links are written out."""
+    runs = FormattedText(spells_links)
+    _write_inline(runs, nodes)
     return runs.result()[0]
+
+
+def draw_table(rows: Sequence[Sequence[str]]) -> str:
+    """The table as text. The first row is the head; a rule separates it from the rest."""
+    count = max((len(row) for row in rows), default=0)
+    full_rows = [[*(" ".join(cell.split()) for cell in row), *[""] * (count - len(row))] for row in rows]
+    widths = [max(display_width(row[n]) for row in full_rows) for n in range(count)]
+    lines = [
+        COLUMN_GAP.join(
+            cell + " " * (column_width - display_width(cell)) for cell, column_width in zip(row, widths, strict=True)
+        )
+        for row in full_rows
+    ]
+    rule = COLUMN_GAP.join("-" * max(1, width) for width in widths)
+    return "\n".join(line.rstrip() for line in (*lines[:1], rule, *lines[1:]))
+
+
+def display_width(text: str) -> int:
+    """The width of a text in screen columns: East Asian wide letters and emoji take two, combining marks none."""
+    return sum(
+        0 if unicodedata.combining(char) or char in "\u200d\ufe0f" else 1 + (unicodedata.east_asian_width(char) in "WF")
+        for char in text
+    )

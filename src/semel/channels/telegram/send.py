@@ -5,22 +5,18 @@ from __future__ import annotations
 import mimetypes
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from semel.channels.telegram.address import Place, message, now, place
-from semel.channels.telegram.allowed_reactions import EMOJI, reaction
-from semel.channels.telegram.formatted_text import utf16
-from semel.channels.telegram.render import as_written, render
+from semel.channels.telegram.address import ChatPlace, current_chat, message, parse_address
+from semel.channels.telegram.formatted_text import count_utf16_units
+from semel.channels.telegram.render import render, render_plain
 from semel.channels.telegram.transport import Upload
-from semel.channels.words import REPEAT_PREFIX
-from semel.gateway.ports import Op, Rejected
+from semel.gateway.ports import REPEAT_PREFIX, Op, Rejected
+from semel.text.json_types import Json
 
-Json = dict[str, Any]
-"""A JSON object."""
-TEXT = 4096
+MAX_TEXT_UNITS = 4096
 """Maximum length of a text in UTF-16 units."""
-CAPTION = 1024
-PHOTO = 10_000_000
+MAX_CAPTION_UNITS = 1024
+MAX_PHOTO_BYTES = 10_000_000
 """Maximum size of a photo in bytes; a larger picture is sent as a document."""
 _KINDS = {
     "image/jpeg": "photo",
@@ -32,10 +28,17 @@ _KINDS = {
     "audio/ogg": "voice",
     "video/mp4": "video",
 }
+REACTIONS = (
+    "👍 👎 ❤ 🔥 🥰 👏 😁 🤔 🤯 😱 🤬 😢 🎉 🤩 🤮 💩 🙏 👌 🕊 🤡 🥱 🥴 😍 🐳 ❤\u200d🔥 🌚 🌭 💯 "
+    "🤣 ⚡ 🍌 🏆 💔 🤨 😐 🍓 🍾 💋 🖕 😈 😴 😭 🤓 👻 👨\u200d💻 👀 🎃 🙈 😇 😨 🤝 ✍ 🤗 🫡 🎅 "
+    "🎄 ☃ 💅 🤪 🗿 🆒 💘 🙉 🦄 😘 💊 🙊 😎 👾 🤷\u200d♂ 🤷 🤷\u200d♀ 😡"
+)
+"""The emoji that Telegram takes as reactions: https://core.telegram.org/bots/api#reactiontypeemoji."""
+_AS_TEXT = {"<3": "❤", "+1": "👍", "-1": "👎"}
 
 
 @dataclass(frozen=True)
-class Call:
+class ApiCall:
     """A method of the Bot API and its parameters. `file`: the name of the file's parameter, if there is a file."""
 
     method: str
@@ -43,107 +46,112 @@ class Call:
     file: str | None = None
 
 
-def call_of(op: Op, moved: Mapping[int, int], *, plain: bool, previews: bool) -> Call:
+def make_call(op: Op, moved: Mapping[int, int], *, plain: bool, previews: bool) -> ApiCall:
     """The call for a part. Raises Rejected.
 
     `plain`: send it without formatting and as a document, because Telegram refused the formatting or the kind of file.
     """
     try:
-        where = place(op.address)
-    except ValueError as bad:
-        raise Rejected(str(bad)) from None
+        destination = parse_address(op.address)
+    except ValueError as error:
+        raise Rejected(str(error)) from None
     match op.kind:
         case "post":
-            return _post(op, where, moved, plain, previews)
+            return _post_call(op, destination, moved, plain, previews)
         case "file":
-            return _file(op, where, moved, plain)
+            return _file_call(op, destination, moved, plain)
         case "edit":
-            return _edit(op, where, moved, plain, previews)
+            return _edit_call(op, destination, moved, plain, previews)
         case "react":
-            return _react(op, moved)
+            return _reaction_call(op, moved)
         case "delete":
-            return Call("deleteMessage", _target(op, moved))
+            return ApiCall("deleteMessage", _target_params(op, moved))
 
 
-def _post(op: Op, where: Place, moved: Mapping[int, int], plain: bool, previews: bool) -> Call:
-    text, entities = _rendered(op, TEXT, plain)
+def _post_call(op: Op, destination: ChatPlace, moved: Mapping[int, int], plain: bool, previews: bool) -> ApiCall:
+    text, entities = _render_text(op, MAX_TEXT_UNITS, plain)
     if not text:
         raise Rejected("there is nothing to see in this message: Telegram takes no empty one")
-    params = _there(op, where, moved) | {"text": text, "link_preview_options": {"is_disabled": not previews}}
+    params = _destination_params(op, destination, moved) | {
+        "text": text,
+        "link_preview_options": {"is_disabled": not previews},
+    }
     if entities:
         params["entities"] = entities
-    return Call("sendMessage", params)
+    return ApiCall("sendMessage", params)
 
 
-def _file(op: Op, where: Place, moved: Mapping[int, int], plain: bool) -> Call:
-    text, entities = _rendered(op, CAPTION, plain)
-    if utf16(text) > CAPTION:
+def _file_call(op: Op, destination: ChatPlace, moved: Mapping[int, int], plain: bool) -> ApiCall:
+    text, entities = _render_text(op, MAX_CAPTION_UNITS, plain)
+    if count_utf16_units(text) > MAX_CAPTION_UNITS:
         raise Rejected(
-            f"the text with this file is longer than the {CAPTION} characters that Telegram allows there: "
+            f"the text with this file is longer than the {MAX_CAPTION_UNITS} characters that Telegram allows there: "
             "send the file with a shorter one, and the rest as a message"
         )
-    params = _there(op, where, moved)
+    params = _destination_params(op, destination, moved)
     if text:
         params["caption"] = text
     if entities:
         params["caption_entities"] = entities
-    kind = "document" if plain else kind_of(op)
-    return Call(f"send{kind.capitalize()}", params, kind)
+    kind = "document" if plain else file_kind(op)
+    return ApiCall(f"send{kind.capitalize()}", params, kind)
 
 
-def kind_of(op: Op) -> str:
+def file_kind(op: Op) -> str:
     """The kind under which a file is sent: photo, audio, voice, video or document."""
     mime = op.mime or mimetypes.guess_type(op.name or "")[0] or ""
     kind = _KINDS.get(mime.partition(";")[0].strip().lower(), "document")
-    if kind == "photo" and op.file is not None and op.file.exists() and op.file.stat().st_size > PHOTO:
+    if kind == "photo" and op.file is not None and op.file.exists() and op.file.stat().st_size > MAX_PHOTO_BYTES:
         return "document"
     return kind
 
 
-def _edit(op: Op, where: Place, moved: Mapping[int, int], plain: bool, previews: bool) -> Call:
-    text, entities = _rendered(op, TEXT, plain)
+def _edit_call(op: Op, destination: ChatPlace, moved: Mapping[int, int], plain: bool, previews: bool) -> ApiCall:
+    text, entities = _render_text(op, MAX_TEXT_UNITS, plain)
     if not text:
         raise Rejected("there is nothing to see in this text: Telegram takes no empty one; delete the message instead")
-    params = _target(op, moved) | {"text": text, "link_preview_options": {"is_disabled": not previews}}
+    params = _target_params(op, moved) | {"text": text, "link_preview_options": {"is_disabled": not previews}}
     if entities:
         params["entities"] = entities
-    return Call("editMessageText", params)
+    return ApiCall("editMessageText", params)
 
 
-def caption_instead(call: Call) -> Call:
+def edit_caption_instead(call: ApiCall) -> ApiCall:
     """The same edit as a change of the caption, for a message that is a file. Raises Rejected if it is too long."""
     names = {"text": "caption", "entities": "caption_entities"}
     params = {names.get(k, k): v for k, v in call.params.items() if k != "link_preview_options"}
-    if utf16(str(params["caption"])) > CAPTION:
-        raise Rejected(f"the message is a file, and a text with a file has at most {CAPTION} characters on Telegram")
-    return Call("editMessageCaption", params)
+    if count_utf16_units(str(params["caption"])) > MAX_CAPTION_UNITS:
+        raise Rejected(
+            f"the message is a file, and a text with a file has at most {MAX_CAPTION_UNITS} characters on Telegram"
+        )
+    return ApiCall("editMessageCaption", params)
 
 
-def _react(op: Op, moved: Mapping[int, int]) -> Call:
-    wanted = []
+def _reaction_call(op: Op, moved: Mapping[int, int]) -> ApiCall:
+    reaction_type = []
     if op.text.strip():
-        emoji = reaction(op.text)
+        emoji = allowed_reaction(op.text)
         if emoji is None:
-            raise Rejected(f"Telegram takes no {op.text.strip()[:20]} as a reaction; it takes {' '.join(EMOJI)}")
-        wanted = [{"type": "emoji", "emoji": emoji}]
-    return Call("setMessageReaction", _target(op, moved) | {"reaction": wanted})
+            raise Rejected(f"Telegram takes no {op.text.strip()[:20]} as a reaction; it takes {REACTIONS}")
+        reaction_type = [{"type": "emoji", "emoji": emoji}]
+    return ApiCall("setMessageReaction", _target_params(op, moved) | {"reaction": reaction_type})
 
 
-def _rendered(op: Op, most: int, plain: bool) -> tuple[str, list[Json]]:
+def _render_text(op: Op, max_units: int, plain: bool) -> tuple[str, list[Json]]:
     """The text to send, and its entities. The prefix of a repeat is put before the rendered Markdown."""
     ahead = REPEAT_PREFIX if op.marked else ""
-    text, entities = (as_written(op.text, most), []) if plain else render(op.text, most - len(ahead))
+    text, entities = (render_plain(op.text, max_units), []) if plain else render(op.text, max_units - len(ahead))
     if not text:
         return "", []
-    return ahead + text, [{**each, "offset": each["offset"] + len(ahead)} for each in entities]
+    return ahead + text, [{**entity, "offset": entity["offset"] + len(ahead)} for entity in entities]
 
 
-def _there(op: Op, where: Place, moved: Mapping[int, int]) -> Json:
+def _destination_params(op: Op, destination: ChatPlace, moved: Mapping[int, int]) -> Json:
     """The parameters for the chat, the topic and, in groups, the answered message."""
-    params: Json = {"chat_id": now(moved, where.chat)}
-    if where.topic is not None:
-        params["message_thread_id"] = where.topic
-    if where.shared and op.answers is not None and op.n == 0:
+    params: Json = {"chat_id": current_chat(moved, destination.chat)}
+    if destination.topic is not None:
+        params["message_thread_id"] = destination.topic
+    if destination.is_shared and op.answers is not None and op.n == 0:
         try:
             chat, id = message(op.answers.id)
         except ValueError:
@@ -153,16 +161,23 @@ def _there(op: Op, where: Place, moved: Mapping[int, int]) -> Json:
     return params
 
 
-def _target(op: Op, moved: Mapping[int, int]) -> Json:
+def _target_params(op: Op, moved: Mapping[int, int]) -> Json:
     try:
         chat, id = message(op.target or "")
-    except ValueError as bad:
-        raise Rejected(str(bad)) from None
+    except ValueError as error:
+        raise Rejected(str(error)) from None
     return {"chat_id": chat, "message_id": id}
 
 
-def uploaded(op: Op, kind: str, content: bytes) -> Upload:
+def make_upload(op: Op, kind: str, content: bytes) -> Upload:
     """The file of a call, as an upload."""
     name = op.name or (op.file.name if op.file is not None else "") or "file"
     mime = op.mime or mimetypes.guess_type(name)[0] or "application/octet-stream"
     return Upload(kind, name, mime, content)
+
+
+def allowed_reaction(emoji: str) -> str | None:
+    """The emoji in Telegram's spelling (without the emoji variation selector); None if it is not allowed there."""
+    plain = emoji.strip().replace("\ufe0f", "")
+    plain = _AS_TEXT.get(plain, plain)
+    return plain if plain in REACTIONS.split() else None

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import httpx2
 
-API = "https://api.telegram.org"
-LONGEST = 50.0
+DEFAULT_API = "https://api.telegram.org"
+MAX_POLL_S = 50.0
 """Maximum seconds for which Telegram holds a poll open."""
 _TOKEN = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]{20,100}")
 
@@ -17,13 +17,20 @@ _TOKEN = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]{20,100}")
 class TelegramSettings:
     """One Telegram bot. Times are seconds."""
 
-    token: str = field(repr=False)  # the token from BotFather: 123456:AA...
-    api: str = API  # or a Bot API server of one's own
-    poll: float = LONGEST  # how long a request for updates is held open
-    timeout: float = 30.0  # for an answer, once connected
-    pace: float = 1.0  # minimum time between two messages to one chat
-    previews: bool = False  # whether links show a preview
-    fetch: bool = True  # whether files that people send are downloaded
+    token: str = field(repr=False)
+    """The bot's token from BotFather, like 123456:AA..."""
+    api: str = DEFAULT_API
+    """The URL of the Bot API, for example of your own Bot API server."""
+    poll: float = MAX_POLL_S
+    """How long a request for updates is held open, at most 50 seconds."""
+    timeout: float = 30.0
+    """How long to wait for an answer, once connected. Files get a second more for each 100 kB."""
+    pace: float = 1.0
+    """The minimum time between two messages to one chat."""
+    previews: bool = False
+    """Whether links in messages show a preview."""
+    fetch: bool = True
+    """Whether files that people send are downloaded."""
 
     def __post_init__(self) -> None:
         if not _TOKEN.fullmatch(self.token):
@@ -31,14 +38,16 @@ class TelegramSettings:
         object.__setattr__(self, "api", self.api.rstrip("/"))
         try:
             url = httpx2.URL(self.api)
-        except httpx2.InvalidURL as bad:
-            raise ValueError(f"api is not a URL: {bad}") from None
+        except httpx2.InvalidURL as error:
+            raise ValueError(f"api is not a URL: {error}") from None
         if url.scheme not in ("http", "https") or not url.host or url.query or url.fragment:
-            raise ValueError(f"api should begin with https:// or http:// and name a host, like {API}")
+            raise ValueError(f"api should begin with https:// or http:// and name a host, like {DEFAULT_API}")
         if url.username or url.password:
             raise ValueError("api should hold no user name or password")
-        if not 0 <= self.poll <= LONGEST:
-            raise ValueError(f"poll should be at most {LONGEST:g} seconds: Telegram holds no request open for longer")
+        if not 0 <= self.poll <= MAX_POLL_S:
+            raise ValueError(
+                f"poll should be at most {MAX_POLL_S:g} seconds: Telegram holds no request open for longer"
+            )
         if not 0 < self.timeout < 10**6:
             raise ValueError("timeout should be a number of seconds above 0")
         if not 0 <= self.pace < 10**6:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import secrets
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,12 +14,13 @@ from urllib.parse import quote
 
 import httpx2
 
-from semel.channels.http import AGENT, CONNECT_TIMEOUT_S, Answer, request, retry_after, trust
-from semel.channels.telegram.settings import API, TelegramSettings
+from semel.channels.http import CONNECT_TIMEOUT_S, USER_AGENT, Answer, request, retry_after, system_tls_context
+from semel.channels.telegram.settings import DEFAULT_API, TelegramSettings
 from semel.gateway.ports import Offline
+from semel.text.json_types import object_at
+from semel.text.wellformed import scrub
 
-Json = dict[str, Any]
-ANSWER = 64 * 1024
+MAX_ANSWER_BYTES = 64 * 1024
 """Maximum bytes that are read of an ordinary answer."""
 MAX_UPDATES_BYTES = 16 * 1024 * 1024
 """Maximum bytes of an answer with updates. Telegram's own server sends at most 4 MiB, or a single larger update."""
@@ -39,44 +39,46 @@ class Upload:
 
 
 @dataclass(frozen=True)
-class Reply:
-    """An answer: `result` on success, else Telegram's description of the error in `said`."""
+class TelegramReply:
+    """An answer: `result` on success, else Telegram's description of the error in `error_text`."""
 
     status: int
     result: Any = None
-    said: str = ""  # Telegram's description of the error
+    error_text: str = ""  # Telegram's description of the error
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    read: bool = True  # the body is an answer of the Bot API
-    whole: bool = True  # the body is complete
+    is_bot_api: bool = True  # the body is an answer of the Bot API
+    is_complete: bool = True  # the body is complete
     raw: bytes = field(default=b"", repr=False)
-    header: float | None = None  # seconds of a Retry-After header (of a proxy: Telegram's own are in the body)
+    retry_after_header: float | None = (
+        None  # seconds of a Retry-After header (of a proxy: Telegram's own are in the body)
+    )
 
     @property
     def ok(self) -> bool:
         """Whether the call succeeded and its result was read."""
-        return self.status == 200 and self.read and not self.said
+        return self.status == 200 and self.is_bot_api and not self.error_text
 
     @property
     def retry_after(self) -> float | None:
         """Seconds to wait as Telegram or a proxy before it asks for, or None."""
         value = self.parameters.get("retry_after")
         if not isinstance(value, int | float) or isinstance(value, bool):
-            return self.header
-        return float(value) if 0 <= value < MAX_RETRY_AFTER_S else self.header
+            return self.retry_after_header
+        return float(value) if 0 <= value < MAX_RETRY_AFTER_S else self.retry_after_header
 
 
-class Api:
+class BotApi:
     """The Bot API for one bot."""
 
     def __init__(self, settings: TelegramSettings) -> None:
         self._url = f"{settings.api}/bot{settings.token}"
-        self._files = f"{settings.api}/file/bot{settings.token}"
-        self._private = settings.api != API
+        self._files_url = f"{settings.api}/file/bot{settings.token}"
+        self._allow_private = settings.api != DEFAULT_API
         self._timeout = settings.timeout
         self.host = httpx2.URL(settings.api).host
 
     def __repr__(self) -> str:
-        return f"<Api at {self.host}>"
+        return f"<BotApi at {self.host}>"
 
     async def call(
         self,
@@ -85,34 +87,36 @@ class Api:
         *,
         upload: Upload | None = None,
         patience: float = 0.0,
-        most: int = ANSWER,
-    ) -> Reply:
+        max_bytes: int = MAX_ANSWER_BYTES,
+    ) -> TelegramReply:
         """Make one call. Raises NotSent or Unknown.
 
-        `patience`: seconds to wait for the answer in addition to the time-out. `most`: bytes of the answer to read.
+        `patience`: seconds to wait for the answer in addition to the time-out. `max_bytes`: limit of the answer's size.
         """
-        body, kind = _json(params) if upload is None else _form(params, upload)
+        body, content_type = json.dumps(params).encode("ascii"), "application/json"
+        if upload is not None:
+            body, content_type = _encode_form(params, upload)
         answer = await request(
             "POST",
             f"{self._url}/{method}",
             body,
-            {"content-type": kind, "accept-encoding": "identity", "user-agent": AGENT},
+            {"content-type": content_type, "accept-encoding": "identity", "user-agent": USER_AGENT},
             timeout=self._timeout + patience,
-            allow_private=self._private,
-            most=most,
+            allow_private=self._allow_private,
+            most=max_bytes,
         )
-        reply = replace(reply_of(answer.status, answer.body), header=retry_after(answer.headers))
-        return reply if reply.read else replace(reply, whole=_whole(answer))
+        reply = replace(parse_reply(answer.status, answer.body), retry_after_header=retry_after(answer.headers))
+        return reply if reply.is_bot_api else replace(reply, is_complete=_is_complete(answer))
 
     async def download(self, path: str) -> AsyncGenerator[bytes, None]:
         """Stream a file by its path from getFile. Raises Offline if the download fails."""
-        url = httpx2.URL(f"{self._files}/{quote(path)}")
+        url = httpx2.URL(f"{self._files_url}/{quote(path)}")
         wait = {"connect": CONNECT_TIMEOUT_S, "read": self._timeout, "write": self._timeout, "pool": CONNECT_TIMEOUT_S}
-        asked = httpx2.Request("GET", url, headers={"connection": "close"}, extensions={"timeout": wait})
-        verify = await asyncio.to_thread(trust) if url.scheme == "https" else False
+        http_request = httpx2.Request("GET", url, headers={"connection": "close"}, extensions={"timeout": wait})
+        verify = await asyncio.to_thread(system_tls_context) if url.scheme == "https" else False
         try:
             async with httpx2.AsyncHTTPTransport(verify=verify, trust_env=False, retries=0) as transport:
-                response = await transport.handle_async_request(asked)
+                response = await transport.handle_async_request(http_request)
                 try:
                     if response.status_code != 200:
                         raise Offline(f"{self.host} does not give the file: HTTP {response.status_code}")
@@ -120,50 +124,36 @@ class Api:
                         yield piece
                 finally:
                     await response.aclose()
-        except (httpx2.HTTPError, OSError) as lost:
-            raise Offline(f"{self.host} broke off while a file was fetched ({type(lost).__name__})") from None
+        except (httpx2.HTTPError, OSError) as error:
+            raise Offline(f"{self.host} broke off while a file was fetched ({type(error).__name__})") from None
 
 
-def reply_of(status: int, body: bytes) -> Reply:
-    """Parse an answer. `read` is False for a body that is not of the Bot API (a proxy's page, a truncated one)."""
+def parse_reply(status: int, body: bytes) -> TelegramReply:
+    """Parse an answer. `is_bot_api` is False if the body is not of the Bot API (a proxy's page, a truncated body)."""
     try:
-        given = json.loads(body)
+        data = json.loads(body)
     except (ValueError, RecursionError):
-        return Reply(status, read=False, raw=body)
-    if not isinstance(given, dict) or not isinstance(given.get("ok"), bool):
-        return Reply(status, read=False, raw=body)
-    if given["ok"]:
-        return Reply(status, given.get("result"), read="result" in given, raw=body)
-    parameters = given.get("parameters")
-    said = str(given.get("description") or "no reason given")
-    return Reply(status, None, said[:300], parameters if isinstance(parameters, dict) else {})
+        return TelegramReply(status, is_bot_api=False, raw=body)
+    if not isinstance(data, dict) or not isinstance(data.get("ok"), bool):
+        return TelegramReply(status, is_bot_api=False, raw=body)
+    if data["ok"]:
+        return TelegramReply(status, data.get("result"), is_bot_api="result" in data, raw=body)
+    description = str(data.get("description") or "no reason given")
+    return TelegramReply(status, None, description[:300], object_at(data, "parameters"))
 
 
-def _whole(answer: Answer) -> bool:
+def _is_complete(answer: Answer) -> bool:
     """Whether a body is complete: by its Content-Length, or else by its closing brace."""
-    told = answer.headers.get("content-length", "")
-    if told.isascii() and told.isdigit():
-        return len(answer.body) == int(told)
+    length = answer.headers.get("content-length", "")
+    if length.isascii() and length.isdigit():
+        return len(answer.body) == int(length)
     return answer.body.rstrip().endswith(b"}")
 
 
-def _json(params: Mapping[str, Any]) -> tuple[bytes, str]:
-    return json.dumps(params, ensure_ascii=True).encode("ascii"), "application/json"
-
-
-def _form(params: Mapping[str, Any], upload: Upload) -> tuple[bytes, str]:
+def _encode_form(params: Mapping[str, Any], upload: Upload) -> tuple[bytes, str]:
     """The parameters and the file as multipart/form-data (RFC 7578); values other than strings are JSON-encoded."""
-    border = f"semel-{secrets.token_hex(16)}"
-    parts = []
-    for name, value in params.items():
-        told = value if isinstance(value, str) else json.dumps(value)
-        parts.append(f'--{border}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{told}\r\n')
-    file = upload.name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
+    data = {name: scrub(value) if isinstance(value, str) else json.dumps(value) for name, value in params.items()}
     mime = upload.mime if upload.mime.isascii() and upload.mime.isprintable() else "application/octet-stream"
-    parts.append(
-        f'--{border}\r\nContent-Disposition: form-data; name="{upload.param}"; filename="{file}"\r\n'
-        f"Content-Type: {mime}\r\n\r\n"
-    )
-    head = "".join(parts).encode("utf-8", "replace")
-    tail = f"\r\n--{border}--\r\n".encode("ascii")
-    return head + upload.content + tail, f"multipart/form-data; boundary={border}"
+    files = {upload.param: (scrub(upload.name), upload.content, mime)}
+    form = httpx2.Request("POST", DEFAULT_API, data=data, files=files)
+    return form.read(), form.headers["content-type"]

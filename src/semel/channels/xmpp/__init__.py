@@ -2,25 +2,21 @@
 
     settings          the keys of `[channels.NAME]`
     channel           the channel port: run, send, find, typing
-    session           one connection: open, send, request and answer, close
     transport         slixmpp without reconnecting and without tasks that outlive the connection
-    xml, address      helpers for XML and for JIDs
+    session           one connection: open, send, request and answer, close
+    ns, xml, address  XML namespaces; helpers for XML and for JIDs
 
     receive           reads archives and live messages, and puts them into the inbox
-    archive           XEP-0313: archives, page by page
-    cursor            the saved position in each archive
+    archive           XEP-0313: archives, page by page, and the saved position in each
     parse             a stanza as a note: a message, edit, deletion, ...
     incoming          a note as inbox events, with its references and files resolved
-    message_ids       the ids that senders gave to messages, and the keys they are stored under
-    message_lookup    finds a referenced message by these, or in the archive
+    references        finds the message that another one refers to
 
-    send              sends a part and confirms that it was accepted
-    stanzas           a part as XML
+    send              a part as XML; sends it and confirms that it was accepted
     render            Markdown as XEP-0393 message styling
     files             XEP-0363 uploads, and downloads of linked files
 
-    rooms             XEP-0045: the occupants of a room, and our own place among them
-    room_membership   joining rooms and staying in them
+    rooms             XEP-0045: joining rooms and staying in them, and who is in them
 
 Design: the server's archive is the source of messages. A live message only signals that there is something new; then
 the archive is read from the cursor on, and its messages are put in its order. So a message has the same key (its

@@ -1,39 +1,39 @@
-"""Read message archives (XEP-0313), the account's own and those of rooms, page by page to the last one.
+"""Read message archives (XEP-0313), the account's own and those of rooms, page by page, and keep the position in each.
 
 A server decides how many messages a page has (Prosody: at most 50, whatever is requested). So only `complete` marks the
 last page, never a short page.
+
+The positions are stored as text by the inbox:
+
+    {"own": {"id": "1763...", "at": 1763793600.0}, "rooms": {"lobby@conference.example.org": {"id": "...", "at": ...}}}
+
+`id` is the archive's id of the last message that was put, or "" if the archive was empty. `at` is that message's time
+in the archive, in seconds since the epoch; reading continues from it if the archive no longer has the id.
 """
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 from xml.etree.ElementTree import Element
 
-from semel.channels.xmpp.session import Refused, Session
-from semel.channels.xmpp.xml import (
-    ARCHIVE,
-    CLIENT,
-    DELAY,
-    FORWARD,
-    MESSAGE,
-    RSM,
-    add,
-    child,
-    form,
-    make,
-    said,
-)
+from semel.channels.xmpp import ns
+from semel.channels.xmpp.session import IqRefused, XmppSession
+from semel.channels.xmpp.xml import add_child, child_attribute, child_text, find_child, make_element, submit_form
 from semel.gateway.ports import Offline
 
-PAGE = 50
+PAGE_SIZE = 50
 """Number of messages that we request per page."""
+OWN = ""
+"""Key of the account's own archive; the archives of rooms are keyed by address."""
 
 
 @dataclass(frozen=True)
-class Item:
+class ArchivedMessage:
     """One message of an archive. `at`: time of archiving by the server's clock, in seconds since the epoch."""
 
     id: str
@@ -42,43 +42,43 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Page:
+class ArchivePage:
     """One page of messages, oldest first. `first` and `last` are the ids at which the previous and next pages join."""
 
-    items: tuple[Item, ...]
+    items: tuple[ArchivedMessage, ...]
     first: str
     last: str
     complete: bool
 
 
-class NotToTheEnd(Exception):
+class ArchiveIncomplete(Exception):
     """The archive was not read completely, so a message that was not found may still be in it."""
 
 
 class Archive:
     """One archive: the account's own if `jid` is None, else that of the room."""
 
-    def __init__(self, session: Session, jid: str | None = None) -> None:
+    def __init__(self, session: XmppSession, jid: str | None = None) -> None:
         self.session, self.jid = session, jid
 
     def __repr__(self) -> str:
         return f"<Archive of {self.jid or self.session.jid}>"
 
-    async def newest(self) -> Item | None:
-        """The newest message, or None if the archive is empty. Raises Refused, Offline."""
-        page = await self._page(before="", most=1)
+    async def newest(self) -> ArchivedMessage | None:
+        """The newest message, or None if the archive is empty. Raises IqRefused, Offline."""
+        page = await self._page(before="", max_items=1)
         return page.items[-1] if page.items else None
 
-    async def after(self, id: str, since: float | None = None) -> AsyncIterator[Page]:
+    async def after(self, id: str, since: float | None = None) -> AsyncIterator[ArchivePage]:
         """All pages after the message `id` ("": from the beginning), oldest first.
 
-        If the archive no longer has that message, the pages from the time `since` on. Raises Refused, Offline.
+        If the archive no longer has that message, the pages from the time `since` on. Raises IqRefused, Offline.
         """
         start = None
         while True:
             try:
                 page = await self._page(after=id, start=start)
-            except Refused as no:
+            except IqRefused as no:
                 if no.condition != "item-not-found" or not id or since is None or start is not None:
                     raise
                 id, start = "", since
@@ -90,10 +90,10 @@ class Archive:
                 raise Offline(f"{self!r} gives the same page again")
             id = page.last
 
-    async def before(self, since: float, with_: str | None = None, pages: int = 1000) -> AsyncIterator[Item]:
+    async def before(self, since: float, with_: str | None = None, pages: int = 1000) -> AsyncIterator[ArchivedMessage]:
         """Messages since that time, newest first; in our own archive, only those with the address `with_`.
 
-        Raises Refused or Offline, or NotToTheEnd if `pages` pages did not reach the end.
+        Raises IqRefused or Offline, or ArchiveIncomplete if `pages` pages did not reach the end.
         """
         id = ""
         for _ in range(pages):
@@ -105,7 +105,7 @@ class Archive:
             if not page.first or page.first == id:
                 break
             id = page.first
-        raise NotToTheEnd(f"{self!r} was not read to its end")
+        raise ArchiveIncomplete(f"{self!r} was not read to its end")
 
     async def _page(
         self,
@@ -114,60 +114,56 @@ class Archive:
         before: str | None = None,
         start: float | None = None,
         with_: str | None = None,
-        most: int = PAGE,
-    ) -> Page:
+        max_items: int = PAGE_SIZE,
+    ) -> ArchivePage:
         query_id = secrets.token_hex(8)
-        iq = make("iq", CLIENT, type_="set", **({"to": self.jid} if self.jid else {}))
-        query = add(iq, "query", ARCHIVE, queryid=query_id)
-        fields = {"start": _stamp(start)} if start is not None else {}
+        query = make_element("query", ns.ARCHIVE, queryid=query_id)
+        fields = {"start": _format_time(start)} if start is not None else {}
         if with_ is not None and self.jid is None:
             fields["with"] = with_
-        query.append(form(ARCHIVE, fields))
-        rsm = add(query, "set", RSM)
-        add(rsm, "max", RSM, str(most))
+        query.append(submit_form(ns.ARCHIVE, fields))
+        rsm = add_child(query, "set", ns.RSM)
+        add_child(rsm, "max", ns.RSM, str(max_items))
         if after:
-            add(rsm, "after", RSM, after)
+            add_child(rsm, "after", ns.RSM, after)
         if before is not None:
-            add(rsm, "before", RSM, before or None)
-        found: list[Item] = []
+            add_child(rsm, "before", ns.RSM, before or None)
+        items: list[ArchivedMessage] = []
 
-        def heard(message: Element) -> None:
+        def collect(message: Element) -> None:
             item = self._result(message, query_id)
             if item is not None:
-                found.append(item)
+                items.append(item)
 
-        self.session.watchers.append(heard)
+        self.session.watchers.append(collect)
         try:
-            answer = await self.session.ask(iq)
+            answer = await self.session.request("set", query, self.jid or "")
         finally:
-            self.session.watchers.remove(heard)
-        return _page(answer, tuple(found))
+            self.session.watchers.remove(collect)
+        return _parse_page(answer, tuple(items))
 
-    def _result(self, message: Element, query_id: str) -> Item | None:
+    def _result(self, message: Element, query_id: str) -> ArchivedMessage | None:
         """The archived message in a result of our query; None for other stanzas and other senders."""
-        result = child(message, "result", ARCHIVE)
+        result = find_child(message, "result", ns.ARCHIVE)
         if result is None or result.get("queryid") != query_id:
             return None
         if message.get("from", "") not in ((self.jid,) if self.jid else ("", self.session.jid)):
             return None
-        forwarded = child(result, "forwarded", FORWARD)
-        inner = forwarded.find(MESSAGE) if forwarded is not None else None
+        forwarded = find_child(result, "forwarded", ns.FORWARD)
+        inner = find_child(forwarded, "message", ns.CLIENT)
         id = result.get("id", "")
-        if forwarded is None or inner is None or not id:
+        if inner is None or not id:
             return None
-        delay = child(forwarded, "delay", DELAY)
-        return Item(id, when(delay.get("stamp", "")) if delay is not None else 0.0, inner)
+        return ArchivedMessage(id, parse_time(child_attribute(forwarded, "delay", ns.DELAY, "stamp")), inner)
 
 
-def _page(answer: Element, items: tuple[Item, ...]) -> Page:
-    fin = child(answer, "fin", ARCHIVE)
-    rsm = child(fin, "set", RSM) if fin is not None else None
-    first, last = (said(rsm, "first", RSM), said(rsm, "last", RSM)) if rsm is not None else ("", "")
-    complete = fin is not None and fin.get("complete") in ("true", "1")
-    return Page(items, first, last, complete)
+def _parse_page(answer: Element, items: tuple[ArchivedMessage, ...]) -> ArchivePage:
+    rsm = find_child(find_child(answer, "fin", ns.ARCHIVE), "set", ns.RSM)
+    complete = child_attribute(answer, "fin", ns.ARCHIVE, "complete") in ("true", "1")
+    return ArchivePage(items, child_text(rsm, "first", ns.RSM), child_text(rsm, "last", ns.RSM), complete)
 
 
-def when(stamp: str) -> float:
+def parse_time(stamp: str) -> float:
     """Parse a XEP-0082 time to seconds since the epoch; 0.0 if it is malformed."""
     try:
         at = datetime.fromisoformat(stamp.replace("Z", "+00:00"))
@@ -176,5 +172,50 @@ def when(stamp: str) -> float:
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 
-def _stamp(at: float) -> str:
+def _format_time(at: float) -> str:
     return datetime.fromtimestamp(max(0.0, at), UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+@dataclass(frozen=True)
+class ArchivePosition:
+    """The position after this message of an archive."""
+
+    id: str
+    at: float
+
+
+@dataclass
+class ArchiveCursor:
+    """The position in each archive; updated as pages are put."""
+
+    positions: dict[str, ArchivePosition] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, text: str | None) -> ArchiveCursor:
+        """Parse a stored cursor. A malformed one is treated as empty: reading starts at the present."""
+        try:
+            data = json.loads(text or "{}")
+            positions = {OWN: _parse_position(data["own"])} if "own" in data else {}
+            positions |= {room: _parse_position(each) for room, each in data.get("rooms", {}).items()}
+        except (ValueError, TypeError, LookupError, AttributeError):
+            return cls()
+        return cls(positions)
+
+    def keep(self, archives: set[str]) -> None:
+        """Drop the positions of all other archives. A room that is configured again later starts at its present."""
+        self.positions = {name: position for name, position in self.positions.items() if name in archives}
+
+    def __str__(self) -> str:
+        rooms = {room: _dump_position(position) for room, position in sorted(self.positions.items()) if room != OWN}
+        own = {"own": _dump_position(self.positions[OWN])} if OWN in self.positions else {}
+        return json.dumps({**own, "rooms": rooms}, ensure_ascii=False, separators=(",", ":"))
+
+
+def _parse_position(data: dict[str, Any]) -> ArchivePosition:
+    if not isinstance(data["id"], str):
+        raise TypeError("an archive's id is a string")
+    return ArchivePosition(data["id"], float(data["at"]))
+
+
+def _dump_position(position: ArchivePosition) -> dict[str, Any]:
+    return {"id": position.id, "at": round(position.at, 3)}

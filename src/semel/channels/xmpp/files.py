@@ -10,101 +10,90 @@ from urllib.parse import unquote, urlsplit
 from xml.etree.ElementTree import Element
 
 from semel.channels.http import Answer, request
-from semel.channels.xmpp.session import Refused, Session
-from semel.channels.xmpp.xml import (
-    CLIENT,
-    DISCO_ITEMS,
-    FORM,
-    UPLOAD,
-    add,
-    child,
-    every,
-    make,
-    said,
-)
+from semel.channels.xmpp import ns
+from semel.channels.xmpp.session import IqRefused, XmppSession
+from semel.channels.xmpp.xml import child_attribute, child_text, children, find_child, make_element
 from semel.gateway.ports import Inbox, Kept, Missing, NotSent, Op, Rejected, TooLarge, Unknown
 
-TRANSFER = 60.0
+TRANSFER_TIMEOUT_S = 60.0
 """Time limit for the transfer of one file, in seconds."""
-MAY_SET = frozenset({"authorization", "cookie", "expires"})
+ALLOWED_HEADERS = frozenset({"authorization", "cookie", "expires"})
 """Headers that a server may ask us to send with a file (XEP-0363, 4)."""
 
 
-class Store:
+class UploadService:
     """The upload service of the account's server, looked up once per connection."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: XmppSession) -> None:
         self.session = session
-        self._found: tuple[str, int | None] | None = None
+        self._service_found: tuple[str, int | None] | None = None
 
     async def put(self, op: Op) -> str:
         """Upload an op's file and return its URL. The message is not sent yet: raises NotSent, Rejected or Offline."""
         if op.file is None:
             raise Rejected("there is no file to send")
-        service, most = await self._service()
+        service, max_bytes = await self._service()
         try:
             content = await asyncio.to_thread(op.file.read_bytes)
         except OSError as gone:
             raise Rejected(f"the file is not there any more: {gone.strerror}") from None
-        if most is not None and len(content) > most:
-            raise Rejected(f"the file has {len(content)} bytes; {service} takes at most {most}")
+        if max_bytes is not None and len(content) > max_bytes:
+            raise Rejected(f"the file has {len(content)} bytes; {service} takes at most {max_bytes}")
         name, mime = op.name or op.file.name, op.mime or "application/octet-stream"
-        put, headers, get = await self._slot(service, name, len(content), mime)
-        await _transfer(put, content, {**headers, "content-type": mime}, self.session)
-        return get
+        put_url, headers, get_url = await self._request_slot(service, name, len(content), mime)
+        await _transfer(put_url, content, {**headers, "content-type": mime}, self.session)
+        return get_url
 
     async def _service(self) -> tuple[str, int | None]:
-        if self._found is None:
-            self._found = await self._look()
-        return self._found
+        if self._service_found is None:
+            self._service_found = await self._discover_service()
+        return self._service_found
 
-    async def _look(self) -> tuple[str, int | None]:
+    async def _discover_service(self) -> tuple[str, int | None]:
         """The service's address and maximum file size in bytes. Raises Rejected if there is no service."""
         domain = self.session.settings.domain
-        iq = make("iq", CLIENT, type_="get", to=domain)
-        add(iq, "query", DISCO_ITEMS)
         try:
-            query = child(await self.session.ask(iq), "query", DISCO_ITEMS)
-        except Refused:
-            query = None
-        items = [each.get("jid", "") for each in every(query, "item", DISCO_ITEMS)] if query is not None else []
-        for jid in (domain, *filter(None, items[:50])):
+            answer = await self.session.request("get", make_element("query", ns.DISCO_ITEMS), domain)
+            items = children(find_child(answer, "query", ns.DISCO_ITEMS), "item", ns.DISCO_ITEMS)
+        except IqRefused:
+            items = []
+        for jid in (domain, *filter(None, (item.get("jid") for item in items[:50]))):
             try:
-                features, told = await self.session.features(jid)
-            except Refused:
+                features, query = await self.session.discover_features(jid)
+            except IqRefused:
                 continue
-            if UPLOAD in features:
-                return jid, _most(told)
+            if ns.UPLOAD in features:
+                return jid, _max_bytes(query)
         raise Rejected(f"{domain} takes no files (XEP-0363)")
 
-    async def _slot(self, service: str, name: str, size: int, mime: str) -> tuple[str, dict[str, str], str]:
-        iq = make("iq", CLIENT, type_="get", to=service)
-        add(iq, "request", UPLOAD, filename=name, size=str(size), **{"content-type": mime})
+    async def _request_slot(self, service: str, name: str, size: int, mime: str) -> tuple[str, dict[str, str], str]:
+        """(URL to upload to, headers to send with the file, URL to share). Raises NotSent, Rejected or Offline."""
+        payload = make_element("request", ns.UPLOAD, filename=name, size=str(size), **{"content-type": mime})
         try:
-            answer = await self.session.ask(iq)
-        except Refused as no:
+            answer = await self.session.request("get", payload, service)
+        except IqRefused as no:
             if no.type == "wait":
                 raise NotSent(str(no), 60.0) from None
             raise Rejected(str(no)) from None
-        slot = child(answer, "slot", UPLOAD)
-        put, get = (child(slot, name, UPLOAD) if slot is not None else None for name in ("put", "get"))
-        if put is None or get is None or not put.get("url") or not get.get("url"):
+        slot = find_child(answer, "slot", ns.UPLOAD)
+        put_url, get_url = (child_attribute(slot, name, ns.UPLOAD, "url") for name in ("put", "get"))
+        if not put_url or not get_url:
             raise NotSent(f"{service} gave no place to put the file")
-        told = {(each.get("name") or "").lower(): each.text or "" for each in every(put, "header", UPLOAD)}
-        headers = {name: " ".join(value.split()) for name, value in told.items() if name in MAY_SET}
-        return put.get("url", ""), headers, get.get("url", "")
+        headers = children(find_child(slot, "put", ns.UPLOAD), "header", ns.UPLOAD)
+        values = {header.get("name", "").lower(): " ".join((header.text or "").split()) for header in headers}
+        return put_url, {name: value for name, value in values.items() if name in ALLOWED_HEADERS}, get_url
 
 
-def _most(query: Element | None) -> int | None:
-    fields = (field for x in every(query, "x", FORM) for field in every(x, "field", FORM)) if query is not None else ()
-    for each in fields:
-        value = said(each, "value", FORM)
-        if each.get("var") == "max-file-size" and value.isascii() and value.isdigit():
-            return int(value)
+def _max_bytes(query: Element | None) -> int | None:
+    for form in children(query, "x", ns.FORM):
+        for field in children(form, "field", ns.FORM):
+            value = child_text(field, "value", ns.FORM)
+            if field.get("var") == "max-file-size" and value.isascii() and value.isdigit():
+                return int(value)
     return None
 
 
-async def _transfer(url: str, content: bytes, headers: dict[str, str], session: Session) -> None:
+async def _transfer(url: str, content: bytes, headers: dict[str, str], session: XmppSession) -> None:
     """Make one PUT. Every failure is NotSent or Rejected, because the message itself was not sent yet."""
     if urlsplit(url).scheme not in ("http", "https"):
         raise Rejected("the server wants the file in a way that is not HTTP")
@@ -114,7 +103,7 @@ async def _transfer(url: str, content: bytes, headers: dict[str, str], session: 
             url,
             content,
             headers,
-            timeout=TRANSFER,
+            timeout=TRANSFER_TIMEOUT_S,
             allow_private=session.settings.allow_private,
             tls=session.trust,
         )
@@ -127,7 +116,7 @@ async def _transfer(url: str, content: bytes, headers: dict[str, str], session: 
     raise Rejected(f"the server does not take the file: HTTP {answer.status}")
 
 
-async def fetch(url: str, inbox: Inbox, session: Session) -> Kept | Missing:
+async def fetch(url: str, inbox: Inbox, session: XmppSession) -> Kept | Missing:
     """Download a linked file into the store, or say why it is missing. One attempt; raises only the store's errors."""
     try:
         parts = urlsplit(url)
@@ -139,11 +128,11 @@ async def fetch(url: str, inbox: Inbox, session: Session) -> Kept | Missing:
         return Missing(name, "it is encrypted with OMEMO, which cannot be read here", mime)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         return Missing(name, f"{parts.scheme or 'that'}: is not a way to fetch it", mime)
-    most = session.settings.file_limit
+    limit = session.settings.file_limit
     try:
         answer = await request(
-            "GET", url, None, {"accept-encoding": "identity"}, timeout=TRANSFER,
-            allow_private=session.settings.allow_private, tls=session.trust, most=most + 1,
+            "GET", url, None, {"accept-encoding": "identity"}, timeout=TRANSFER_TIMEOUT_S,
+            allow_private=session.settings.allow_private, tls=session.trust, most=limit + 1,
         )  # fmt: skip
     except (NotSent, Unknown) as lost:
         return Missing(name, str(lost), mime)
@@ -151,21 +140,21 @@ async def fetch(url: str, inbox: Inbox, session: Session) -> Kept | Missing:
         return Missing(name, "its address cannot be read", mime)
     if answer.status != 200:
         return Missing(name, f"its server answers {answer.status}", mime)
-    told = answer.headers.get("content-length", "")
-    if len(answer.body) > most or (told.isascii() and told.isdigit() and int(told) > most):
-        return Missing(name, f"it is larger than {most} bytes", mime)
-    if told.isascii() and told.isdigit() and int(told) != len(answer.body):
+    length = answer.headers.get("content-length", "")
+    if len(answer.body) > limit or (length.isascii() and length.isdigit() and int(length) > limit):
+        return Missing(name, f"it is larger than {limit} bytes", mime)
+    if length.isascii() and length.isdigit() and int(length) != len(answer.body):
         return Missing(name, "its transfer broke off", mime)
-    return await _keep(name, answer, mime, inbox, most)
+    return await _keep(name, answer, mime, inbox, limit)
 
 
-async def _keep(name: str, answer: Answer, mime: str, inbox: Inbox, most: int) -> Kept | Missing:
-    given = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+async def _keep(name: str, answer: Answer, mime: str, inbox: Inbox, limit: int) -> Kept | Missing:
+    content_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     async def content() -> AsyncIterator[bytes]:
         yield answer.body
 
     try:
-        return await inbox.keep(name, given if "/" in given else mime, content(), most)
+        return await inbox.keep(name, content_type if "/" in content_type else mime, content(), limit)
     except TooLarge as large:
         return Missing(name, str(large), mime)

@@ -10,17 +10,16 @@ from typing import Any
 from xml.etree.ElementTree import Element, tostring
 
 from semel.channels.xmpp.files import fetch
-from semel.channels.xmpp.message_ids import OURS
-from semel.channels.xmpp.message_lookup import Lookup, own_key
 from semel.channels.xmpp.parse import Note
+from semel.channels.xmpp.references import OURS, MessageLookup, own_key
 from semel.gateway.ports import Inbox, Incoming, Kept, Missing, Person
 
 log = logging.getLogger(__name__)
-EMOJI = 40
+MAX_REACTION_CHARS = 40
 """Maximum characters of a reaction; longer ones are ignored, since they cannot be an emoji."""
 PAGE_DOWNLOAD_BUDGET_S = 120.0
 """Time limit in seconds for all downloads of a page of messages, so that slow files do not delay messages."""
-FILES = 10
+MAX_FILES = 10
 """Maximum number of linked files of one message that are downloaded."""
 
 
@@ -29,31 +28,31 @@ class NoteTranslator:
     """Turns notes into inbox events, for one connection."""
 
     inbox: Inbox
-    lookup: Lookup
-    until: float = 0.0  # end of the download budget, in the event loop's time
+    lookup: MessageLookup
+    deadline: float = 0.0  # end of the download budget, in the event loop's time
     titles: dict[str, str] = field(default_factory=dict)  # room address -> title
 
-    def hurry(self) -> None:
+    def start_download_budget(self) -> None:
         """Start the download budget of a new page of messages."""
-        self.until = asyncio.get_running_loop().time() + PAGE_DOWNLOAD_BUDGET_S
+        self.deadline = asyncio.get_running_loop().time() + PAGE_DOWNLOAD_BUDGET_S
 
-    async def tell(self, note: Note, key: str, at: float, message: Element) -> list[Incoming]:
+    async def translate(self, note: Note, key: str, at: float, message: Element) -> list[Incoming]:
         """The inbox events for a note. `key`: the message's key. Raises Offline, and the store's exceptions."""
         self.lookup.learn(note, key)
         match note.kind:
             case "own":
                 return [Incoming("echo", note.ids[0], note.address, at=at, of=own_key(note, key))] if note.ids else []
             case "bounce":
-                return self._came_back(note, at)
+                return self._bounce(note, at)
             case "delete":
                 return await self._deletion(note, key, at)
             case "reactions":
                 return await self._reactions(note, key, at)
             case "unreadable":
                 return await self._unreadable(note, key, at, message)
-        return [await self._text(note, key, at)]
+        return [await self._message(note, key, at)]
 
-    def _came_back(self, note: Note, at: float) -> list[Incoming]:
+    def _bounce(self, note: Note, at: float) -> list[Incoming]:
         """The event for a message of ours that bounced after our server had accepted it.
 
         Bounces from rooms are ignored: whether a room accepted a message is decided by whether it shows it.
@@ -61,10 +60,10 @@ class NoteTranslator:
         if not note.ids or note.address in self.lookup.rooms:
             return []
         why = f"{note.address}: {note.why}"
-        return [Incoming("failed", failed_key(note), text=why, at=at, of=note.ids[0])]
+        return [Incoming("failed", bounce_key(note), text=why, at=at, of=note.ids[0])]
 
-    async def _text(self, note: Note, key: str, at: float) -> Incoming:
-        of, to_us = await self._meant(note)
+    async def _message(self, note: Note, key: str, at: float) -> Incoming:
+        of, to_us = await self._referenced_message(note)
         return Incoming(
             "edit" if note.kind == "edit" else "message",
             key,
@@ -75,12 +74,12 @@ class NoteTranslator:
             of,
             note.group,
             note.mentioned or to_us,
-            files=await self._files(note),
+            files=await self._fetch_files(note),
             title=self.titles.get(note.address, ""),
-            data=_data(note),
+            data=_answer_data(note),
         )
 
-    async def _meant(self, note: Note) -> tuple[str | None, bool]:
+    async def _referenced_message(self, note: Note) -> tuple[str | None, bool]:
         """(the key of the message that it corrects or answers, whether that message is ours)."""
         assert note.sender is not None
         if not note.ref:
@@ -89,18 +88,18 @@ class NoteTranslator:
             return await self.lookup.key(note.address, (note.sender.id,), note.ref) or note.ref, False
         if note.group:
             key = f"{note.address}/{note.ref}"
-            written = self.lookup.book.written(note.address, key)
-            return key, written is not None and written.author == OURS
-        found = await self.lookup.key(note.address, (OURS, note.sender.id), note.ref)
-        return found or note.ref, False
+            origin = self.lookup.message_ids.origin(note.address, key)
+            return key, origin is not None and origin.author == OURS
+        replied_key = await self.lookup.key(note.address, (OURS, note.sender.id), note.ref)
+        return replied_key or note.ref, False
 
     async def _deletion(self, note: Note, key: str, at: float) -> list[Incoming]:
         """A deletion counts only if it is by the message's author; in a room, anybody could send one with its id."""
         assert note.sender is not None
         if note.group:
             of: str | None = f"{note.address}/{note.ref}"
-            written = await self.lookup.written(note.address, of or "")
-            if written is None or written.author != note.sender.id:
+            origin = await self.lookup.origin(note.address, of or "")
+            if origin is None or origin.author != note.sender.id:
                 return []
         else:
             of = await self.lookup.key(note.address, (note.sender.id,), note.ref)
@@ -115,8 +114,8 @@ class NoteTranslator:
             of = f"{note.address}/{note.ref}"
         else:
             of = await self.lookup.key(note.address, (OURS, note.sender.id), note.ref) or note.ref
-        now = tuple(emoji for emoji in note.emojis if len(emoji) <= EMOJI)
-        before = self.lookup.book.reacted(note.address, of, note.sender.id, now)
+        now = tuple(emoji for emoji in note.emojis if len(emoji) <= MAX_REACTION_CHARS)
+        before = self.lookup.message_ids.replace_reactions(note.address, of, note.sender.id, now)
         changed = [(emoji, False) for emoji in now if emoji not in (before or ())]
         changed += [(emoji, True) for emoji in (before or ()) if emoji not in now]
         if before is None and not now:
@@ -140,39 +139,39 @@ class NoteTranslator:
     async def _known(self, note: Note, sender: Person) -> bool:
         return await self.inbox.known(sender, note.address if note.group else "")
 
-    async def _files(self, note: Note) -> tuple[Kept | Missing, ...]:
+    async def _fetch_files(self, note: Note) -> tuple[Kept | Missing, ...]:
         assert note.sender is not None
         if not note.links:
             return ()
         if not await self._known(note, note.sender):
             return tuple(Missing(link.rpartition("/")[2][:200] or "file", "not fetched for a stranger")
-                         for link in note.links[:FILES])  # fmt: skip
-        return tuple([await self._file(link) for link in note.links[:FILES]])
+                         for link in note.links[:MAX_FILES])  # fmt: skip
+        return tuple([await self._fetch_file(link) for link in note.links[:MAX_FILES]])
 
-    async def _file(self, link: str) -> Kept | Missing:
+    async def _fetch_file(self, link: str) -> Kept | Missing:
         try:
-            async with asyncio.timeout_at(self.until):
+            async with asyncio.timeout_at(self.deadline):
                 return await fetch(link, self.inbox, self.lookup.session)
         except TimeoutError:
             return Missing(link.rpartition("/")[2][:200] or "file", "it took too long to come")
 
 
-def _data(note: Note) -> dict[str, Any]:
+def _answer_data(note: Note) -> dict[str, Any]:
     """The data that an answer to this message needs: sender, id, thread, links."""
-    told = {"from": note.source, "id": note.ids[0] if note.ids else "", "thread": note.thread, "links": note.links}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in told.items() if value}
+    data = {"from": note.source, "id": note.ids[0] if note.ids else "", "thread": note.thread, "links": note.links}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in data.items() if value}
 
 
-def failed_key(note: Note) -> str:
+def bounce_key(note: Note) -> str:
     """The key of a bounce, the same whether it arrives live or from the archive."""
-    return _short(f"failed/{note.address}/{note.ids[0]}")
+    return _bounded(f"failed/{note.address}/{note.ids[0]}")
 
 
-def unkept_key(note: Note, other: str) -> str:
+def unarchived_key(note: Note, other: str) -> str:
     """The key of a message that is in no archive: its address, author and the author's id for it, or else `other`."""
     author = note.sender.id if note.sender is not None else OURS
-    return _short(f"{note.address}/{author}/{note.ids[0] if note.ids else other}")
+    return _bounded(f"{note.address}/{author}/{note.ids[0] if note.ids else other}")
 
 
-def _short(key: str) -> str:
+def _bounded(key: str) -> str:
     return key if len(key) <= 400 else hashlib.blake2b(key.encode(), digest_size=24).hexdigest()

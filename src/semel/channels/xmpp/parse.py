@@ -7,31 +7,13 @@ The caller knows whether the stanza is live or archived, and its time. Reference
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 from xml.etree.ElementTree import Element
 
-from semel.channels.xmpp import address
-from semel.channels.xmpp.rooms import Occupant, Room
-from semel.channels.xmpp.xml import (
-    CLIENT,
-    CORRECT,
-    FALLBACK,
-    FASTEN,
-    IDS,
-    MUC_USER,
-    OOB,
-    REACTIONS,
-    REFERENCE,
-    REPLY,
-    RETRACT,
-    RETRACT_0,
-    child,
-    error_of,
-    every,
-    said,
-)
+from semel.channels.xmpp import address, ns
+from semel.channels.xmpp.rooms import Occupant, XmppRoom
+from semel.channels.xmpp.xml import child_attribute, child_text, children, error_of, find_child
 from semel.gateway.ports import Person
 
 ENCRYPTED = {
@@ -59,11 +41,10 @@ class Note:
     thread: str = ""
     group: bool = False
     mentioned: bool = False
-    answers_us: bool = False
     why: str = ""
 
 
-def read(message: Element, me: str, room: Room | None = None, live: Occupant | None = None) -> Note | None:
+def parse_message(message: Element, me: str, room: XmppRoom | None = None, live: Occupant | None = None) -> Note | None:
     """Parse a message to our account `me` (a bare address) or in a room; None if it has no content (a typing state).
 
     `live`: for a live message in a room, the occupant who has the sender's nick.
@@ -72,86 +53,86 @@ def read(message: Element, me: str, room: Room | None = None, live: Occupant | N
     if kind == "headline":
         return None
     if kind == "error":
-        return Note("bounce", address.bare(source), source, ids=_ids(message), why=_came_back(message))
+        return Note("bounce", address.bare(source), source, ids=_ids(message), why=bounce_reason(message))
     if (kind == "groupchat") != (room is not None):
         return None
     if room is not None:
-        return _in_room(message, room, source, live)
+        return _parse_in_room(message, room, source, live)
     if address.bare(source) in (me, ""):
         return Note("own", address.bare(message.get("to", "")), source, ids=_ids(message))
-    x = child(message, "x", MUC_USER)
+    x = find_child(message, "x", ns.MUC_USER)
     if x is not None:
-        return _private(message, source) if child(x, "invite", MUC_USER) is None else None
-    return _meaning(message, Note("message", address.bare(source), source, Person(address.bare(source)), _ids(message)))
+        return _private_message(message, source) if find_child(x, "invite", ns.MUC_USER) is None else None
+    return _classify(
+        message, Note("message", address.bare(source), source, Person(address.bare(source)), _ids(message))
+    )
 
 
-def _came_back(message: Element) -> str:
+def bounce_reason(message: Element) -> str:
     """Why a message bounced, for people."""
     _, condition, text = error_of(message)
     return f"{condition} ({text[:200]})" if text else condition
 
 
-def _in_room(message: Element, room: Room, source: str, live: Occupant | None) -> Note | None:
+def _parse_in_room(message: Element, room: XmppRoom, source: str, live: Occupant | None) -> Note | None:
     if not address.resource(source):
         return None  # the room itself: its subject, a notice
-    who = room.author(message, live)
-    if room.is_own(who):
+    author = room.author(message, live)
+    if room.is_own(author):
         return Note("own", room.jid, source, ids=_ids(message), group=True)
-    note = Note("message", room.jid, source, room.person(who), _ids(message), group=True)
-    found = _meaning(message, note)
-    if found is None or found.kind not in ("message", "edit"):
-        return found
-    text, named = _for_us(found.text, room.nick)
-    named = named or _refers(message, room) or found.answers_us
-    return _with(found, text=text, mentioned=named)
+    note = Note("message", room.jid, source, room.person(author), _ids(message), group=True)
+    parsed = _classify(message, note)
+    if parsed is None or parsed.kind not in ("message", "edit"):
+        return parsed
+    text, named = _without_name(parsed.text, room.nick)
+    return replace(parsed, text=text, mentioned=named or _refers_to_us(message, room))
 
 
-def _private(message: Element, source: str) -> Note | None:
-    if not said(message, "body"):
+def _private_message(message: Element, source: str) -> Note | None:
+    if not child_text(message, "body"):
         return None
-    who = Person(source, address.resource(source))
+    sender = Person(source, address.resource(source))
     why = "a private message through a room: who wrote it has no lasting address; write to the account itself"
-    return Note("unreadable", address.bare(source), source, who, _ids(message), why=why)
+    return Note("unreadable", address.bare(source), source, sender, _ids(message), why=why)
 
 
-def _meaning(message: Element, note: Note) -> Note | None:
+def _classify(message: Element, note: Note) -> Note | None:
     """Classify an ordinary message. The order matters: retractions and reactions may carry a text for old clients."""
-    hidden = _encryption(message)
-    if hidden is not None:
-        return _with(note, kind="unreadable", why=_unread(hidden)) if hidden else None
+    encryption = _encryption(message)
+    if encryption is not None:
+        why = (
+            f"it is encrypted with {encryption}, which this channel cannot read: switch that off for this conversation"
+        )
+        return replace(note, kind="unreadable", why=why) if encryption else None
     retracted = _retracted(message)
     if retracted:
-        return _with(note, kind="delete", ref=retracted)
-    reactions = child(message, "reactions", REACTIONS)
+        return replace(note, kind="delete", ref=retracted)
+    reactions = find_child(message, "reactions", ns.REACTIONS)
     if reactions is not None:
-        emojis = dict.fromkeys(filter(None, (each.text for each in every(reactions, "reaction", REACTIONS))))
-        return _with(note, kind="reactions", ref=reactions.get("id", ""), emojis=tuple(emojis)[:20])
-    return _written(message, note)
+        emojis = dict.fromkeys(filter(None, (each.text for each in children(reactions, "reaction", ns.REACTIONS))))
+        return replace(note, kind="reactions", ref=reactions.get("id", ""), emojis=tuple(emojis)[:20])
+    return _classify_text(message, note)
 
 
-def _written(message: Element, note: Note) -> Note | None:
-    replaced, reply = child(message, "replace", CORRECT), child(message, "reply", REPLY)
-    links = tuple(dict.fromkeys(filter(None, (said(x, "url", OOB).strip() for x in every(message, "x", OOB)))))
-    text = _without_quote(message) if reply is not None else said(message, "body")
+def _classify_text(message: Element, note: Note) -> Note | None:
+    reply = find_child(message, "reply", ns.REPLY)
+    links = tuple(
+        dict.fromkeys(filter(None, (child_text(x, "url", ns.OOB).strip() for x in children(message, "x", ns.OOB))))
+    )
+    text = _without_quote(message) if reply is not None else child_text(message, "body")
     text = "" if text.strip() in links else text
     if not text.strip() and not links:
         return None
-    note = _with(note, text=text, links=links, thread=said(message, "thread")[:200])
-    if replaced is not None and replaced.get("id"):
-        return _with(note, kind="edit", ref=replaced.get("id", ""))
-    if reply is not None:
-        return _with(note, ref=reply.get("id", ""))
-    return note
-
-
-def _with(note: Note, **changed: object) -> Note:
-    return Note(**{**note.__dict__, **changed})
+    note = replace(note, text=text, links=links, thread=child_text(message, "thread")[:200])
+    if corrected := child_attribute(message, "replace", ns.CORRECT, "id"):
+        return replace(note, kind="edit", ref=corrected)
+    return replace(note, ref=reply.get("id", "")) if reply is not None else note
 
 
 def _ids(message: Element) -> tuple[str, ...]:
-    origin = child(message, "origin-id", IDS)
-    both = (origin.get("id", "") if origin is not None else "", message.get("id", ""))
-    return tuple(dict.fromkeys(filter(None, both)))
+    """The ids that the sender gave to a message, without repeats."""
+    ids = (child_attribute(message, "origin-id", ns.IDS, "id"), message.get("id", ""))
+    return tuple(dict.fromkeys(filter(None, ids)))
 
 
 def _encryption(message: Element) -> str | None:
@@ -159,43 +140,40 @@ def _encryption(message: Element) -> str | None:
     for each in message:
         space, _, name = each.tag.removeprefix("{").partition("}")
         if space in ENCRYPTED and name in ("encrypted", "x", "openpgp"):
-            keys_only = name == "encrypted" and child(each, "payload", space) is None
-            return "" if keys_only and not said(message, "body") else ENCRYPTED[space]
+            keys_only = name == "encrypted" and find_child(each, "payload", space) is None
+            return "" if keys_only and not child_text(message, "body") else ENCRYPTED[space]
     return None
-
-
-def _unread(hidden: str) -> str:
-    return f"it is encrypted with {hidden}, which this channel cannot read: switch that off for this conversation"
 
 
 def _retracted(message: Element) -> str:
     """The id of the message that is retracted (XEP-0424, also in its form before version 0.4); "" if none is."""
-    retract = child(message, "retract", RETRACT)
+    retract = find_child(message, "retract", ns.RETRACT)
     if retract is not None:
         return retract.get("id", "")
-    apply = child(message, "apply-to", FASTEN)
-    return apply.get("id", "") if apply is not None and child(apply, "retract", RETRACT_0) is not None else ""
+    if find_child(find_child(message, "apply-to", ns.FASTEN), "retract", ns.RETRACT_0) is None:
+        return ""
+    return child_attribute(message, "apply-to", ns.FASTEN, "id")
 
 
 def _without_quote(message: Element) -> str:
     """The body of a reply without the quotation for clients that do not support replies (XEP-0461, 3)."""
-    text = said(message, "body")
-    for fallback in every(message, "fallback", FALLBACK):
-        if fallback.get("for") != REPLY:
+    text = child_text(message, "body")
+    for fallback in children(message, "fallback", ns.FALLBACK):
+        if fallback.get("for") != ns.REPLY:
             continue
-        part = child(fallback, "body", FALLBACK)
-        start, end = (_number(part.get(name)) for name in ("start", "end")) if part is not None else (-1, -1)
+        start, end = (_number(child_attribute(fallback, "body", ns.FALLBACK, name)) for name in ("start", "end"))
         if 0 <= start <= end <= len(text) and (text[:start] + text[end:]).strip():
             return text[:start] + text[end:]
     return text
 
 
-def _number(value: str | None) -> int:
-    return int(value) if value and value.isascii() and value.isdigit() and len(value) < 10 else -1
+def _number(value: str) -> int:
+    """A number of at most nine digits; -1 for anything else."""
+    return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else -1
 
 
-def _for_us(text: str, nick: str) -> tuple[str, bool]:
-    """(the text without our name at its beginning or after a command, whether it mentions our name anywhere)."""
+def _without_name(text: str, nick: str) -> tuple[str, bool]:
+    """Remove our name from the beginning of a text, or after its command: (the text, whether it named us anywhere)."""
     name = re.escape(nick)
     command = re.match(rf"\s*(/\w+)@{name}(?!\w)", text, re.IGNORECASE)
     if command:
@@ -206,16 +184,10 @@ def _for_us(text: str, nick: str) -> tuple[str, bool]:
     return text, re.search(rf"(?<!\w){name}(?!\w)", text, re.IGNORECASE) is not None
 
 
-def _refers(message: Element, room: Room) -> bool:
+def _refers_to_us(message: Element, room: XmppRoom) -> bool:
     """Whether it mentions us (XEP-0372), or replies to us (XEP-0461)."""
-    own = {f"{room.jid}/{room.nick}"} | ({room.own.jid} if room.own and room.own.jid else set())
-    uris = {each.get("uri", "").removeprefix("xmpp:") for each in _mentions(message)}
-    reply = child(message, "reply", REPLY)
-    return bool(uris & own) or (reply is not None and reply.get("to") == f"{room.jid}/{room.nick}")
-
-
-def _mentions(message: Element) -> Iterator[Element]:
-    return (each for each in every(message, "reference", REFERENCE) if each.get("type") == "mention")
-
-
-__all__ = ["CLIENT", "ENCRYPTED", "Note", "read"]
+    own_address = f"{room.jid}/{room.nick}"
+    own = {own_address} | ({room.own.jid} if room.own and room.own.jid else set())
+    references = children(message, "reference", ns.REFERENCE)
+    mentioned = {each.get("uri", "").removeprefix("xmpp:") for each in references if each.get("type") == "mention"}
+    return bool(mentioned & own) or child_attribute(message, "reply", ns.REPLY, "to") == own_address

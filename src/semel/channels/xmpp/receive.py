@@ -13,44 +13,28 @@ import asyncio
 import logging
 import secrets
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from xml.etree.ElementTree import Element
 
+from semel.channels.recent import RecentMap
 from semel.channels.xmpp import address as jids
-from semel.channels.xmpp.archive import Archive, Item, when
-from semel.channels.xmpp.cursor import OWN, Cursor, Mark
-from semel.channels.xmpp.incoming import NoteTranslator, unkept_key
-from semel.channels.xmpp.parse import Note, read
-from semel.channels.xmpp.room_membership import RoomMembership
-from semel.channels.xmpp.rooms import Occupant, Room
-from semel.channels.xmpp.session import Refused, Session
-from semel.channels.xmpp.xml import (
-    ARCHIVE,
-    CARBONS,
-    CLIENT,
-    DELAY,
-    FORWARD,
-    HINTS,
-    IDS,
-    MESSAGE,
-    RECEIPTS,
-    ROSTER,
-    add,
-    child,
-    error_of,
-    every,
-    make,
-)
+from semel.channels.xmpp import ns
+from semel.channels.xmpp.archive import OWN, Archive, ArchiveCursor, ArchivedMessage, ArchivePosition, parse_time
+from semel.channels.xmpp.incoming import NoteTranslator, unarchived_key
+from semel.channels.xmpp.parse import Note, bounce_reason, parse_message
+from semel.channels.xmpp.rooms import Occupant, RoomMembership, XmppRoom
+from semel.channels.xmpp.session import IqRefused, XmppSession
+from semel.channels.xmpp.xml import add_child, child_attribute, children, find_child, make_element
 from semel.gateway.ports import Denied, Inbox, Incoming, Offline, Person
 
 log = logging.getLogger(__name__)
 
-WAITING = 1_000
+MAX_WAITING_MESSAGES = 1_000
 """Maximum number of waiting live messages. Above it, archived ones are dropped: the archive returns them later."""
-RECENT = 5_000
+MAX_RECENT_IDS = 5_000
 """Number of newest archive ids that are remembered as put."""
 MESSAGE_ERRORS = (ValueError, TypeError, LookupError, AttributeError, AssertionError)
 """Exceptions that indicate a bug in processing a message, and not a failed connection or store."""
@@ -59,13 +43,13 @@ ARCHIVE_RETRY_DELAYS_S = (0.1, 0.2, 0.4, 0.8, 1.6)
 
 
 @dataclass(frozen=True)
-class _Live:
+class _LiveMessage:
     """A live message. `id` is its id in the archive, or "" if no archive has it."""
 
     archive: str
     id: str
     message: Element
-    who: Occupant | None = None  # in a room: who had the sender's nick when it arrived
+    occupant: Occupant | None = None  # in a room: the one who had the sender's nick when it arrived
 
 
 class XmppReceiver:
@@ -73,24 +57,24 @@ class XmppReceiver:
 
     def __init__(
         self,
-        session: Session,
-        lobby: RoomMembership,
+        session: XmppSession,
+        membership: RoomMembership,
         inbox: Inbox,
-        teller: NoteTranslator,
+        translator: NoteTranslator,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self.session, self.lobby, self.inbox, self.teller = session, lobby, inbox, teller
+        self.session, self.membership, self.inbox, self.translator = session, membership, inbox, translator
         self.settings = session.settings
         self._now = now
-        self._cursor = Cursor()
-        self._waiting: deque[_Live] = deque()
-        self._asking: deque[str] = deque(maxlen=100)  # people who asked to see our presence
+        self._cursor = ArchiveCursor()
+        self._waiting: deque[_LiveMessage] = deque()
+        self._subscribers: deque[str] = deque(maxlen=100)  # people who asked to see our presence
         self._more = asyncio.Event()
-        self._recent: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._recent = RecentMap[tuple[str, str], None](MAX_RECENT_IDS)
         session.on_message, session.on_presence = self._on_message, self._on_presence
 
     def __repr__(self) -> str:
-        return f"<Hearing on {self.session!r}, {len(self._waiting)} waiting, at {self._cursor}>"
+        return f"<XmppReceiver on {self.session!r}, {len(self._waiting)} waiting, at {self._cursor}>"
 
     async def run(self) -> None:
         """Receive until the connection is lost. Raises Offline or Denied, or an exception of the inbox."""
@@ -108,14 +92,14 @@ class XmppReceiver:
 
     async def _work(self) -> None:
         text = await self.inbox.cursor()
-        self._cursor = Cursor.of(text)
-        if text is not None and not self._cursor.marks:
+        self._cursor = ArchiveCursor.of(text)
+        if text is not None and not self._cursor.positions:
             log.warning("the cursor %.200r cannot be read: reading begins at the present", text)
-        self._cursor.keep({OWN, *self.lobby.rooms})
-        await self._begin()
-        self.session.say(make("presence", CLIENT))
-        await self.lobby.enter_all()
-        self.teller.titles = {room.jid: room.title for room in self.lobby.rooms.values()}
+        self._cursor.keep({OWN, *self.membership.rooms})
+        await self._prepare()
+        self.session.write(make_element("presence", ns.CLIENT))
+        await self.membership.enter_all()
+        self.translator.titles = {room.jid: room.title for room in self.membership.rooms.values()}
         await self._read_all(self._archives())
         self.inbox.online()
         clock = asyncio.get_running_loop().time
@@ -128,46 +112,42 @@ class XmppReceiver:
                 await self._check()
                 check = clock() + self.settings.keepalive
             self._more.clear()
-            await self._accept()
+            await self._accept_subscriptions()
             batch = list(self._waiting)
             self._waiting.clear()
-            await self._deal(batch)
+            await self._process(batch)
 
-    async def _begin(self) -> None:
+    async def _prepare(self) -> None:
         """Enable carbons, load the roster, and check that the account has an archive. Raises Denied if it has none."""
-        carbons = make("iq", CLIENT, type_="set")
-        add(carbons, "enable", CARBONS)
         try:
-            await self.session.ask(carbons)
-        except Refused:
+            await self.session.request("set", make_element("enable", ns.CARBONS))
+        except IqRefused:
             pass  # messages of the account's other devices then come only from the archive
-        await self._learn_friends()
+        await self._load_roster()
         if not self.settings.archive:
             return
         try:
-            features, _ = await self.session.features(self.session.jid)
-        except Refused:
+            features, _ = await self.session.discover_features(self.session.jid)
+        except IqRefused:
             features = frozenset()
-        if ARCHIVE not in features:
+        if ns.ARCHIVE not in features:
             raise Denied(
                 f"{self.settings.domain} keeps no archive (XEP-0313) for this account: switch it on there, or set "
                 "archive = false, and read in docs/xmpp.md what is then not promised"
             )
 
-    async def _learn_friends(self) -> None:
+    async def _load_roster(self) -> None:
         """Load the contacts that already see our presence (RFC 6121, 2.1)."""
-        roster = make("iq", CLIENT, type_="get")
-        add(roster, "query", ROSTER)
         try:
-            query = child(await self.session.ask(roster), "query", ROSTER)
-        except Refused:
+            answer = await self.session.request("get", make_element("query", ns.ROSTER))
+        except IqRefused:
             return
-        items = every(query, "item", ROSTER) if query is not None else ()
+        items = children(find_child(answer, "query", ns.ROSTER), "item", ns.ROSTER)
         self.session.friends |= {each.get("jid", "") for each in items if each.get("subscription") in ("both", "from")}
 
     async def _check(self) -> None:
         """Periodic check: whether server and rooms still answer and know us, and whether messages were missed."""
-        answered = await self.lobby.check()
+        answered = await self.membership.check()
         await self._read_all([archive for archive in self._archives() if archive == OWN or archive in answered])
         if not self.settings.archive:
             await self.session.ping()
@@ -175,133 +155,138 @@ class XmppReceiver:
     # ------------------------------------------------------------ archives
 
     def _archives(self) -> list[str]:
-        rooms = [room.jid for room in self.lobby.rooms.values() if room.archived and room.inside()]
+        rooms = [room.jid for room in self.membership.rooms.values() if room.archived and room.inside()]
         return [OWN, *rooms] if self.settings.archive else []
 
     async def _read_all(self, archives: list[str]) -> None:
         for archive in archives:
             await self._read_on(archive, {})
 
-    async def _read_on(self, name: str, live: dict[str, _Live]) -> None:
+    async def _read_on(self, name: str, live: dict[str, _LiveMessage]) -> None:
         """Put the messages after an archive's saved position. In a first run, only save the position of its end."""
         archive = Archive(self.session, name or None)
-        mark = self._cursor.marks.get(name)
+        position = self._cursor.positions.get(name)
         try:
-            if mark is None:
+            if position is None:
                 newest = await archive.newest()
-                self._cursor.marks[name] = Mark(newest.id, newest.at) if newest else Mark("", 0.0)
+                self._cursor.positions[name] = (
+                    ArchivePosition(newest.id, newest.at) if newest else ArchivePosition("", 0.0)
+                )
                 await self.inbox.put([], str(self._cursor))
                 return
-            async for page in archive.after(mark.id, since=mark.at):
+            async for page in archive.after(position.id, since=position.at):
                 await self._put_page(name, page.items, live)
-        except Refused as no:
+        except IqRefused as no:
             if name == OWN:
                 raise Offline(f"the archive cannot be read: {no}", 60.0) from None
             log.warning("the archive of %s cannot be read: %s", name, no)
 
-    async def _put_page(self, name: str, items: tuple[Item, ...], live: dict[str, _Live]) -> None:
+    async def _put_page(self, name: str, items: tuple[ArchivedMessage, ...], live: dict[str, _LiveMessage]) -> None:
         if not items:
             return
-        self.teller.hurry()
+        self.translator.start_download_budget()
         events: list[Incoming] = []
         for item in items:
-            came = live.get(item.id)
-            events += await self._told(name, item.id, item.at, item.message, came.who if came else None)
+            live_message = live.get(item.id)
+            events += await self._events_of(name, item, live_message.occupant if live_message else None)
             self._recent[name, item.id] = None
-        self._cursor.marks[name] = Mark(items[-1].id, items[-1].at)
+        self._cursor.positions[name] = ArchivePosition(items[-1].id, items[-1].at)
         await self.inbox.put(events, str(self._cursor))
-        await self._confirm(items)
-        while len(self._recent) > RECENT:
-            self._recent.popitem(last=False)
+        await self._send_receipts(items)
 
-    async def _told(self, name: str, id: str, at: float, message: Element, who: Occupant | None) -> list[Incoming]:
-        key = f"{name}/{id}" if name in self.lobby.rooms else id
-        note = self._read(name, message, who)
+    async def _events_of(self, name: str, item: ArchivedMessage, occupant: Occupant | None) -> list[Incoming]:
+        """The inbox events for one message from the archive `name`.
+
+        `occupant` is its author as seen in the room if the message also came live, else None.
+        """
+        key = f"{name}/{item.id}" if name in self.membership.rooms else item.id
+        note = self._parse(name, item.message, occupant)
         if note is None:
             return []
         try:
-            return await self.teller.tell(note, key, at, message)
+            return await self.translator.translate(note, key, item.at, item.message)
         except MESSAGE_ERRORS as fault:  # what nobody foresaw must not stop the line (Law 1)
             log.warning("a message from %s is not understood", note.source, exc_info=True)
             why = f"{type(fault).__name__}: {fault}"
-            return await self.teller.tell(replace(note, kind="unreadable", why=why), key, at, message)
+            unreadable = replace(note, kind="unreadable", why=why)
+            return await self.translator.translate(unreadable, key, item.at, item.message)
 
-    def _read(self, name: str, message: Element, who: Occupant | None) -> Note | None:
+    def _parse(self, name: str, message: Element, occupant: Occupant | None) -> Note | None:
         try:
-            return read(message, self.session.jid, self.lobby.rooms.get(name), who)
+            return parse_message(message, self.session.jid, self.membership.rooms.get(name), occupant)
         except Exception as fault:  # what nobody foresaw must not stop the line (Law 1)
             return Note("unreadable", name, message.get("from", ""), why=f"{type(fault).__name__}: {fault}")
 
-    async def _confirm(self, items: tuple[Item, ...]) -> None:
+    async def _send_receipts(self, items: tuple[ArchivedMessage, ...]) -> None:
         """Send the requested delivery receipts for committed messages, to people who may speak here (XEP-0184)."""
         for item in items:
             message, source = item.message, item.message.get("from", "")
-            asked = message.get("type") != "groupchat" and child(message, "request", RECEIPTS) is not None
+            asked = message.get("type") != "groupchat" and find_child(message, "request", ns.RECEIPTS) is not None
             if not asked or not message.get("id") or jids.bare(source) == self.session.jid:
                 continue
             if await self.inbox.known(Person(jids.bare(source))):
-                receipt = make("message", CLIENT, to=source, type_="chat")
-                add(receipt, "received", RECEIPTS, id=message.get("id", ""))
-                add(receipt, "store", HINTS)
-                self.session.say(receipt)
+                receipt = make_element("message", ns.CLIENT, to=source, type_="chat")
+                add_child(receipt, "received", ns.RECEIPTS, id=message.get("id", ""))
+                add_child(receipt, "store", ns.HINTS)
+                self.session.write(receipt)
 
     # ------------------------------------------------------------ live
 
     def _on_message(self, message: Element) -> None:
-        if child(message, "result", ARCHIVE) is not None:
+        if find_child(message, "result", ns.ARCHIVE) is not None:
             return
-        carbon = _carbon(message, self.session.jid)
+        carbon = _copied_message(message, self.session.jid)
         if message.get("type") == "error" or (carbon is not None and carbon.get("type") == "error"):
-            self._came_back(message)
+            self._on_bounce(message)
             return
         message = carbon if carbon is not None else message
-        place = jids.bare(message.get("from", ""))
-        room = self.lobby.rooms.get(place) if message.get("type") == "groupchat" else None
+        source = jids.bare(message.get("from", ""))
+        room = self.membership.rooms.get(source) if message.get("type") == "groupchat" else None
         if room is None and message.get("type") == "groupchat":
             return
-        self._wait_for(self._live(message, room))
+        self._enqueue(self._make_live(message, room))
 
-    def _came_back(self, message: Element) -> None:
+    def _on_bounce(self, message: Element) -> None:
         """Handle a bounced message.
 
         Ignored are bounces that `send` is waiting for, those of the account's other devices (XEP-0280), and those from
         rooms, where the room's reflection of the message decides.
         """
-        place = jids.bare(message.get("from", ""))
-        log.warning("a message to %s came back: %s", place, _why(message))
-        if message.get("type") != "error" or message.get("id", "") in self.session.awaited:
+        source = jids.bare(message.get("from", ""))
+        log.warning("a message to %s came back: %s", source, bounce_reason(message))
+        if message.get("type") != "error" or message.get("id", "") in self.session.awaited_ids:
             return
-        if place not in self.lobby.rooms:
-            self._wait_for(self._live(message, None))
+        if source not in self.membership.rooms:
+            self._enqueue(self._make_live(message, None))
 
-    def _live(self, message: Element, room: Room | None) -> _Live:
+    def _make_live(self, message: Element, room: XmppRoom | None) -> _LiveMessage:
         name = room.jid if room is not None else OWN
-        who = room.present.get(jids.resource(message.get("from", ""))) if room is not None else None
-        kept = self.settings.archive and (room is None or room.archived)
+        occupant = room.present.get(jids.resource(message.get("from", ""))) if room is not None else None
+        has_archive = self.settings.archive and (room is None or room.archived)
         by = name or self.session.jid
-        ids = [each.get("id", "") for each in every(message, "stanza-id", IDS) if each.get("by") == by]
+        ids = [each.get("id", "") for each in children(message, "stanza-id", ns.IDS) if each.get("by") == by]
         # The archive's own is the last one: Prosody 0.12 leaves those in front of it that the sender made up.
-        return _Live(name, ids[-1] if ids and kept else "", message, who)
+        return _LiveMessage(name, ids[-1] if ids and has_archive else "", message, occupant)
 
-    def _wait_for(self, live: _Live) -> None:
-        if live.id and len(self._waiting) >= WAITING:
+    def _enqueue(self, live: _LiveMessage) -> None:
+        if live.id and len(self._waiting) >= MAX_WAITING_MESSAGES:
             self._more.set()
             return
-        if not live.id and len(self._waiting) >= 10 * WAITING:
+        if not live.id and len(self._waiting) >= 10 * MAX_WAITING_MESSAGES:
             self.session.lose("more is said than can be kept")
             return
         self._waiting.append(live)
         self._more.set()
 
-    async def _deal(self, batch: list[_Live]) -> None:
-        self.teller.hurry()
+    async def _process(self, batch: list[_LiveMessage]) -> None:
+        self.translator.start_download_budget()
         for name in dict.fromkeys(live.archive for live in batch if live.id):
-            await self._heed(name, {live.id: live for live in batch if live.archive == name and live.id})
+            await self._read_until_shown(name, {live.id: live for live in batch if live.archive == name and live.id})
         for live in batch:
             if not live.id:
-                await self._put_unkept(live)
+                await self._put_unarchived(live)
 
-    async def _heed(self, name: str, live: dict[str, _Live]) -> None:
+    async def _read_until_shown(self, name: str, live: dict[str, _LiveMessage]) -> None:
         """Read an archive until it contains these live messages; put those directly that it does not show in time."""
         for wait in (0.0, *ARCHIVE_RETRY_DELAYS_S):
             new = {id: each for id, each in live.items() if (name, id) not in self._recent}
@@ -309,73 +294,69 @@ class XmppReceiver:
                 return
             await asyncio.sleep(wait)
             await self._read_on(name, new)
-            mark = self._cursor.marks.get(name)
+            position = self._cursor.positions.get(name)
             new = {id: each for id, each in new.items() if (name, id) not in self._recent}
-            if all(self._is_old(each, mark) for each in new.values()):
+            if all(self._is_old(each, position) for each in new.values()):
                 break
         for id, each in new.items():  # delivered late, or not yet archived; a later repeat is recognized by its key
-            events = await self._told(name, id, _sent(each.message) or self._now(), each.message, each.who)
-            await self.inbox.put(events)
+            item = ArchivedMessage(id, _sending_time(each.message) or self._now(), each.message)
+            await self.inbox.put(await self._events_of(name, item, each.occupant))
             self._recent[name, id] = None
 
-    def _is_old(self, live: _Live, mark: Mark | None) -> bool:
+    def _is_old(self, live: _LiveMessage, position: ArchivePosition | None) -> bool:
         """Whether a delayed message was sent before the archive position that was already read."""
-        sent = _sent(live.message)
-        return sent is not None and mark is not None and sent <= mark.at
+        sent = _sending_time(live.message)
+        return sent is not None and position is not None and sent <= position.at
 
-    async def _put_unkept(self, live: _Live) -> None:
+    async def _put_unarchived(self, live: _LiveMessage) -> None:
         """Put a message that no archive has. Its key is made of the id that its sender gave it (Law 1)."""
-        note = self._read(live.archive, live.message, live.who)
+        note = self._parse(live.archive, live.message, live.occupant)
         if note is None:
             return
         if note.kind == "message" and note.sender is not None and self._was_put(note.address, note.sender.id, note.ids):
             return  # offline message that the server delivers without its archive id
-        key = unkept_key(note, secrets.token_hex(12))
-        await self.inbox.put(await self.teller.tell(note, key, _sent(live.message) or self._now(), live.message))
+        key = unarchived_key(note, secrets.token_hex(12))
+        await self.inbox.put(
+            await self.translator.translate(note, key, _sending_time(live.message) or self._now(), live.message)
+        )
 
     def _was_put(self, address: str, author: str, ids: tuple[str, ...]) -> bool:
-        book = self.teller.lookup.book
-        return self.settings.archive and any(book.key(address, author, id) is not None for id in ids)
+        message_ids = self.translator.lookup.message_ids
+        return self.settings.archive and any(message_ids.key(address, author, id) is not None for id in ids)
 
     # ------------------------------------------------------------ presences
 
     def _on_presence(self, presence: Element) -> None:
-        if self.lobby.on_presence(presence):
+        if self.membership.on_presence(presence):
             return
         if presence.get("type") == "subscribe" and presence.get("from"):
-            self._asking.append(jids.bare(presence.get("from", "")))
+            self._subscribers.append(jids.bare(presence.get("from", "")))
             self._more.set()
 
-    async def _accept(self) -> None:
+    async def _accept_subscriptions(self) -> None:
         """Accept presence subscriptions of people who may speak here; others get no answer."""
-        while self._asking:
-            who = self._asking.popleft()
-            if await self.inbox.known(Person(who)):
-                self.session.friends.add(who)
-                self.session.say(make("presence", CLIENT, to=who, type_="subscribed"))
-                self.session.say(make("presence", CLIENT, to=who, type_="subscribe"))
+        while self._subscribers:
+            person = self._subscribers.popleft()
+            if await self.inbox.known(Person(person)):
+                self.session.friends.add(person)
+                self.session.write(make_element("presence", ns.CLIENT, to=person, type_="subscribed"))
+                self.session.write(make_element("presence", ns.CLIENT, to=person, type_="subscribe"))
 
 
-def _carbon(message: Element, me: str) -> Element | None:
+def _copied_message(message: Element, me: str) -> Element | None:
     """The message inside a carbon copy (XEP-0280) of another device of this account, or None.
 
     Copies from other addresses are forged and ignored (XEP-0280, 11).
     """
     if message.get("from", "") != me:
         return None
-    for each in (child(message, "received", CARBONS), child(message, "sent", CARBONS)):
-        forwarded = child(each, "forwarded", FORWARD) if each is not None else None
+    for each in (find_child(message, "received", ns.CARBONS), find_child(message, "sent", ns.CARBONS)):
+        forwarded = find_child(each, "forwarded", ns.FORWARD)
         if forwarded is not None:
-            return forwarded.find(MESSAGE)
+            return find_child(forwarded, "message", ns.CLIENT)
     return None
 
 
-def _sent(message: Element) -> float | None:
+def _sending_time(message: Element) -> float | None:
     """When a delayed message was sent, in seconds since the epoch; None if it was not delayed."""
-    delay = child(message, "delay", DELAY)
-    return when(delay.get("stamp", "")) or None if delay is not None else None
-
-
-def _why(message: Element) -> str:
-    _, condition, text = error_of(message)
-    return f"{condition} ({text})" if text else condition
+    return parse_time(child_attribute(message, "delay", ns.DELAY, "stamp")) or None

@@ -8,9 +8,8 @@ are left out. The same text always gives the same body.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-from markdown_it.token import Token
+from markdown_it.tree import SyntaxTreeNode as Node
 
 from semel.channels.markdown import MAX_FORMATTED_CHARS, follows_no_links, parse, spell_links
 from semel.text.visible import visible, visible_within
@@ -25,78 +24,56 @@ def styled(text: str, most: int) -> str:
         return plain
     tokens = parse(visible(text))
     spell_links(tokens, follows_no_links)
-    body = "\n".join(_blocks(tokens)).rstrip()
+    try:
+        body = "\n".join(_blocks(Node(tokens).children)).rstrip()
+    except RecursionError:  # hundreds of marks inside one another
+        return plain
     return body if body.strip() and len(body.encode()) <= most else plain
 
 
 # ---------------------------------------------------------------- blocks
 
 
-@dataclass
-class _Cursor:
-    """A position in a list of tokens."""
-
-    tokens: Sequence[Token]
-    at: int = 0
-
-    def inside(self, opening: Token) -> Sequence[Token]:
-        """The tokens between `opening` and its closing token; moves behind the latter."""
-        closing = opening.type.removesuffix("_open") + "_close"
-        start = self.at
-        while (token := self.tokens[self.at]).type != closing or token.level != opening.level:
-            self.at += 1
-        self.at += 1
-        return self.tokens[start : self.at - 1]
-
-
-def _blocks(tokens: Sequence[Token], tight: bool = False) -> list[str]:
+def _blocks(nodes: Sequence[Node], tight: bool = False) -> list[str]:
     """The blocks as lines, separated by empty lines except in tight list items."""
     lines: list[str] = []
-    cursor = _Cursor(tokens)
-    while cursor.at < len(tokens):
-        token = tokens[cursor.at]
-        cursor.at += 1
-        block = _block(token, cursor)
+    for node in nodes:
+        block = _block(node)
         lines += ["", *block] if lines and not tight else block
     return lines
 
 
-def _block(token: Token, cursor: _Cursor) -> list[str]:
-    match token.type:
-        case "paragraph_open":
-            return _inline(cursor.inside(token)).split("\n")
-        case "heading_open":
-            return _wrapped("*", _inline(cursor.inside(token)), "").split("\n")
-        case "blockquote_open":
-            return [f"> {line}".rstrip() for line in _blocks(cursor.inside(token))]
-        case "bullet_list_open" | "ordered_list_open":
-            return _items(token, cursor.inside(token))
-        case "table_open":
-            return _fenced(_table(cursor.inside(token)), "")
+def _block(node: Node) -> list[str]:
+    match node.type:
+        case "paragraph":
+            return _spans(node.children).split("\n")
+        case "heading":
+            return _wrapped("*", _spans(node.children), "").split("\n")
+        case "blockquote":
+            return [f"> {line}".rstrip() for line in _blocks(node.children)]
+        case "bullet_list" | "ordered_list":
+            return _items(node)
+        case "table":
+            return _fenced(_table(node), "")
         case "fence" | "code_block":
-            return _fenced(token.content.removesuffix("\n").split("\n"), token.info.strip())
+            return _fenced(node.content.removesuffix("\n").split("\n"), node.info.strip())
         case "hr":
             return ["---"]
-    return [token.content] if token.content else []
+    return [node.content] if node.content else []
 
 
-def _items(opening: Token, inside: Sequence[Token]) -> list[str]:
+def _items(node: Node) -> list[str]:
     lines: list[str] = []
-    number = int(opening.attrs.get("start", 1)) if opening.type == "ordered_list_open" else None
-    cursor = _Cursor(inside)
-    while cursor.at < len(inside):
-        token = inside[cursor.at]
-        cursor.at += 1
-        content = cursor.inside(token)
-        tight = all(each.hidden for each in content if each.type == "paragraph_open" and each.level == token.level + 1)
-        mark = "- " if number is None else f"{number}. "
-        first, *rest = _blocks(content, tight) or [""]
+    start = int(node.attrs.get("start", 1))
+    for number, item in enumerate(node.children, start):
+        tight = all(child.hidden for child in item.children if child.type == "paragraph")
+        mark = "- " if node.type == "bullet_list" else f"{number}. "
+        first, *rest = _blocks(item.children, tight) or [""]
         if first.startswith("```"):  # a code block must begin at the start of a line
             lines += [mark.rstrip(), first]
         else:
             lines.append(mark + first)
         lines += _indented(rest, " " * len(mark), first.startswith("```"))
-        number = number if number is None else number + 1
     return lines
 
 
@@ -117,13 +94,8 @@ def _fenced(lines: list[str], info: str) -> list[str]:
     return ["```" + info, *lines, "```"]
 
 
-def _table(tokens: Sequence[Token]) -> list[str]:
-    rows: list[list[str]] = []
-    for token in tokens:
-        if token.type == "tr_open":
-            rows.append([])
-        elif token.type == "inline":
-            rows[-1].append(_text(token.children or ()))
+def _table(node: Node) -> list[str]:
+    rows = [[_text(cell.children) for cell in row.children] for row in node.walk() if row.type == "tr"]
     widths = [max(len(row[i]) if i < len(row) else 0 for row in rows) for i in range(max(map(len, rows)))]
     lines = [" | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip() for row in rows]
     return [lines[0], "-+-".join("-" * width for width in widths), *lines[1:]]
@@ -132,44 +104,25 @@ def _table(tokens: Sequence[Token]) -> list[str]:
 # ---------------------------------------------------------------- inside a line
 
 
-@dataclass
-class _Span:
-    """A piece of text inside marks."""
-
-    mark: str = ""
-    text: list[str] = field(default_factory=list)
-
-
-def _inline(tokens: Sequence[Token]) -> str:
-    return "".join(_spans(token.children or ()) for token in tokens if token.type == "inline")
+def _spans(nodes: Sequence[Node]) -> str:
+    """Inline nodes as text, with the marks of XEP-0393 around styled spans."""
+    text = ""
+    for node in nodes:
+        text += _span(node, text)
+    return text
 
 
-def _spans(tokens: Sequence[Token]) -> str:
-    stack = [_Span()]
-    for token in tokens:
-        kind = token.type.removesuffix("_open")
-        if kind in MARKS:
-            stack.append(_Span(MARKS[kind]))
-        elif token.type.endswith("_close"):
-            span = stack.pop()
-            before = "".join(stack[-1].text)
-            stack[-1].text.append(_closed(span, before))
-        else:
-            stack[-1].text.append(_leaf(token))
-    return "".join("".join(span.text) for span in stack)
-
-
-def _closed(span: _Span, before: str) -> str:
-    return _wrapped(span.mark, "".join(span.text), before)
-
-
-def _leaf(token: Token) -> str:
-    match token.type:
+def _span(node: Node, before: str) -> str:
+    match node.type:
+        case "inline":
+            return _spans(node.children)
+        case "strong" | "em" | "s":
+            return _wrapped(MARKS[node.type], _spans(node.children), before)
         case "softbreak" | "hardbreak":
             return "\n"
         case "code_inline":
-            return _wrapped("`", token.content, "")
-    return token.content
+            return _wrapped("`", node.content, "")
+    return node.content
 
 
 def _wrapped(mark: str, text: str, before: str) -> str:
@@ -179,6 +132,6 @@ def _wrapped(mark: str, text: str, before: str) -> str:
     return "\n".join(line if not line or line != line.strip() else mark + line + mark for line in text.split("\n"))
 
 
-def _text(tokens: Sequence[Token]) -> str:
+def _text(nodes: Sequence[Node]) -> str:
     """The text without marks, for tables, where clients would show them."""
-    return "".join(_text(t.children) if t.children else " " if t.type.endswith("break") else t.content for t in tokens)
+    return "".join(_text(n.children) if n.children else " " if n.type.endswith("break") else n.content for n in nodes)

@@ -11,73 +11,131 @@ import asyncio
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element
 
-from semel.channels.xmpp import address, stanzas
-from semel.channels.xmpp.archive import Archive, NotToTheEnd
-from semel.channels.xmpp.files import Store
-from semel.channels.xmpp.message_ids import OURS, MessageIds
-from semel.channels.xmpp.message_lookup import Lookup
-from semel.channels.xmpp.room_membership import RoomMembership
-from semel.channels.xmpp.rooms import Room
-from semel.channels.xmpp.session import Refused, Session, first
-from semel.channels.xmpp.stanzas import Refs
-from semel.channels.xmpp.xml import IDS, child, error_of, every
-from semel.gateway.ports import NotSent, Offline, Op, Receipt, Rejected, Unknown
+from semel.channels.xmpp import address, ns
+from semel.channels.xmpp.archive import Archive, ArchiveIncomplete
+from semel.channels.xmpp.files import UploadService
+from semel.channels.xmpp.references import OURS, MessageIds, MessageLookup
+from semel.channels.xmpp.render import styled
+from semel.channels.xmpp.rooms import RoomMembership, XmppRoom
+from semel.channels.xmpp.session import IqRefused, XmppSession, wait_first
+from semel.channels.xmpp.xml import add_child, child_attribute, children, clean, error_of, make_element
+from semel.gateway.ports import REPEAT_PREFIX, NotSent, Offline, Op, Receipt, Rejected, Unknown
 
-PASSING = frozenset({"resource-constraint", "remote-server-timeout", "internal-server-error"})
+MAX_BODY_BYTES = 120_000
+"""Maximum bytes of a body. The whole stanza stays below the smallest usual limit of servers, 256 KiB."""
+TRANSIENT_CONDITIONS = frozenset({"resource-constraint", "remote-server-timeout", "internal-server-error"})
 """Error conditions of transient refusals: the message was not delivered, and a retry may succeed."""
 ROOM_RETRY_DELAY_S = 60.0
 """Seconds before a retry if a room did not let us in."""
-SLACK = 3600.0
+CLOCK_SLACK_S = 3600.0
 """Seconds by which the server's clock may be behind ours; the archive is searched from that much earlier."""
+RETRACTED = "/me took a message back that your client still shows."
+
+
+@dataclass(frozen=True)
+class References:
+    """The references of an op to other messages, in the ids that clients use."""
+
+    target: str = ""  # id of the message that is edited, reacted to or retracted
+    emojis: tuple[str, ...] = ()  # all our reactions to it, the new one among them
+    reply_id: str = ""
+    reply_to: str = ""  # full address of that message's author
+    thread: str = ""
+    url: str = ""  # URL of the uploaded file
+
+
+def build_message(op: Op, group: bool, references: References) -> Element:
+    """The stanza of an op. Its id and its origin-id are `op.key`, on every attempt."""
+    stanza = make_element("message", ns.CLIENT, to=op.address, type_="groupchat" if group else "chat", id=op.key)
+    match op.kind:
+        case "post":
+            _add_text(stanza, styled(clean(op.text), MAX_BODY_BYTES), op, references)
+        case "edit":
+            _add_text(stanza, styled(clean(op.text), MAX_BODY_BYTES), op, references)
+            add_child(stanza, "replace", ns.CORRECT, id=references.target)
+        case "file":
+            caption = styled(clean(op.text), MAX_BODY_BYTES) + "\n" if op.text.strip() else ""
+            _add_text(stanza, caption + references.url, op, references)
+            x = add_child(stanza, "x", ns.OOB)
+            add_child(x, "url", ns.OOB, references.url)
+        case "react":
+            reactions = add_child(stanza, "reactions", ns.REACTIONS, id=references.target)
+            for emoji in references.emojis:
+                add_child(reactions, "reaction", ns.REACTIONS, emoji)
+        case "delete":
+            add_child(stanza, "retract", ns.RETRACT, id=references.target)
+            add_child(stanza, "fallback", ns.FALLBACK, for_=ns.RETRACT)
+            add_child(stanza, "body", ns.CLIENT, RETRACTED)
+    add_child(stanza, "origin-id", ns.IDS, id=op.key)
+    add_child(stanza, "store", ns.HINTS)
+    return stanza
+
+
+def _add_text(stanza: Element, body: str, op: Op, references: References) -> None:
+    add_child(stanza, "body", ns.CLIENT, (REPEAT_PREFIX if op.marked else "") + body)
+    if references.thread:
+        add_child(stanza, "thread", ns.CLIENT, references.thread)
+    if references.reply_id:
+        to = {"to": references.reply_to} if references.reply_to else {}
+        add_child(stanza, "reply", ns.REPLY, id=references.reply_id, **to)
+    add_child(stanza, "active", ns.STATES)
+
+
+def build_typing(address: str, group: bool) -> Element:
+    """The stanza for the typing state (XEP-0085), which is not stored anywhere."""
+    stanza = make_element("message", ns.CLIENT, to=address, type_="groupchat" if group else "chat")
+    add_child(stanza, "composing", ns.STATES)
+    add_child(stanza, "no-store", ns.HINTS)
+    return stanza
 
 
 @dataclass
-class Line:
+class XmppSender:
     """Sends over one connection, to people and to the connection's rooms."""
 
-    session: Session
-    lobby: RoomMembership
-    book: MessageIds
-    store: Store = field(init=False)
-    lookup: Lookup = field(init=False)
+    session: XmppSession
+    membership: RoomMembership
+    message_ids: MessageIds
+    uploads: UploadService = field(init=False)
+    lookup: MessageLookup = field(init=False)
 
     def __post_init__(self) -> None:
-        self.store = Store(self.session)
-        self.lookup = Lookup(self.session, self.book, self.lobby.rooms)
+        self.uploads = UploadService(self.session)
+        self.lookup = MessageLookup(self.session, self.message_ids, self.membership.rooms)
 
     async def send(self, op: Op) -> Receipt:
         """Make one attempt to send. Raises NotSent, Rejected or Unknown."""
-        room = self.lobby.rooms.get(op.address)
+        room = self.membership.rooms.get(op.address)
         try:
             if room is not None:
-                await self._be_in(room)
-            refs = await self._refs(op, room)
+                await self._enter_room(room)
+            references = await self._resolve_references(op, room)
         except Offline as lost:
             raise NotSent(str(lost)) from None
-        stanza = await asyncio.to_thread(stanzas.message, op, room is not None, refs)  # long texts take their time
-        receipt = await (self._into(room, op, stanza) if room is not None else self._to(op, stanza))
+        stanza = await asyncio.to_thread(build_message, op, room is not None, references)  # long texts take their time
+        receipt = await (self._send_to_room(room, op, stanza) if room is not None else self._send_to_person(op, stanza))
         if op.kind in ("post", "file"):
-            self.book.keep(op.address, OURS, (op.key,), receipt.id)
+            self.message_ids.remember(op.address, OURS, (op.key,), receipt.id)
         if op.kind == "react":
-            self.book.reacted(op.address, op.target or "", OURS, refs.emojis)
+            self.message_ids.replace_reactions(op.address, op.target or "", OURS, references.emojis)
         return receipt
 
     async def find(self, op: Op, since: float) -> Receipt | None:
         """Search the archive for a part; None if it is not there. Raises Unknown if the archive cannot be searched."""
-        room = self.lobby.rooms.get(op.address)
+        room = self.membership.rooms.get(op.address)
         try:
             if room is not None and not room.archived:
-                await self.lobby.learn(room)
+                await self.membership.discover(room)
             if room is not None and not room.archived:
                 raise Unknown(f"{room.jid} keeps no archive")
-            return await self._found(op, since, room)
-        except (Refused, Offline, NotToTheEnd) as fault:
+            return await self._find_in_archive(op, since, room)
+        except (IqRefused, Offline, ArchiveIncomplete) as fault:
             raise Unknown(str(fault)) from None
 
-    async def _found(self, op: Op, since: float, room: Room | None) -> Receipt | None:
+    async def _find_in_archive(self, op: Op, since: float, room: XmppRoom | None) -> Receipt | None:
         archive = Archive(self.session, room.jid if room is not None else None)
-        async for item in archive.before(since - SLACK, with_=op.address):
-            if not _is(item.message, op.key):
+        async for item in archive.before(since - CLOCK_SLACK_S, with_=op.address):
+            if not _has_key(item.message, op.key):
                 continue
             if item.message.get("type") == "error":
                 return None  # it bounced
@@ -89,100 +147,100 @@ class Line:
 
     # ------------------------------------------------------------ before it leaves
 
-    async def _be_in(self, room: Room) -> None:
-        if not await self.lobby.enter(room):
-            raise Rejected(room.refusal) if room.definite else NotSent(room.refusal, ROOM_RETRY_DELAY_S)
+    async def _enter_room(self, room: XmppRoom) -> None:
+        if not await self.membership.enter(room):
+            raise Rejected(room.refusal) if room.refused_for_good else NotSent(room.refusal, ROOM_RETRY_DELAY_S)
 
-    async def _refs(self, op: Op, room: Room | None) -> Refs:
+    async def _resolve_references(self, op: Op, room: XmppRoom | None) -> References:
         """The references of an op to other messages, in the ids that clients use. Uploads the op's file."""
         if op.kind == "file":
-            return Refs(url=await self.store.put(op), thread=_thread(op))
+            return References(url=await self.uploads.put(op), thread=_thread(op))
         if op.kind == "post":
-            return self._reply(op) if room is not None and op.n == 0 else Refs(thread=_thread(op))
+            return self._reply_references(op) if room is not None and op.n == 0 else References(thread=_thread(op))
         target = await self._target(op, room)
         if op.kind != "react":
-            return Refs(target)
-        before = self.book.reactions(op.address, op.target or "", OURS)
-        return Refs(target, tuple(dict.fromkeys((*before, op.text.strip()))))
+            return References(target)
+        before = self.message_ids.reactions(op.address, op.target or "", OURS)
+        return References(target, tuple(dict.fromkeys((*before, op.text.strip()))))
 
-    def _reply(self, op: Op) -> Refs:
+    def _reply_references(self, op: Op) -> References:
         """The references of the first part in a room, which is a reply to the answered message."""
         answers = op.answers
         prefix = f"{op.address}/"
         if answers is None or not answers.id.startswith(prefix):
-            return Refs(thread=_thread(op))
-        return Refs(
+            return References(thread=_thread(op))
+        return References(
             reply_id=answers.id.removeprefix(prefix), reply_to=str(answers.data.get("from", "")), thread=_thread(op)
         )
 
-    async def _target(self, op: Op, room: Room | None) -> str:
+    async def _target(self, op: Op, room: XmppRoom | None) -> str:
         """The id that clients use for the message that an op changes. Raises Rejected if it cannot be changed."""
         key = op.target or ""
         if room is not None and op.kind != "edit":  # reactions and retractions name the room's id, corrections ours
             return key.removeprefix(f"{room.jid}/")
-        written = await self.lookup.written(op.address, key)
-        if written is None and room is None:
+        origin = await self.lookup.origin(op.address, key)
+        if origin is None and room is None:
             return key  # one of ours is kept under its own id
-        if written is None or not written.ids:
+        if origin is None or not origin.ids:
             raise Rejected("the message is not in the archive any more")
-        if op.kind != "react" and written.author != OURS:
+        if op.kind != "react" and origin.author != OURS:
             raise Rejected("only one's own messages can be changed")
-        return written.ids[-1] if op.kind == "edit" else written.ids[0]
+        return origin.ids[-1] if op.kind == "edit" else origin.ids[0]
 
     # ------------------------------------------------------------ the attempt
 
-    async def _to(self, op: Op, stanza: Element) -> Receipt:
-        came_back: list[Element] = []
+    async def _send_to_person(self, op: Op, stanza: Element) -> Receipt:
+        bounces: list[Element] = []
 
-        def heard(message: Element) -> None:
+        def collect(message: Element) -> None:
             if message.get("type") == "error" and message.get("id") == op.key:
-                came_back.append(message)
+                bounces.append(message)
 
-        self.session.watchers.append(heard)
-        self.session.awaited.add(op.key)
+        self.session.watchers.append(collect)
+        self.session.awaited_ids.add(op.key)
         try:
-            self._say(stanza)
+            self._write(stanza)
             try:
                 await self.session.ping()
             except Offline as lost:
                 raise Unknown(str(lost)) from None
         finally:
-            self.session.watchers.remove(heard)
-            self.session.awaited.discard(op.key)
-        if came_back:
-            raise _refusal(came_back[0])
+            self.session.watchers.remove(collect)
+            self.session.awaited_ids.discard(op.key)
+        if bounces:
+            raise _refusal(bounces[0])
         return Receipt(op.key)
 
-    async def _into(self, room: Room, op: Op, stanza: Element) -> Receipt:
-        seen: asyncio.Future[Element] = asyncio.get_running_loop().create_future()
+    async def _send_to_room(self, room: XmppRoom, op: Op, stanza: Element) -> Receipt:
+        reflection: asyncio.Future[Element] = asyncio.get_running_loop().create_future()
 
-        def heard(message: Element) -> None:
-            mine = message.get("type") == "error" or message.get("from") == f"{room.jid}/{room.nick}"
-            from_room = address.bare(message.get("from", "")) == room.jid
-            if from_room and mine and _is(message, op.key) and not seen.done():
-                seen.set_result(message)
+        def watch(message: Element) -> None:
+            source = message.get("from", "")
+            is_answer = message.get("type") == "error" or source == f"{room.jid}/{room.nick}"
+            if address.bare(source) == room.jid and is_answer and _has_key(message, op.key) and not reflection.done():
+                reflection.set_result(message)
 
-        self.session.watchers.append(heard)
+        self.session.watchers.append(watch)
         lost = asyncio.create_task(self.session.lost())
         try:
-            self._say(stanza)
-            await first(self.session.settings.timeout, seen, lost)
+            self._write(stanza)
+            await wait_first(self.session.settings.timeout, reflection, lost)
         finally:
-            self.session.watchers.remove(heard)
+            self.session.watchers.remove(watch)
             lost.cancel()
             await asyncio.gather(lost, return_exceptions=True)
-        if not seen.done():
+        if not reflection.done():
             raise Unknown(f"{room.jid} did not show the message")
-        if seen.result().get("type") == "error":
-            if error_of(seen.result())[1] == "not-acceptable":
+        if reflection.result().get("type") == "error":
+            if error_of(reflection.result())[1] == "not-acceptable":
                 room.leave()  # the room lost our membership
                 raise NotSent(f"{room.jid} forgot us", 1.0)
-            raise _refusal(seen.result())
-        return Receipt(f"{room.jid}/{_room_id(seen.result(), room.jid) or op.key}")
+            raise _refusal(reflection.result())
+        return Receipt(f"{room.jid}/{_room_id(reflection.result(), room.jid) or op.key}")
 
-    def _say(self, stanza: Element) -> None:
+    def _write(self, stanza: Element) -> None:
         try:
-            self.session.say(stanza)
+            self.session.write(stanza)
         except Offline as lost:
             raise NotSent(str(lost)) from None
 
@@ -191,16 +249,15 @@ def _refusal(message: Element) -> NotSent | Rejected:
     """The error for a bounced message, which was not accepted: NotSent if a retry may succeed, else Rejected."""
     type, condition, text = error_of(message)
     why = f"{address.bare(message.get('from', ''))}: {condition}" + (f" ({text[:200]})" if text else "")
-    return NotSent(why, 5.0) if type == "wait" or condition in PASSING else Rejected(why)
+    return NotSent(why, 5.0) if type == "wait" or condition in TRANSIENT_CONDITIONS else Rejected(why)
 
 
-def _is(message: Element, key: str) -> bool:
-    origin = child(message, "origin-id", IDS)
-    return message.get("id") == key or (origin is not None and origin.get("id") == key)
+def _has_key(message: Element, key: str) -> bool:
+    return key in (message.get("id"), child_attribute(message, "origin-id", ns.IDS, "id"))
 
 
 def _room_id(message: Element, room: str) -> str:
-    return next((each.get("id", "") for each in every(message, "stanza-id", IDS) if each.get("by") == room), "")
+    return next((each.get("id", "") for each in children(message, "stanza-id", ns.IDS) if each.get("by") == room), "")
 
 
 def _thread(op: Op) -> str:

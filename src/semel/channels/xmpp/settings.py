@@ -9,29 +9,43 @@ from typing import Literal
 
 from semel.channels.xmpp import address
 
-TLS = ("required", "direct", "none")
-
 
 @dataclass(frozen=True)
 class XmppSettings:
     """One XMPP account. Times are seconds, sizes bytes."""
 
-    jid: str = ""  # the account: name@example.org
+    jid: str = ""
+    """The account, like `name@example.org`. Required."""
     password: str = field(default="", repr=False)
-    server: str | None = None  # host to connect to; default: by DNS from the account's domain
-    port: int | None = None  # 5222, or 5223 with tls = "direct"
-    tls: Literal["required", "direct", "none"] = "required"  # see docs/xmpp.md
-    ca_file: str | None = None  # certificates (PEM) to trust in addition to the system's
-    rooms: list[str] = field(default_factory=list)  # room@conference.example.org
-    nick: str | None = None  # our nick in rooms; default: the account's name
-    room_password: str | None = field(default=None, repr=False)  # for rooms that need a password
-    resource: str = "semel"  # resource of the receiving connection; a second one with it ends the first
-    archive: bool = True  # false: the server keeps no archive; see docs/xmpp.md for what is then not promised
-    allow_private: bool = False  # files may be transferred from and to this machine and its network
-    file_limit: int = 20_000_000  # of a file that people send
-    max_len: int = 10_000  # of one message's text, in Markdown; longer texts are split
-    timeout: float = 15.0  # for an answer of the server
-    keepalive: float = 60.0  # interval of checks that server and rooms still answer
+    """The account's password. Required."""
+    server: str | None = None
+    """The host to connect to. Default: found by DNS from the account's domain."""
+    port: int | None = None
+    """The port of `server`. Default: 5222, or 5223 with `tls = "direct"`."""
+    tls: Literal["required", "direct", "none"] = "required"
+    """required: STARTTLS. direct: TLS from the first byte. none: only for a server on this machine."""
+    ca_file: str | None = None
+    """A file with certificates (PEM) to trust in addition to the system's."""
+    rooms: list[str] = field(default_factory=list)
+    """The rooms to join, like `room@conference.example.org`."""
+    nick: str | None = None
+    """The nickname in rooms. Default: the account's name."""
+    room_password: str | None = field(default=None, repr=False)
+    """The password of rooms that need one."""
+    resource: str = "semel"
+    """The resource of the receiving connection. A second gateway on the same account needs another one."""
+    archive: bool = True
+    """Whether the server keeps an archive. Without one, less is promised ([XMPP](xmpp.md))."""
+    allow_private: bool = False
+    """Whether files may be fetched from and put on this machine and its network."""
+    file_limit: int = 20_000_000
+    """The most bytes of a file that people send."""
+    max_len: int = 10_000
+    """The most bytes of one message; longer texts are split."""
+    timeout: float = 15.0
+    """How long to wait for an answer of the server."""
+    keepalive: float = 60.0
+    """The interval of checks that the server and rooms still answer."""
 
     def __post_init__(self) -> None:
         if not self.jid:
@@ -48,8 +62,6 @@ class XmppSettings:
                 raise ValueError(f"{name} should be between {least:g} and {most:g}")
 
     def _check_server(self) -> None:
-        if self.tls not in TLS:
-            raise ValueError(f"tls should be one of {', '.join(TLS)}; without it the server is asked for TLS")
         if self.port is not None and not 0 < self.port < 65536:
             raise ValueError("port should be between 1 and 65535")
         if self.port is not None and self.server is None:

@@ -1,8 +1,8 @@
-"""A slixmpp connection with a limited life: one attempt to connect, no reconnecting, and nothing that outlives `end`.
+"""A slixmpp connection with a limited life: one attempt to connect, no reconnecting, and nothing that outlives it.
 
-slixmpp provides the stream: look-up, TCP, TLS, SASL, binding, XML parsing. Every message, presence and iq is passed to
-`heard` instead of slixmpp's handlers. `say` writes a stanza at once instead of queueing it, so that a stanza that was
-not written has provably not been sent (Law 7).
+slixmpp provides the stream: look-up, TCP, TLS, SASL, binding, XML parsing. After the login, every message, presence and
+iq is passed to `handle` instead of slixmpp's handlers. `write` writes a stanza at once and does not queue it, so that a
+stanza that was not written has provably not been sent (Law 7).
 """
 
 from __future__ import annotations
@@ -19,69 +19,68 @@ from slixmpp import ClientXMPP
 from slixmpp.xmlstream.tostring import tostring
 from slixmpp.xmlstream.xmlstream import NotConnectedError
 
-from semel.channels.xmpp.xml import IQ, MESSAGE, PRESENCE
+from semel.channels.xmpp import ns
 from semel.gateway.ports import Denied, Offline
 
 logging.getLogger("slixmpp").setLevel(logging.CRITICAL)  # it logs stanzas, and secrets among them
 
-Fault = Offline | Denied
+ConnectionLoss = Offline | Denied
 MAX_STANZA_BYTES = 8 * 1024 * 1024
-"""Of one stanza, whose end has to come before anything of it is read. Servers take 256 KiB of a client, and a page of
-the archive holds 50 of them at most."""
+"""Maximum bytes of a stanza, which is read only when it is complete. Servers accept 256 KiB from a client."""
 
 
-class Stream(ClientXMPP):  # type: ignore[misc, unused-ignore]
+class XmppStream(ClientXMPP):  # type: ignore[misc, unused-ignore]
     """One connection. `ready` is done when stanzas can be sent; `over` is done, with the reason, when it is lost."""
 
     def __init__(
-        self, jid: str, password: str, tls: str, context: ssl.SSLContext, heard: Callable[[Element], bool]
+        self, jid: str, password: str, tls: str, context: ssl.SSLContext, handle: Callable[[Element], None]
     ) -> None:
         super().__init__(jid, password, ssl_context=context)
         loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[None] = loop.create_future()
-        self.over: asyncio.Future[Fault] = loop.create_future()
+        self.over: asyncio.Future[ConnectionLoss] = loop.create_future()
         self.gone = asyncio.Event()  # the socket is closed
-        self._heard = heard
+        self._handle = handle
         self._started: set[asyncio.Task[Any]] = set()
         self._refused: list[object] = []
-        self._unread = 0  # bytes received since the last complete stanza
+        self._unread_bytes = 0  # bytes received since the last complete stanza
         self._tls = tls
         self.enable_direct_tls = tls == "direct"
         self.enable_starttls = tls == "required"
         self.enable_plaintext = tls == "none"
         mechanisms = self.plugin["feature_mechanisms"]
         mechanisms.unencrypted_plain = mechanisms.unencrypted_scram = tls == "none"
-        self._listen()
+        self._add_handlers()
 
-    def _listen(self) -> None:
+    def _add_handlers(self) -> None:
         for name, handler in (
             ("session_start", self._on_ready),
             ("disconnected", self._on_gone),
             ("connection_failed", self._refused.append),
             ("failed_auth", self._on_refused),
-            ("no_auth", self._on_no_way),
-            ("ssl_invalid_chain", self._on_certificate),
+            ("no_auth", self._on_no_mechanism),
+            ("ssl_invalid_chain", lambda error: self.lose(_untrusted(error))),
             ("stream_error", self._on_stream_error),
         ):
             self.add_event_handler(name, handler)
 
     # ------------------------------------------------------------ its life
 
-    def begin(self, server: str | None, port: int | None) -> None:
+    def start(self, server: str | None, port: int | None) -> None:
         """Start to connect to the given server, or to the one that DNS names."""
-        if server is not None:
-            self._started.add(self._task(self.connect(server, port)))
-        else:
+        if server is None:
             self.enable_direct_tls = self._tls != "none"  # DNS decides between direct TLS and STARTTLS
-            self._started.add(self._task(self.connect()))
+        attempt = self.connect(server, port) if server is not None else self.connect()
+        assert isinstance(attempt, asyncio.Task)
+        self._started.add(attempt)
 
-    def lose(self, why: Fault) -> None:
+    def lose(self, why: ConnectionLoss) -> None:
         """Give up the connection, with the reason for `over`."""
         if not self.over.done():
             self.over.set_result(why)
         self.abort()
 
-    async def end(self, grace: float = 2.0) -> None:
+    async def shut_down(self, grace: float = 2.0) -> None:
         """Close the connection and wait until no task or socket of it is left. May be called at any time and again."""
         self.lose(Offline("closed"))
         self.cancel_connection_attempt()
@@ -98,25 +97,21 @@ class Stream(ClientXMPP):  # type: ignore[misc, unused-ignore]
                 async with asyncio.timeout(grace):
                     await self.gone.wait()
 
-    def polite(self) -> None:
+    def close_stream(self) -> None:
         """Close the XML stream, so that the server knows that we have left."""
         with contextlib.suppress(NotConnectedError):
             self.send_raw(self.stream_footer)
 
-    def _task(self, future: Any) -> asyncio.Task[Any]:
-        assert isinstance(future, asyncio.Task)
-        return future
-
-    def _mine(self) -> None:
-        """Register the running task as one of this connection, to be cancelled by `end`."""
+    def _adopt_task(self) -> None:
+        """Register the running task as one of this connection, to be cancelled by `shut_down`."""
         task = asyncio.current_task()
         if task is not None:
             self._started.add(task)
             task.add_done_callback(self._started.discard)
 
-    # ------------------------------------------------------------ what is said and heard
+    # ------------------------------------------------------------ stanzas
 
-    def say(self, stanza: Element) -> None:
+    def write(self, stanza: Element) -> None:
         """Write a stanza now. If it raises Offline, nothing of the stanza was written."""
         if self.over.done() or not self.ready.done():
             raise Offline("the connection is not open")
@@ -126,16 +121,16 @@ class Stream(ClientXMPP):  # type: ignore[misc, unused-ignore]
             raise Offline("the connection is lost") from None
 
     def recv_stanza(self, stanza: Any) -> None:
-        """Pass a stanza to `heard`; slixmpp gets only those that it needs for negotiation."""
-        self._unread = 0
-        if stanza.xml.tag in (MESSAGE, PRESENCE, IQ) and self.ready.done() and self._heard(stanza.xml):
-            return
-        if stanza.xml.tag not in (MESSAGE, PRESENCE):
+        """Pass a stanza to `handle`; slixmpp gets only those that it needs for negotiation."""
+        self._unread_bytes = 0
+        if stanza.xml.tag in (ns.MESSAGE, ns.PRESENCE, ns.IQ) and self.ready.done():
+            self._handle(stanza.xml)
+        elif stanza.xml.tag not in (ns.MESSAGE, ns.PRESENCE):
             super().recv_stanza(stanza)
 
     def data_received(self, data: Any) -> None:
-        self._unread += len(data)
-        if self._unread > MAX_STANZA_BYTES:
+        self._unread_bytes += len(data)
+        if self._unread_bytes > MAX_STANZA_BYTES:
             self.lose(Offline(f"the server sends a stanza of more than {MAX_STANZA_BYTES >> 20} MiB"))
             return
         try:
@@ -163,11 +158,11 @@ class Stream(ClientXMPP):  # type: ignore[misc, unused-ignore]
         return done
 
     async def run_filters(self) -> None:
-        self._mine()
+        self._adopt_task()
         await super().run_filters()
 
     async def start_tls(self) -> bool:
-        self._mine()
+        self._adopt_task()
         try:
             return bool(await super().start_tls())
         except Exception as fault:  # the connection was lost in the handshake
@@ -175,13 +170,13 @@ class Stream(ClientXMPP):  # type: ignore[misc, unused-ignore]
             return False
 
     async def _handle_stream_features(self, features: Any) -> Any:
-        self._mine()
+        self._adopt_task()
         return await super()._handle_stream_features(features)
 
     def exception(self, exception: Any) -> None:
         self.lose(Offline(f"{type(exception).__name__} while the connection was used"))
 
-    # ------------------------------------------------------------ what slixmpp tells
+    # ------------------------------------------------------------ events of slixmpp
 
     def _on_ready(self, event: Any) -> None:
         if self._tls != "none" and not isinstance(self.socket, ssl.SSLObject | ssl.SSLSocket):
@@ -201,16 +196,13 @@ class Stream(ClientXMPP):  # type: ignore[misc, unused-ignore]
         else:
             self.lose(Denied(f"the server does not accept the password of {self.requested_jid.bare}: check password"))
 
-    def _on_no_way(self, event: Any) -> None:
+    def _on_no_mechanism(self, event: Any) -> None:
         self.lose(
             Denied(
                 "the server offers no way to log in that keeps the password secret: it should offer STARTTLS, or set "
                 'tls = "direct" and port if it speaks TLS from the first byte'
             )
         )
-
-    def _on_certificate(self, fault: Any) -> None:
-        self.lose(_untrusted(fault))
 
     def _on_stream_error(self, error: Any) -> None:
         condition = error["condition"]

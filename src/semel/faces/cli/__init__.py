@@ -5,53 +5,81 @@ Exit codes: 0 success, 1 a law is broken or the request failed, 2 wrong usage or
 
 from __future__ import annotations
 
+import re
 import sys
+from typing import Any
 
 import typer
 
 from semel.faces.cli.app import app
-from semel.faces.cli.out import complain
+from semel.faces.cli.printing import print_error
+from semel.faces.config.problems import suggest_nearest
 
-__all__ = ["commands", "main"]
+__all__ = ["load_commands", "main"]
+
+UsageError: Any = typer.BadParameter.__mro__[1]  # typer does not export it
+assert UsageError.__name__ == "UsageError"
+
+_NO_COMMAND = re.compile(r"No such command '(.*?)'.*")
 
 
-def commands() -> typer.Typer:
+def load_commands() -> typer.Typer:
     """The app with all commands, in the order in which the help lists them."""
     # Importing a module registers its commands, and the import order is the order in the help.
     from semel.faces.cli import up, talk, transcript, archive, session  # noqa: F401, I001
-    from semel.faces.cli import busy, books, outbox, channels, people, schedules, exec, jobs, files, backup  # noqa: F401
+    from semel.faces.cli import books, outbox, channels, people, schedules, exec, jobs, files, backup  # noqa: F401
 
     return app
 
 
 def main() -> None:
     """The console script. An error that the user can fix is printed in one line, without a traceback."""
-    from semel.faces.cli.usage import UsageError, explain
     from semel.faces.client import NoGateway, OutcomeUnknown, RequestRefused
     from semel.faces.config import ConfigError
     from semel.ledger.storage.errors import LedgerError
 
     try:
-        code = commands()(prog_name="semel", standalone_mode=False)
+        code = load_commands()(prog_name="semel", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)  # the code of a typer.Exit
     except UsageError as error:
         if type(error).__name__ != "NoArgsIsHelpError":  # a group alone shows its help
-            complain(explain(error))
+            print_error(explain_usage_error(error))
         elif error.message:  # without rich, typer has not shown it yet
             error.show()
         sys.exit(2)
     except typer.Abort:  # Ctrl-C at a confirmation prompt
-        complain("aborted")
+        print_error("aborted")
         sys.exit(1)
     except ConfigError as error:
-        complain(*error.problems)
+        print_error(*error.problems)
         sys.exit(2)
     except RequestRefused as error:
-        complain(str(error))
+        print_error(str(error))
         sys.exit(2 if error.status == 400 else 1)
     except (NoGateway, LedgerError) as error:
-        complain(str(error))
+        print_error(str(error))
         sys.exit(1)
     except OutcomeUnknown as error:
-        complain(str(error), f"To be sure, say it again with --id {error.id}: it is accepted at most once.")
+        print_error(str(error), f"To be sure, say it again with --id {error.id}: it is accepted at most once.")
         sys.exit(1)
+
+
+def explain_usage_error(error: Any) -> str:
+    """A usage error as one sentence: the command, what is wrong, and the nearest valid name."""
+    path = error.ctx.command_path if error.ctx is not None else "semel"
+    command = error.ctx.command if error.ctx is not None else None
+    where = path.removeprefix("semel").strip()
+    return (f"{where}: " if where else "") + _describe_mistake(error, command, path)
+
+
+def _describe_mistake(error: Any, command: Any, path: str) -> str:
+    message = " ".join(error.format_message().split()).rstrip(".")
+    if match := _NO_COMMAND.fullmatch(message):
+        names = [name for name, item in getattr(command, "commands", {}).items() if not item.hidden]
+        return f"there is no command {match[1]!r}{suggest_nearest(match[1], names)}"
+    if type(error).__name__ == "NoSuchOption":
+        names = [name for item in getattr(command, "params", ()) for name in (*item.opts, *item.secondary_opts)]
+        options = [name for name in names if name.startswith("-")]
+        return f"there is no option {error.option_name}{suggest_nearest(error.option_name, options)}"
+    message = message.removeprefix("Invalid value: ")  # a command's own check names the option itself
+    return f"{message[:1].lower()}{message[1:]}; see {path} --help"

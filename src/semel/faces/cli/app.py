@@ -16,8 +16,8 @@ from semel.faces.config import locate
 T = TypeVar("T")
 
 app = typer.Typer(
-    help="A gateway between people and AI agents: every message recorded once, shown once, "
-    "never sent twice, never silently lost.",
+    help="A gateway between people and AI agents. It records and shows every message once, never sends one twice, "
+    "and never loses one silently.",
     epilog="Start it with: semel up. Most other commands talk to the running gateway; restore needs it stopped.",
     no_args_is_help=True,
     add_completion=False,
@@ -48,7 +48,7 @@ Session = Annotated[str, typer.Argument(metavar="SESSION", help="A session's key
 DEFAULT_SESSION = "main"
 
 
-def version(wanted: bool) -> None:
+def print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"semel {__version__}")
         raise typer.Exit
@@ -57,13 +57,13 @@ def version(wanted: bool) -> None:
 @app.callback()
 def semel(
     show_version: Annotated[
-        bool, typer.Option("--version", callback=version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """What every command has in common."""
 
 
-def ask(config: Path | None, data_dir: Path | None, call: Callable[[Client], Awaitable[T]]) -> T:
+def ask_gateway(config: Path | None, data_dir: Path | None, call: Callable[[Client], Awaitable[T]]) -> T:
     """Run `call` with a client of the running gateway. Raises NoGateway if none answers."""
 
     async def go() -> T:

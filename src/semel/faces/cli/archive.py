@@ -12,145 +12,149 @@ import sys
 import time
 from collections.abc import Iterator
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import IO, Annotated, Any, cast
+from typing import IO, Annotated, Any, Literal, cast
 
 import typer
 from rich.text import Text
 
-from semel.faces.cli.app import Config, DataDir, Json, Session, app, ask
-from semel.faces.cli.out import as_json, complain, console, remark, shown, when
-from semel.faces.cli.transcript import COLOURS
+from semel.faces.cli.app import Config, DataDir, Json, Session, app, ask_gateway
+from semel.faces.cli.printing import escape_text, format_time, print_error, print_json, print_remark, stdout_console
+from semel.faces.cli.transcript import ROLE_STYLES
 from semel.faces.client import Client
 from semel.faces.config import locate
 from semel.faces.transcript import speaker
 from semel.text.visible import visible
 
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-
-
-class Role(StrEnum):
-    user = "user"
-    agent = "agent"
-    event = "event"
-    notice = "notice"
-
-
-class Format(StrEnum):
-    md = "md"
-    jsonl = "jsonl"
-    html = "html"
+AGE_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 @app.command()
 def search(
     words: Annotated[
         list[str],
-        typer.Argument(metavar="WORDS...", help='All of these: word, "a phrase", beginn*; after --, not: -word.'),
+        typer.Argument(
+            metavar="WORDS...",
+            help='All of these words; "a phrase"; begin* for a beginning. After --, -word excludes a word.',
+        ),
     ],
     session: Annotated[
-        str | None, typer.Option("--session", "-s", metavar="KEY", help="Only there; * and ? make it a pattern.")
+        str | None,
+        typer.Option(
+            "--session", "-s", metavar="KEY", help="Only in this session, or in those that fit a pattern with * and ?."
+        ),
     ] = None,
-    role: Annotated[Role | None, typer.Option("--role", help="Only what these said.")] = None,
+    role: Annotated[
+        Literal["user", "agent", "event", "notice"] | None,
+        typer.Option("--role", help="Only entries of this role: user, agent, event or notice."),
+    ] = None,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="Not before: 2h, 7d, 2026-11-22, '2026-11-22 07:30'.")
+        str | None, typer.Option("--since", metavar="TIME", help="Not older: 2h, 7d, 2026-11-22, '2026-11-22 07:30'.")
     ] = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Before, said in the same ways.")] = None,
-    best: Annotated[bool, typer.Option("--best", help="Best matches first, instead of the newest.")] = False,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100, help="At most so many.")] = 20,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only older, in the same forms.")] = None,
+    best: Annotated[bool, typer.Option("--best", help="Best matches first instead of the newest.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100, help="The most results to print.")] = 20,
     after: Annotated[
-        str | None, typer.Option("--after", metavar="NEXT", help="The page after the one that ended with NEXT.")
+        str | None, typer.Option("--after", metavar="NEXT", help="The next page, after the one that ended with NEXT.")
     ] = None,
     json: Json = False,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Find what was said, in every session."""
-    where: dict[str, Any] = {
-        "session": session, "role": role and role.value, "since": _parse_time("--since", since),
+    """Search the entries of every session. In a pipe, a row is SESSION#SEQ, time, speaker, text."""
+    filters: dict[str, Any] = {
+        "session": session, "role": role, "since": _parse_time("--since", since),
         "until": _parse_time("--until", until), "order": "best" if best else "newest", "limit": limit, "after": after,
     }  # fmt: skip
-    text = " ".join(_quoted(word) for word in words)
-    found = ask(config, data_dir, lambda client: client.search(text, **where))
+    text = " ".join(_quote_phrase(word) for word in words)
+    result = ask_gateway(config, data_dir, lambda client: client.get("/v1/search", q=text, **filters))
     if json:
-        as_json(found)
+        print_json(result)
         return
-    for hit in found["hits"]:
-        _tell(hit)
-    if not found["hits"]:
-        remark("nothing was found")
-    if not found["index"]["current"]:
-        remark(f"the index is still being filled ({found['index']['behind']} sessions to go): there may be more")
-    if found["next"]:
-        remark(f"there is more: --after {found['next']}")
+    for hit in result["hits"]:
+        _print_hit(hit)
+    if not result["hits"]:
+        print_remark("no entry matches")
+    if not result["index"]["current"]:
+        print_remark(f"the index is still being filled ({result['index']['behind']} sessions to go): there may be more")
+    if result["next"]:
+        print_remark(f"there is more: --after {result['next']}")
 
 
-def _quoted(word: str) -> str:
+def _quote_phrase(word: str) -> str:
     """Quote an argument of several words again: it was a quoted phrase, and the shell removed the quotes."""
     return f'"{word}"' if re.search(r"\s", word.strip()) and '"' not in word else word
 
 
-def _tell(hit: dict[str, Any]) -> None:
+def _print_hit(hit: dict[str, Any]) -> None:
     """Print a hit: one tab-separated line in a pipe, two lines on a terminal."""
     text = "".join(piece["text"] for piece in hit["snippet"])
     if not sys.stdout.isatty():
         plain = " ".join(text.split())
-        print(f"{hit['session']}#{hit['seq']}", when(hit["at"]), speaker(hit), shown(plain), sep="\t")
+        print(f"{hit['session']}#{hit['seq']}", format_time(hit["at"]), speaker(hit), escape_text(plain), sep="\t")
         return
-    head = Text(visible(speaker(hit)), COLOURS.get(hit["role"], ""))
-    head.append(f"  {when(hit['at'])}  {hit['session']}#{hit['seq']}", "dim")
+    head = Text(visible(speaker(hit)), ROLE_STYLES.get(hit["role"], ""))
+    head.append(f"  {format_time(hit['at'])}  {hit['session']}#{hit['seq']}", "dim")
     line = Text("  ")
     for piece in hit["snippet"]:
         line.append(visible(re.sub(r"\s+", " ", piece["text"])), "bold yellow" if piece.get("hit") else "")
-    out = console()
-    out.print(head)
-    out.print(line)
+    stdout = stdout_console()
+    stdout.print(head)
+    stdout.print(line)
 
 
-def _parse_time(option: str, told: str | None) -> int | None:
+def _parse_time(option: str, value: str | None) -> int | None:
     """Parse an age like `2h`, or a local date and time, to ms since the epoch. Raises typer.BadParameter."""
-    if told is None:
+    if value is None:
         return None
-    if ago := re.fullmatch(r"(\d{1,6})([smhdw])", told):
-        return max(0, round((time.time() - int(ago[1]) * UNITS[ago[2]]) * 1000))
+    if ago := re.fullmatch(r"(\d{1,6})([smhdw])", value):
+        return max(0, round((time.time() - int(ago[1]) * AGE_UNITS_S[ago[2]]) * 1000))
     try:
-        return max(0, round(datetime.fromisoformat(told).timestamp() * 1000))
+        return max(0, round(datetime.fromisoformat(value).timestamp() * 1000))
     except (ValueError, OverflowError, OSError):
-        raise typer.BadParameter(f"{option} is {told!r}: say 2h, 7d, 2026-11-22 or '2026-11-22 07:30'") from None
+        raise typer.BadParameter(f"{option} is {value!r}: say 2h, 7d, 2026-11-22 or '2026-11-22 07:30'") from None
 
 
 @app.command()
 def export(
     session: Session,
     format: Annotated[
-        Format, typer.Option("--format", "-f", help="Markdown or one HTML file for people, or every record as JSON.")
-    ] = Format.md,
+        Literal["md", "jsonl", "html"],
+        typer.Option(
+            "--format", "-f", help="md (Markdown) or html (one file) for people; jsonl for programs and semel import."
+        ),
+    ] = "md",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write here instead of to stdout.")
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write to this file, which appears when it is complete, instead of stdout.",
+        ),
     ] = None,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Write a session as a document. What `--format jsonl` writes, `semel import` reads."""
+    """Write a session as a document. `semel import` reads what `--format jsonl` writes."""
 
     async def go() -> None:
         async with (
             Client(locate(config, data_dir)[0]) as client,
-            contextlib.aclosing(client.export(session, format.value)) as pieces,
+            contextlib.aclosing(client.export(session, format)) as pieces,
         ):
             first = await anext(pieces)  # fails before the file is opened if there is no such session
-            with _opened(output) as file:
+            with _open_output(output) as file:
                 file.write(first)
                 async for piece in pieces:
                     file.write(piece)
 
     asyncio.run(go())
     if output is not None:
-        remark(f"{session} is in {output}")
+        print_remark(f"{session} is in {output}")
 
 
-class _AsText(io.RawIOBase):
+class _TextStdout(io.RawIOBase):
     """Stdout as a binary file, if it is a terminal or takes only text. A terminal gets control characters escaped."""
 
     def __init__(self) -> None:
@@ -163,50 +167,50 @@ class _AsText(io.RawIOBase):
 
 
 @contextlib.contextmanager
-def _opened(output: Path | None) -> Iterator[IO[bytes]]:
+def _open_output(output: Path | None) -> Iterator[IO[bytes]]:
     """Open stdout, or a file that appears under its name only when it is complete."""
     if output is None:
         sys.stdout.flush()
-        plain = None if sys.stdout.isatty() else getattr(sys.stdout, "buffer", None)
-        yield plain or cast(IO[bytes], _AsText())
+        binary_stdout = None if sys.stdout.isatty() else getattr(sys.stdout, "buffer", None)
+        yield binary_stdout or cast(IO[bytes], _TextStdout())
         return
-    fresh = output.with_name(f".{output.name}.{os.getpid()}")
+    temporary = output.with_name(f".{output.name}.{os.getpid()}")
     try:
-        with fresh.open("wb") as file:
+        with temporary.open("wb") as file:
             yield file
-        fresh.replace(output)
+        temporary.replace(output)
     except OSError as error:
-        complain(f"{output} cannot be written: {error.strerror}")
+        print_error(f"{output} cannot be written: {error.strerror}")
         raise typer.Exit(1) from None
     finally:
         with contextlib.suppress(OSError):
-            fresh.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 @app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `semel export --format jsonl` wrote.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file from `semel export --format jsonl`.")],
     key: Annotated[
-        str | None, typer.Option("--as", metavar="KEY", help="The new session's key. Default: the one that it had.")
+        str | None, typer.Option("--as", metavar="KEY", help="The new session's key. Default: its old one.")
     ] = None,
     json: Json = False,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Make a new session of an exported one.
+    """Create a session from an exported one.
 
-    It wakes nothing and sends nothing. A session that is there is never overwritten; the same file once more changes
-    nothing, and an import that was cut off goes on.
+    The import wakes nothing, sends nothing and never overwrites a session. Importing the same file again changes
+    nothing; an interrupted import continues.
     """
     try:
         with file.open("rb"):
             pass
     except OSError as error:
-        complain(f"{file} cannot be read: {error.strerror}")
+        print_error(f"{file} cannot be read: {error.strerror}")
         raise typer.Exit(1) from None
-    done = ask(config, data_dir, lambda client: client.import_file(file, key))
+    imported = ask_gateway(config, data_dir, lambda client: client.import_file(file, key))
     if json:
-        as_json(done)
+        print_json(imported)
         return
-    how = "is there now, with" if done["status"] == "imported" else "was there already, with"
-    remark(f"{done['session']} {how} {done['entries']} entries")
+    status = "is there now, with" if imported["status"] == "imported" else "was there already, with"
+    print_remark(f"{imported['session']} {status} {imported['entries']} entries")

@@ -9,50 +9,55 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from semel.faces.cli.app import Config, DataDir, Json, app, ask
-from semel.faces.cli.out import as_json, console, remark, rows, when
-from semel.text.shorten import shorten_to_line
+from semel.faces.cli.app import Config, DataDir, Json, app, ask_gateway
+from semel.faces.cli.printing import format_time, print_json, print_remark, print_table, stdout_console
 from semel.text.visible import visible
+from semel.text.wellformed import shorten_to_line
 
 
 @app.command()
 def channels(
     quarantined: Annotated[
-        bool, typer.Option("--quarantined", help="List what came and nobody could use, with the reason.")
+        bool, typer.Option("--quarantined", help="List input that could not be used, as it came, with the reason.")
     ] = False,
     json: Json = False,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """List the channels: whether each hears, since when, and what it heard since the start."""
+    """List the channels: state, since when, counts since the start, and the current error."""
     if quarantined:
-        _quarantined(ask(config, data_dir, lambda client: client.quarantined()), json)
+        _print_quarantined(
+            ask_gateway(config, data_dir, lambda client: client.get("/v1/quarantined"))["quarantined"], json
+        )
         return
-    found = ask(config, data_dir, lambda client: client.channels())
+    channel_list = ask_gateway(config, data_dir, lambda client: client.get("/v1/channels"))["channels"]
     if json:
-        as_json(found)
+        print_json(channel_list)
         return
-    headings = ("CHANNEL", "KIND", "STATE", "SINCE", "HEARD", "REPEATS", "REFUSED", "QUARANTINED", "ERROR")
-    here = sys.stdout.isatty()  # on a terminal, errors are printed below the table, where long lines fit
-    rows(
-        headings[: -1 if here else None],
-        (_format_row(c)[: -1 if here else None] for c in found),
-        "no channels are configured; docs/channels.md tells which there are",
-        whole=("CHANNEL",),
+    headings = ("CHANNEL", "KIND", "STATE", "SINCE", "ACCEPTED", "REPEATS", "REFUSED", "QUARANTINED", "ERROR")
+    on_terminal = sys.stdout.isatty()  # on a terminal, errors are printed below the table, where long lines fit
+    print_table(
+        headings[: -1 if on_terminal else None],
+        (_format_row(c)[: -1 if on_terminal else None] for c in channel_list),
+        "no channels are configured; docs/channels.md lists the kinds",
+        wrapped_columns=("CHANNEL",),
     )
-    for channel in found if here else ():
+    for channel in channel_list if on_terminal else ():
         if _is_disconnected(channel):
-            again = f"; it is tried again at {when(channel['retry_at'])}" if channel.get("retry_at") else ""
-            Console(highlight=False).print(Text(f"{channel['name']}: {visible(_error(channel, 400))}{again}", "yellow"))
-    if here and any(c["counts"]["quarantined"] for c in found):
-        remark("what is quarantined, and why: semel channels --quarantined")
+            retry = f"; it is tried again at {format_time(channel['retry_at'])}" if channel.get("retry_at") else ""
+            Console(highlight=False).print(
+                Text(f"{channel['name']}: {visible(_format_error(channel, 400))}{retry}", "yellow")
+            )
+    if on_terminal and any(c["counts"]["quarantined"] for c in channel_list):
+        print_remark("to see what is quarantined and why: semel channels --quarantined")
 
 
-def _format_row(c: dict[str, Any]) -> tuple[object, ...]:
-    counts = c["counts"]
+def _format_row(channel: dict[str, Any]) -> tuple[object, ...]:
+    counts = channel["counts"]
     return (
-        c["name"], c.get("kind"), c["state"], when(c["since"]), counts["accepted"],
-        counts["duplicate"] + counts["conflict"], sum(c["refused"].values()), counts["quarantined"], _error(c),
+        channel["name"], channel.get("kind"), channel["state"], format_time(channel["since"]), counts["accepted"],
+        counts["duplicate"] + counts["conflict"], sum(channel["refused"].values()), counts["quarantined"],
+        _format_error(channel),
     )  # fmt: skip
 
 
@@ -60,20 +65,20 @@ def _is_disconnected(channel: dict[str, Any]) -> bool:
     return channel["state"] in ("offline", "denied")
 
 
-def _error(channel: dict[str, Any], most: int = 80) -> str:
+def _format_error(channel: dict[str, Any], max_chars: int = 80) -> str:
     """The current error of a channel, shortened. Past errors are only in the JSON."""
-    return shorten_to_line(str(channel.get("error") or ""), most) if _is_disconnected(channel) else ""
+    return shorten_to_line(str(channel.get("error") or ""), max_chars) if _is_disconnected(channel) else ""
 
 
-def _quarantined(found: list[dict[str, Any]], json: bool) -> None:
+def _print_quarantined(inputs: list[dict[str, Any]], json: bool) -> None:
     if json:
-        as_json(found)
+        print_json(inputs)
         return
-    out = console()
-    for one in found:
-        head = f"e{one['event']}  {when(one['at'])}  {one['channel']}  {one['kind']}  {visible(str(one['key']))}"
-        out.print(Text(head, "bold"))
-        out.print(Text(f"    {visible(one['why'])}"))
-        out.print(Text(f"    {visible(shorten_to_line(one['raw'], 200))}", "dim"))
-    if not found:
-        out.print("nothing is quarantined: everything that came could be used")
+    out = stdout_console()
+    for event in inputs:
+        head = f"e{event['event']}  {format_time(event['at'])}  {event['channel']}  {event['kind']}"
+        out.print(Text(f"{head}  {visible(str(event['key']))}", "bold"))
+        out.print(Text(f"    {visible(event['why'])}"))
+        out.print(Text(f"    {visible(shorten_to_line(event['raw'], 200))}", "dim"))
+    if not inputs:
+        out.print("nothing is quarantined")

@@ -12,37 +12,37 @@ import typer
 
 from semel import __version__
 from semel.faces.cli.app import Json, app
-from semel.faces.cli.out import as_json, complain, remark
-from semel.text.visible import escaped
+from semel.faces.cli.printing import print_error, print_json, print_remark
+from semel.text.visible import escape_json
 
 
 @app.command()
 def init(
     path: Annotated[Path, typer.Argument(metavar="[FILE]", help="Where to write it.")] = Path("semel.toml"),
 ) -> None:
-    """Write a commented semel.toml to start from. What is there already is never overwritten."""
-    from semel.faces.config.template import template
+    """Write a commented semel.toml with every setting and its default. An existing file is never overwritten."""
+    from semel.faces.config.template import build_template
 
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(template())
+            file.write(build_template())
     except FileExistsError:
-        complain(f"{path} is there already, and was left as it is")
+        print_error(f"{path} exists, and was left as it is")
         raise typer.Exit(1) from None
     except OSError as error:
-        complain(f"{path} cannot be written: {error.strerror}")
+        print_error(f"{path} cannot be written: {error.strerror}")
         raise typer.Exit(1) from None
-    remark(f"wrote {path}; every setting in it is explained, and `semel up` reads it here")
+    print_remark(f"wrote {path}; it explains every setting, and `semel up` reads it here")
 
 
 @app.command()
 def version(json: Json = False) -> None:
-    """Print the versions of Semel and of what it stands on."""
+    """Print the versions of Semel, Python and SQLite."""
     import apsw
 
     facts = {"semel": __version__, "python": platform.python_version(), "sqlite": apsw.sqlite_lib_version()}
     if json:
-        as_json(facts)
+        print_json(facts)
     else:
         print(f"semel {facts['semel']} (Python {facts['python']}, SQLite {facts['sqlite']})")
 
@@ -54,23 +54,23 @@ def fold(
     ],
     agent: Annotated[
         str | None,
-        typer.Option("--agent", metavar="NAME", help="The agent's profile. Default: what the trace says."),
+        typer.Option("--agent", metavar="NAME", help="The agent's profile. Default: the one that the trace names."),
     ] = None,
 ) -> None:
     """Fold a recorded ACP trace as if it were live, and print what a person would have seen.
 
-    One JSON object a line, in the order of the view.
+    One JSON object per line, in the order of the view.
     """
     from semel.faces.fold import TraceError, fold_file
 
     try:
         for item in fold_file(trace, agent):
-            sys.stdout.write(escaped(jsonlib.dumps(item, ensure_ascii=False)) + "\n")
+            sys.stdout.write(escape_json(jsonlib.dumps(item, ensure_ascii=False)) + "\n")
     except BrokenPipeError:
         raise  # the reader of the pipe has stopped reading
     except OSError as error:
-        complain(f"{trace} cannot be read: {error.strerror}")
+        print_error(f"{trace} cannot be read: {error.strerror}")
         raise typer.Exit(1) from None
     except TraceError as error:
-        complain(str(error))
+        print_error(str(error))
         raise typer.Exit(1) from None

@@ -2,48 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from semel.faces.cli.app import Config, DataDir, Json, app, ask
-from semel.faces.cli.out import as_json, remark, rows, when
-from semel.text.shorten import shorten_to_line
+from semel.faces.cli.app import Config, DataDir, Json, app, ask_gateway
+from semel.faces.cli.printing import format_time, print_json, print_remark, print_table
+from semel.faces.client import quote_segment, session_path
+from semel.text.wellformed import shorten_to_line
 
-LINE_CHARS = 80
-BY = "the owner"  # recorded as the person who cancelled the job
+MAX_JOB_CHARS = 80
+CANCELLED_BY = "the owner"  # recorded as the person who cancelled the job
 
-jobs = typer.Typer(help="What agents run in the background: list it, cancel it.", no_args_is_help=True)
+jobs = typer.Typer(help="List and cancel the commands that agents run in the background.", no_args_is_help=True)
 app.add_typer(jobs, name="jobs")
 
 
 @jobs.command("list")
 def list_(
     session: Annotated[
-        str | None, typer.Argument(metavar="SESSION", help="A session's key. Left out: what runs now, in all sessions.")
+        str | None,
+        typer.Argument(metavar="[SESSION]", help="A session's key. Default: all sessions, running jobs only."),
     ] = None,
     json: Json = False,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """List the background jobs of a session, or those that run now."""
-    found = ask(config, data_dir, lambda client: client.jobs(session))
+    """List the last 50 background jobs of a session, newest first, or all that run now."""
+    path = f"{session_path(session)}/jobs" if session else "/v1/jobs"
+    job_list = ask_gateway(config, data_dir, lambda client: client.get(path))["jobs"]
     if json:
-        as_json(found)
+        print_json(job_list)
         return
-    rows(
+    print_table(
         ("JOB", "STATE", "EXIT", "BEGAN", "ENDED", "SESSION", "COMMAND"),
         (
             (
-                j["id"],
-                j["state"],
-                j.get("exit"),
-                when(j["at"]),
-                when(j.get("ended")),
-                j["session"],
-                shorten_to_line(_what(j), LINE_CHARS),
+                job["id"],
+                job["state"],
+                job.get("exit"),
+                format_time(job["at"]),
+                format_time(job.get("ended")),
+                job["session"],
+                shorten_to_line(
+                    f"{job['name']}: {job['command']}" if job.get("name") else job["command"], MAX_JOB_CHARS
+                ),
             )
-            for j in found
+            for job in job_list
         ),
         "no background jobs here",
     )
@@ -51,21 +56,19 @@ def list_(
 
 @jobs.command()
 def cancel(
-    job: Annotated[str, typer.Argument(metavar="JOB", help="A job's id, as `semel jobs list` tells it.")],
+    job: Annotated[str, typer.Argument(metavar="JOB", help="A job's id, as `semel jobs list` prints it.")],
     json: Json = False,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """End a background job, with everything in its process group."""
-    found = ask(config, data_dir, lambda client: client.cancel_job(job, BY))
+    """End a background job with its whole process group."""
+    job_state = ask_gateway(
+        config, data_dir, lambda client: client.post(f"/v1/jobs/{quote_segment(job)}/cancel", {"by": CANCELLED_BY})
+    )
     if json:
-        as_json(found)
-    elif "ended" in found:
-        how = f" with exit code {found['exit']}" if "exit" in found else ""
-        remark(f"{job} has ended{how}; it was cancelled by {found['cancelled_by']}")
+        print_json(job_state)
+    elif "ended" in job_state:
+        exit_code = f" with exit code {job_state['exit']}" if "exit" in job_state else ""
+        print_remark(f"{job} has ended{exit_code}; it was cancelled by {job_state['cancelled_by']}")
     else:
-        remark(f"{job} is told to end, and has not ended yet")
-
-
-def _what(job: dict[str, Any]) -> str:
-    return f"{job['name']}: {job['command']}" if job.get("name") else str(job["command"])
+        print_remark(f"{job} was told to end, and has not ended yet")

@@ -7,61 +7,70 @@ from typing import Annotated, Any
 
 import typer
 
-from semel.faces.cli.app import Config, DataDir, Json, app, ask
-from semel.faces.cli.out import as_json, console, remark, rows, shown, when
+from semel.faces.cli.app import Config, DataDir, Json, app, ask_gateway
+from semel.faces.cli.printing import escape_text, format_time, print_json, print_remark, print_table, stdout_console
+from semel.faces.client import quote_segment
 from semel.law.access import REASONS
 
 people = typer.Typer(
-    help="Who may talk on the channels: list them and who was refused, add, remove.", no_args_is_help=True
+    help="List who may talk on the channels and who was refused; add and remove accounts.", no_args_is_help=True
 )
 app.add_typer(people, name="people")
 
 Account = Annotated[str, typer.Argument(metavar="ACCOUNT", help="CHANNEL:ID, such as matrix:@ada:example.org.")]
 Name = Annotated[
-    str | None, typer.Option("--name", metavar="NAME", help="Who it is. Default: as they call themselves.")
+    str | None,
+    typer.Option(
+        "--name",
+        metavar="NAME",
+        help="The person's name. Default: their name on the platform. An existing name adds an account to that person.",
+    ),
 ]
 Role = Annotated[
     str | None,
-    typer.Option("--role", metavar="ROLE", help="owner, member or guest. Default: that of the name, else member."),
+    typer.Option("--role", metavar="ROLE", help="owner, member or guest. Default: the person's role, else member."),
 ]
 
 
 @people.command("list")
 def list_(json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
-    """List who may talk, with their accounts."""
-    found = ask(config, data_dir, lambda client: client.people())
+    """List who may talk: name, role, where the account is known from (config, added, paired), account."""
+    people_list = ask_gateway(config, data_dir, lambda client: client.get("/v1/people"))["people"]
     if json:
-        as_json(found)
+        print_json(people_list)
         return
-    rows(
+    print_table(
         ("NAME", "ROLE", "FROM", "ACCOUNT"),
-        (line for person in found for line in _lines(person)),
-        "nobody is known on any channel; a code that lets somebody in: semel pair CHANNEL",
-        whole=("ACCOUNT",),
+        (line for person in people_list for line in _account_rows(person)),
+        "nobody may talk on any channel yet; make a code that lets somebody in: semel pair CHANNEL",
+        wrapped_columns=("ACCOUNT",),
     )
 
 
 @people.command()
 def strangers(json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
-    """List who was refused since the gateway started, the latest first; never what they wrote."""
-    found = ask(config, data_dir, lambda client: client.strangers())
+    """List who was refused since the gateway started, latest first, at most 50 per channel; never what they wrote."""
+    listing = ask_gateway(config, data_dir, lambda client: client.get("/v1/people/strangers"))
     if json:
-        as_json(found)
+        print_json(listing)
         return
-    rows(
+    print_table(
         ("ACCOUNT", "TIMES", "LAST", "NAME"),
-        ((shown(s["account"]), s["times"], when(s["last"]), shown(s["name"])) for s in found["strangers"]),
+        (
+            (escape_text(s["account"]), s["times"], format_time(s["last"]), escape_text(s["name"]))
+            for s in listing["strangers"]
+        ),
         "nobody was refused since the gateway started",
-        whole=("ACCOUNT",),
+        wrapped_columns=("ACCOUNT",),
     )
-    if found["strangers"]:
-        remark("Let one in: semel people add ACCOUNT --name NAME")
-    for one in found["refused"]:
-        remark(f"{one['channel']}: {one['times']} refused, {REASONS.get(one['reason'], one['reason'])}")
-    for one in found["codes"]:
-        if one["state"] == "open":
-            who, until = f"{one['name'] or 'somebody'} ({one['role']})", when(one["expires"])
-            remark(f"{one['channel']}: a code for {who} waits to be sent, until {until}")
+    if listing["strangers"]:
+        print_remark("Let one in: semel people add ACCOUNT --name NAME")
+    for item in listing["refused"]:
+        print_remark(f"{item['channel']}: {item['times']} refused, {REASONS.get(item['reason'], item['reason'])}")
+    for item in listing["codes"]:
+        if item["state"] == "open":
+            person, until = f"{item['name'] or 'somebody'} ({item['role']})", format_time(item["expires"])
+            print_remark(f"{item['channel']}: a code for {person} is valid until {until}")
 
 
 @people.command()
@@ -73,50 +82,56 @@ def add(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Let an account in. All accounts of one name are one person, with one role."""
-    told = {"account": account, **_given(name, role)}
-    found = ask(config, data_dir, lambda client: client.add_account(told))
+    """Let an account in, or change its name or role. All accounts of one name are one person, with one role."""
+    body = {"account": account, **_name_and_role(name, role)}
+    person = ask_gateway(config, data_dir, lambda client: client.post("/v1/people", body))
     if json:
-        as_json(found)
+        print_json(person)
     else:
-        remark(f"{account} is {found['name']} ({found['role']})")
+        print_remark(f"{account} is {person['name']} ({person['role']})")
 
 
 @people.command()
 def remove(account: Account, config: Config = None, data_dir: DataDir = None) -> None:
-    """Let an account in no more; one that semel.toml lists is removed there."""
-    ask(config, data_dir, lambda client: client.remove_account(account))
-    remark(f"{account} is nobody's account now: what comes from it is refused")
+    """Remove an account: it is a stranger's again. One that semel.toml lists must be removed there."""
+    ask_gateway(config, data_dir, lambda client: client.delete(f"/v1/people/{quote_segment(account)}"))
+    print_remark(f"{account} is a stranger's account now: its messages are refused")
 
 
 @app.command()
 def pair(
-    channel: Annotated[str, typer.Argument(metavar="CHANNEL", help="The channel they will write on.")],
+    channel: Annotated[str, typer.Argument(metavar="CHANNEL", help="The channel that the person will write on.")],
     name: Name = None,
     role: Role = None,
     json: Json = False,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Make a code that lets one person in: they send it to the channel's account, within ten minutes."""
-    made = ask(config, data_dir, lambda client: client.pair({"channel": channel, **_given(name, role)}))
+    """Make and print a code that lets one person in.
+
+    They send it to the channel's account within ten minutes, in a conversation with nobody else.
+    """
+    body = {"channel": channel, **_name_and_role(name, role)}
+    pairing = ask_gateway(config, data_dir, lambda client: client.post("/v1/people/codes", body))
     if json:
-        as_json(made)
+        print_json(pairing)
         return
-    console().print(made["code"], style="bold")
-    minutes = max(1, round((made["expires"] / 1000 - time.time()) / 60))
-    who = made["name"] or "whoever is to be let in"
-    remark(
-        f"Within {minutes} minutes, {who} sends it to this gateway's account on {channel}, as a message of its own, "
-        f"in a conversation with nobody else, and is {made['role']} then. It works once.\n"
+    stdout_console().print(pairing["code"], style="bold")
+    minutes = max(1, round((pairing["expires"] / 1000 - time.time()) / 60))
+    person = pairing["name"] or "whoever is to be let in"
+    print_remark(
+        f"Within {minutes} minutes, {person} sends it to this gateway's account on {channel}, as a message of its own, "
+        f"in a conversation with nobody else, and is {pairing['role']} then. It works once.\n"
         "See who is in: semel people list"
     )
 
 
-def _given(name: str | None, role: str | None) -> dict[str, str]:
+def _name_and_role(name: str | None, role: str | None) -> dict[str, str]:
     return {key: value for key, value in (("name", name), ("role", role)) if value is not None}
 
 
-def _lines(person: dict[str, Any]) -> list[tuple[str, str, str, str]]:
+def _account_rows(person: dict[str, Any]) -> list[tuple[str, str, str, str]]:
     accounts = person["accounts"] or [{"account": "", "origin": "config"}]
-    return [(person["name"], person["role"], one["origin"], shown(one["account"])) for one in accounts]
+    return [
+        (person["name"], person["role"], account["origin"], escape_text(account["account"])) for account in accounts
+    ]

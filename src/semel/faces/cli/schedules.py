@@ -7,12 +7,13 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from semel.faces.cli.app import Config, DataDir, Json, app, ask
-from semel.faces.cli.out import as_json, console, remark, rows, shown, when
+from semel.faces.cli.app import Config, DataDir, Json, app, ask_gateway
+from semel.faces.cli.printing import escape_text, format_time, print_json, print_remark, print_table, stdout_console
+from semel.faces.client import quote_segment
 
-FORMS = ("cron", "at", "every")
+TIMING_KEYS = ("cron", "at", "every")
 
-schedules = typer.Typer(help="What fires by the clock: list it, add, remove, pause, resume.", no_args_is_help=True)
+schedules = typer.Typer(help="List, add, remove, pause and resume schedules.", no_args_is_help=True)
 app.add_typer(schedules, name="schedules")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A schedule's name.")]
@@ -20,27 +21,40 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="A schedule's name.")]
 
 @schedules.command("list")
 def list_(
-    session: Annotated[str | None, typer.Option("--session", metavar="KEY", help="Only those of this session.")] = None,
+    session: Annotated[
+        str | None, typer.Option("--session", metavar="KEY", help="Only schedules of this session.")
+    ] = None,
     json: Json = False,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
     """List schedules with their next and last firing, and the turn that took it."""
-    found = ask(config, data_dir, lambda client: client.schedules(session))
+    schedule_list = ask_gateway(config, data_dir, lambda client: client.get("/v1/schedules", session=session))[
+        "schedules"
+    ]
     if json:
-        as_json(found)
+        print_json(schedule_list)
         return
-    rows(
+    print_table(
         ("NAME", "WHEN", "NEXT", "LAST", "TURN", "SESSION"),
-        ((s["name"], _spec(s), _next(s), *_last(s), s["session"]) for s in found),
-        "there are no schedules: `semel schedules add` makes one",
+        (
+            (
+                schedule["name"],
+                _format_timing(schedule),
+                _format_next(schedule),
+                *_format_last(schedule),
+                schedule["session"],
+            )
+            for schedule in schedule_list
+        ),
+        "there are no schedules; make one with: semel schedules add",
     )
 
 
 @schedules.command()
 def show(name: Name, json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
     """Show one schedule."""
-    _print(ask(config, data_dir, lambda client: client.schedule(name)), json)
+    _print_schedule(ask_gateway(config, data_dir, lambda client: client.get(_schedule_path(name))), json)
 
 
 @schedules.command()
@@ -51,74 +65,84 @@ def add(
         str | None, typer.Option(metavar="CRON", help='Five fields, like "30 7 * * MON-FRI", or @daily.')
     ] = None,
     at: Annotated[str | None, typer.Option(metavar="TIME", help='Once, like "2030-03-29 07:30".')] = None,
-    every: Annotated[str | None, typer.Option(metavar="INTERVAL", help='Like "90s", "10m", "2h", "1d".')] = None,
+    every: Annotated[
+        str | None, typer.Option(metavar="INTERVAL", help='An interval, like "90s", "10m", "2h" or "1d".')
+    ] = None,
     tz: Annotated[str, typer.Option(metavar="ZONE", help='Time zone, like "Europe/Berlin".')] = "UTC",
     session: Annotated[
         str | None,
-        typer.Option(metavar="KEY", help="Where it is heard. Default: a session of its own, schedule:NAME."),
+        typer.Option(metavar="KEY", help="The session that it asks. Default: a session of its own, schedule:NAME."),
     ] = None,
     downtime: Annotated[
-        str, typer.Option(metavar="POLICY", help="What was missed: skip it, fire once for all, or fire all.")
+        str,
+        typer.Option(
+            metavar="POLICY",
+            help="What to do with firings missed while the gateway was down: skip, once (one for all) or all.",
+        ),
     ] = "once",
-    replace: Annotated[bool, typer.Option("--replace", help="Change the schedule of this name.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Change the existing schedule of this name.")] = False,
     json: Json = False,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Make a schedule: give one of --cron, --at and --every."""
-    told = {"name": name, "text": text, "tz": tz, "downtime": downtime, "replace": replace}
-    given = {"cron": cron, "at": at, "every": every, "session": session}
-    told.update({key: value for key, value in given.items() if value is not None})
-    _print(ask(config, data_dir, lambda client: client.add_schedule(told)), json)
+    """Make a schedule; give one of --cron, --at and --every. The same command again changes nothing."""
+    body = {"name": name, "text": text, "tz": tz, "downtime": downtime, "replace": replace}
+    optional = {"cron": cron, "at": at, "every": every, "session": session}
+    body.update({key: value for key, value in optional.items() if value is not None})
+    _print_schedule(ask_gateway(config, data_dir, lambda client: client.post("/v1/schedules", body)), json)
 
 
 @schedules.command()
 def remove(name: Name, config: Config = None, data_dir: DataDir = None) -> None:
-    """Remove a schedule. What it fired stays; one of the configuration can only be paused."""
-    ask(config, data_dir, lambda client: client.remove_schedule(name))
-    remark(f"{name} is removed")
+    """Remove a schedule. Its past firings stay. One from the configuration can only be paused."""
+    ask_gateway(config, data_dir, lambda client: client.delete(_schedule_path(name)))
+    print_remark(f"{name} is removed")
 
 
 @schedules.command()
 def pause(name: Name, json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
-    """Do not fire a schedule until it is resumed."""
-    _print(ask(config, data_dir, lambda client: client.turn_schedule(name, "pause")), json)
+    """Pause a schedule until it is resumed."""
+    _print_schedule(ask_gateway(config, data_dir, lambda client: client.post(f"{_schedule_path(name)}/pause")), json)
 
 
 @schedules.command()
 def resume(name: Name, json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
-    """Fire a schedule again, from its next due time on."""
-    _print(ask(config, data_dir, lambda client: client.turn_schedule(name, "resume")), json)
+    """Resume a schedule, from its next due time on."""
+    _print_schedule(ask_gateway(config, data_dir, lambda client: client.post(f"{_schedule_path(name)}/resume")), json)
 
 
-def _print(found: dict[str, Any], json: bool) -> None:
+def _schedule_path(name: str) -> str:
+    return f"/v1/schedules/{quote_segment(name)}"
+
+
+def _print_schedule(schedule: dict[str, Any], json: bool) -> None:
     if json:
-        as_json(found)
+        print_json(schedule)
         return
-    last, turn = _last(found)
-    told = {
-        "name": found["name"], "when": f"{_spec(found)}  ({found['tz']})", "next": _next(found), "last": last,
-        "turn": turn, "session": found["session"], "downtime": found["downtime"], "made by": found["source"],
-        "error": found.get("error", ""),
+    last, turn = _format_last(schedule)
+    facts = {
+        "name": schedule["name"], "when": f"{_format_timing(schedule)}  ({schedule['tz']})",
+        "next": _format_next(schedule), "last": last, "turn": turn, "session": schedule["session"],
+        "downtime": schedule["downtime"], "made by": schedule["source"], "error": schedule.get("error", ""),
     }  # fmt: skip
-    out = console()
-    for key, value in told.items():
+    out = stdout_console()
+    for key, value in facts.items():
         if value:
-            out.print(Text(f"{key:>9}  {shown(str(value))}"))
+            out.print(Text(f"{key:>9}  {escape_text(str(value))}"))
     out.print()
-    out.print(Text(shown(found["text"])))
+    out.print(Text(escape_text(schedule["text"])))
 
 
-def _spec(found: dict[str, Any]) -> str:
-    return next(f"{form} {found[form]}" for form in FORMS if form in found)
+def _format_timing(schedule: dict[str, Any]) -> str:
+    return next(f"{key} {schedule[key]}" for key in TIMING_KEYS if key in schedule)
 
 
-def _next(found: dict[str, Any]) -> str:
-    return "paused" if not found["enabled"] else (when(found["next"]) or "over")
+def _format_next(schedule: dict[str, Any]) -> str:
+    return "paused" if not schedule["enabled"] else (format_time(schedule["next"]) or "over")
 
 
-def _last(found: dict[str, Any]) -> tuple[str, str]:
-    last = found["last"]
+def _format_last(schedule: dict[str, Any]) -> tuple[str, str]:
+    last = schedule["last"]
     if last is None:
         return "", ""
-    return when(last["due"]), f"t{last['turn']} {last['state']}" if last["turn"] is not None else "waiting"
+    return format_time(last["due"]), f"t{last['turn']} {last['state']}" if last["turn"] is not None else "waiting"

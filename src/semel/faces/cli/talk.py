@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from semel.faces.busy import told
-from semel.faces.cli.app import DEFAULT_SESSION, Config, DataDir, Json, Session, app, ask
-from semel.faces.cli.out import as_json, complain, remark, shown
+from semel.faces.busy import describe_waiting
+from semel.faces.cli.app import DEFAULT_SESSION, Config, DataDir, Json, Session, app, ask_gateway
+from semel.faces.cli.printing import escape_text, print_error, print_json, print_remark
 from semel.faces.client import Client
 from semel.faces.config import locate
 from semel.faces.wait import TurnAnswer, wait_for_answer
-from semel.law.busy import MODES
+from semel.law.wake import MODES
 
 
 def get_login_name() -> str:
@@ -28,21 +28,28 @@ def get_login_name() -> str:
 def check_busy_mode(mode: str | None, *others: str) -> str | None:
     """Check the name of a busy mode (or one of `others`) and return it; `None` passes. Exits with 2 and a list."""
     if mode is not None and mode not in (*MODES, *others):
-        complain(f"{mode!r} is not one of {', '.join((*MODES, *others))}")
+        print_error(f"{mode!r} is not one of {', '.join((*MODES, *others))}")
         raise typer.Exit(2)
     return mode
 
 
 @app.command()
 def chat(
-    session: Annotated[str, typer.Argument(metavar="[SESSION]", help="A session's key.")] = DEFAULT_SESSION,
-    plain: Annotated[bool, typer.Option("--plain", help="Lines instead of a full screen.")] = False,
+    session: Annotated[str, typer.Argument(metavar="[SESSION]", help="The session's key.")] = DEFAULT_SESSION,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Read and print lines instead of using the full screen.")
+    ] = False,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
     """Talk to an agent in this terminal.
 
-    Full screen on a terminal; lines where the output or the input is a pipe, or with --plain.
+    Enter sends, ctrl+j starts a new line, up and down go through your messages, Esc stops the running turn, ctrl+t
+    chooses what becomes of a message while the agent is busy, page up and page down scroll, ctrl+o opens tool output,
+    ctrl+d leaves. When the agent asks for a permission, Tab goes to the question and a to i answer it.
+
+    With --plain, or if input or output is a pipe, each line of input is a message and answers are printed when they
+    are final; /7, /8 ... answer a permission request by the printed number.
     """
     data = locate(config, data_dir)[0]
     if plain or not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -57,54 +64,64 @@ def chat(
 @app.command()
 def say(
     session: Session,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help='What to say; "-" reads it from stdin.')],
-    wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait for the answer and print it.")] = False,
-    sender: Annotated[str | None, typer.Option(help="Who says it. Default: your login name.")] = None,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help='The message; "-" reads it from stdin.')],
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait", "-w", help="Wait until the session is idle, then print the answer; notices go to stderr."
+        ),
+    ] = False,
+    sender: Annotated[str | None, typer.Option(help="The sender's name. Default: your login name.")] = None,
     id: Annotated[
-        str | None, typer.Option("--id", help="A key for this message: said again with it, it is heard once.")
+        str | None,
+        typer.Option("--id", help="A key for the message. A repeat with the same key and text is accepted once."),
     ] = None,
     busy: Annotated[
         str | None,
         typer.Option(
             metavar="MODE",
-            help=f"What becomes of it while the session is busy: {', '.join(MODES)}. Default: the session's mode.",
+            help=f"What becomes of it if the session is busy: {', '.join(MODES)}. Default: the session's mode.",
         ),
     ] = None,
     automatic: Annotated[
-        bool, typer.Option("--automatic", help="A program says it: by itself it asks for no turn.")
+        bool,
+        typer.Option(
+            "--automatic", help="Mark it as sent by a program: it waits for the next turn and does not start one."
+        ),
     ] = False,
     json: Json = False,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Say something in a session; a new key starts a new session.
+    """Send a message to a session; a new key creates the session.
 
-    Returns when the message is in the ledger. With --wait: when the turn it caused is over, with its text on
-    stdout and notices on stderr; the exit code is 1 if the turn failed.
+    The command returns when the message is in the ledger, and prints what became of it. If the answer is lost, it
+    repeats the message with the same key. With --wait it prints the text of the turn that took the message first, or
+    the answer to a command; the exit code is 1 if the turn failed.
     """
-    words = sys.stdin.read() if text == "-" else text
-    if not words.strip():
-        complain("there is nothing to say: the text is empty")
+    message = sys.stdin.read() if text == "-" else text
+    if not message.strip():
+        print_error("the message is empty")
         raise typer.Exit(2)
 
     mode = check_busy_mode(busy)
 
     async def go(client: Client) -> tuple[dict[str, object], TurnAnswer | None]:
-        heard = await client.say(
-            session, words, sender=sender or get_login_name(), id=id, busy=mode, automatic=automatic
+        receipt = await client.say(
+            session, message, sender=sender or get_login_name(), id=id, busy=mode, automatic=automatic
         )
-        if wait and (what := told(heard)):
-            remark(what)
-        return heard, await wait_for_answer(client, session, heard["event"], remark) if wait else None
+        if wait and (waiting := describe_waiting(receipt)):
+            print_remark(waiting)
+        return receipt, await wait_for_answer(client, session, receipt["event"], print_remark) if wait else None
 
-    heard, answer = ask(config, data_dir, go)
+    receipt, answer = ask_gateway(config, data_dir, go)
     if json:
-        as_json({**heard, **({"entries": answer.entries, "failed": answer.failed} if answer else {})})
+        print_json({**receipt, **({"entries": answer.entries, "failed": answer.failure} if answer else {})})
     elif answer is None:
-        what = told(heard)
-        remark(f"{heard['status']}: e{heard['event']}" + (f" ({what})" if what else ""))
+        waiting = describe_waiting(receipt)
+        print_remark(f"{receipt['status']}: e{receipt['event']}" + (f" ({waiting})" if waiting else ""))
     else:
-        print(shown("\n\n".join(answer.texts)))
-    if answer is not None and answer.failed:
-        complain(f"the turn failed: {answer.failed}")
+        print(escape_text("\n\n".join(answer.texts)))
+    if answer is not None and answer.failure:
+        print_error(f"the turn failed: {answer.failure}")
         raise typer.Exit(1)

@@ -9,87 +9,102 @@ import typer
 from rich.padding import Padding
 from rich.text import Text
 
-from semel.faces.busy import line as in_line
-from semel.faces.cli.app import Config, DataDir, Json, Session, app, ask
-from semel.faces.cli.out import as_json, console, rows, when
-from semel.faces.transcript import body, is_summary, line, marks, speaker
-from semel.text.shorten import shorten_to_line
+from semel.faces.busy import number_waiting
+from semel.faces.cli.app import Config, DataDir, Json, Session, app, ask_gateway
+from semel.faces.cli.printing import format_time, print_json, print_table, stdout_console
+from semel.faces.client import session_path
+from semel.faces.transcript import format_body, format_entry, is_summary, list_remarks, speaker
 from semel.text.visible import visible
+from semel.text.wellformed import shorten_to_line
 
-COLOURS = {"user": "bold cyan", "agent": "bold green", "event": "bold blue", "notice": "bold yellow"}
+ROLE_STYLES = {"user": "bold cyan", "agent": "bold green", "event": "bold blue", "notice": "bold yellow"}
 
 
 @app.command()
 def sessions(
-    archived: Annotated[bool, typer.Option("--archived", help="Those that were put away, instead.")] = False,
+    archived: Annotated[bool, typer.Option("--archived", help="List the archived sessions instead.")] = False,
     json: Json = False,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """List the sessions in use, newest first."""
-    found = ask(config, data_dir, lambda client: client.sessions(archived))
+    """List the sessions that are not archived, newest first."""
+    session_list = ask_gateway(config, data_dir, lambda client: client.sessions(archived))
     if json:
-        as_json(found)
+        print_json(session_list)
         return
-    rows(
+    print_table(
         ("SESSION", "STATE", "AGENT", "ENTRIES", "AT", "TITLE", "LAST"),
         (
-            (s["key"], s["state"], s["agent"], s["seq"], when(s["at"]), s.get("title"), shorten_to_line(s["last"], 60))
-            for s in found
+            (
+                s["key"],
+                s["state"],
+                s["agent"],
+                s["seq"],
+                format_time(s["at"]),
+                s.get("title"),
+                shorten_to_line(s["last"], 60),
+            )
+            for s in session_list
         ),
         "no session is archived" if archived else "there are no sessions yet; start one with: semel chat",
-        whole=("SESSION",),
+        wrapped_columns=("SESSION",),
     )
 
 
 @app.command()
 def show(
     session: Session,
-    last: Annotated[int, typer.Option("--last", "-n", min=0, help="Only the newest so many; 0: all.")] = 0,
+    last: Annotated[int, typer.Option("--last", "-n", min=0, help="Only the newest N entries; 0: all.")] = 0,
     diff_agent: Annotated[
-        bool, typer.Option("--diff-agent", help="Instead: where the agent's own memory differs from it.")
+        bool,
+        typer.Option(
+            "--diff-agent",
+            help="Instead, compare the agent's own memory with the transcript. No turn may run meanwhile.",
+        ),
     ] = False,
     json: Json = False,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Show a session's transcript."""
+    """Print a session's transcript: number, time, speaker, marks such as "partial", and text."""
     if diff_agent:
-        _difference(ask(config, data_dir, lambda client: client.diff_agent(session)), json)
+        _print_memory_difference(
+            ask_gateway(config, data_dir, lambda client: client.get(f"{session_path(session)}/memory")), json
+        )
         return
-    found = ask(config, data_dir, lambda client: client.entries(session))
-    entries, places = found[-last:], in_line(found)
+    all_entries = ask_gateway(config, data_dir, lambda client: client.entries(session))
+    entries, places = all_entries[-last:], number_waiting(all_entries)
     if json:
-        as_json(entries)
+        print_json(entries)
         return
     for entry in entries:
         if sys.stdout.isatty():
-            _pretty(entry, places.get(entry["seq"]))
+            _print_entry(entry, places.get(entry["seq"]))
         else:
-            print(line(entry, places.get(entry["seq"])))
+            print(format_entry(entry, places.get(entry["seq"])))
 
 
-def _difference(found: dict[str, Any], raw: bool) -> None:
+def _print_memory_difference(comparison: dict[str, Any], json: bool) -> None:
     """Print the differences between the agent's memory and the transcript, one per line."""
-    if raw:
-        as_json(found)
+    if json:
+        print_json(comparison)
         return
-    if not found["compared"]:
-        print(f"Not compared: {visible(found['why'])}.")
-    elif not found["lacks"] and not found["extra"]:
-        print("The agent remembers what the record holds.")
-    for one in found["lacks"]:
-        who = "the person wrote" if one["role"] == "user" else "people were shown"
-        print(f"- #{one['seq']} {who}, and the agent does not remember: {visible(one['text'])!r}")
-    for text in found["extra"]:
+    if not comparison["compared"]:
+        print(f"Not compared: {visible(comparison['why'])}.")
+    elif not comparison["lacks"] and not comparison["extra"]:
+        print("The agent's memory matches the transcript.")
+    for entry in comparison["lacks"]:
+        author = "the person wrote" if entry["role"] == "user" else "people were shown"
+        print(f"- #{entry['seq']} {author}, and the agent does not remember: {visible(entry['text'])!r}")
+    for text in comparison["extra"]:
         print(f"+ the agent remembers having said, and nobody was told: {visible(text)!r}")
 
 
-def _pretty(entry: dict[str, Any], place: int | None) -> None:
+def _print_entry(entry: dict[str, Any], place: int | None) -> None:
     head = Text(f"{entry['seq']:>4} ", "dim")
     dim = is_summary(entry)
-    head.append(visible(speaker(entry)), "dim" if dim else COLOURS.get(entry["role"], ""))
-    head.append(f"  {when(entry['at'])}  {visible(', '.join(marks(entry, place)))}", "dim")
-    out = console()
+    head.append(visible(speaker(entry)), "dim" if dim else ROLE_STYLES.get(entry["role"], ""))
+    head.append(f"  {format_time(entry['at'])}  {visible(', '.join(list_remarks(entry, place)))}", "dim")
+    out = stdout_console()
     out.print(head)
-    out.print(Padding(Text(visible(body(entry)), "dim" if dim else ""), (0, 0, 1, 5)), soft_wrap=False)
+    out.print(Padding(Text(visible(format_body(entry)), "dim" if dim else ""), (0, 0, 1, 5)), soft_wrap=False)

@@ -6,7 +6,7 @@
 A test holds docs/configuration.md to the settings.
 """
 
-from semel.faces.config.places import locate
+from semel.faces.config.paths import locate
 from semel.faces.config.problems import ConfigError
 
 __all__ = ["ConfigError", "locate"]

@@ -8,29 +8,24 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from pydantic import ValidationError
-
-from semel.faces.config import kinds, models, nodes, people
-from semel.faces.config.model import Background, File, Heartbeat
-from semel.faces.config.places import data_home, expanded, find, ledger_file, read
-from semel.faces.config.problems import ConfigError, explain, nearest
-from semel.faces.http.settings import Node as NodeSettings
-from semel.gateway.outbound.destinations import HOME
-from semel.gateway.settings import (
-    AgentSettings,
-    BackgroundSettings,
-    ChannelSettings,
-    DestinationSettings,
-    GatewaySettings,
-    HeartbeatSettings,
-    ScheduleSettings,
-    SessionSettings,
+from semel.faces.config.channel_options import check_options
+from semel.faces.config.file import ConfigFile, ConfigSource, HttpOptions, NodeSettings
+from semel.faces.config.paths import find_config_file, find_data_dir, find_ledger_file, read_config_file
+from semel.faces.config.problems import ConfigError
+from semel.faces.config.references import (
+    check_agent_secrets,
+    check_references,
+    find_hidden_variables,
+    has_people,
+    map_secrets,
 )
-from semel.timing.walltime import read_hours
+from semel.gateway.settings import AgentSettings, ChannelSettings, GatewayOptions, GatewaySettings, Sections
+from semel.gateway.settings.tables import DERIVED, pick_fields
 
 MAX_HOST_CHARS = 253  # limit of the DNS
-DEMO = (sys.executable, "-m", "semel.agents.demo")
+DEMO_COMMAND = (sys.executable, "-m", "semel.agents.demo")
 
 
 @dataclass(frozen=True)
@@ -42,13 +37,12 @@ class GatewayConfig:
     port: int  # 0: any free one
     log: str
     path: Path | None
-    hosts: frozenset[str] = frozenset()
-    heartbeat: float = 15.0
+    http: HttpOptions
     secrets: frozenset[str] = frozenset()  # names of variables with secrets of channels and nodes, withheld from agents
     nodes: tuple[NodeSettings, ...] = ()
 
 
-def load(
+def load_config(
     path: Path | None = None,
     data_dir: Path | None = None,
     listen: str | None = None,
@@ -56,141 +50,50 @@ def load(
     env: Mapping[str, str] = os.environ,
 ) -> GatewayConfig:
     """Read and check the configuration. Raises ConfigError, whose message is written for the user."""
-    found = find(path, env)
-    text, raw = read(found) if found else ("", {})
-    name = str(found or "semel.toml")
-    try:
-        file = File.model_validate(raw)
-    except ValidationError as error:
-        raise explain(error, File, text, name) from None
-    base = found.parent if found else Path.cwd()
-    data = data_home(data_dir, file.gateway.data_dir, base, env)
-    host, port = _address(listen or file.gateway.listen)
-    place = kinds.ConfigSource(base, text, name, env)
-    settings = GatewaySettings(
-        data_dir=data,
-        ledger=ledger_file(file.ledger.url, data),
-        agents={key: _agent(key, file, data, place) for key in file.agents} or {"demo": demo_agent(data)},
-        channels=_channels(file, base, text, name, env),
-        people=people.people(file, place),
-        destinations=_destinations(file, name),
-        schedules={
-            key: ScheduleSettings(key, s.form, s.spec, s.text, s.session, s.tz, s.downtime)
-            for key, s in file.schedules.items()
-        },
-        heartbeat=_heartbeat(file.heartbeat),
-        background=_background(file.background),
-        sessions=_sessions(file),
-        default_agent=_default_agent(file, name),
-        max_live_agents=file.gateway.max_live_agents,
-        idle_agent_s=file.gateway.idle_after,
-        permission_deadline_s=file.gateway.permission_deadline,
-        grace_s=file.gateway.grace,
-    )
-    told, secrets = file.gateway, people.secret_values(settings.channels)
-    people.check_agents(settings.agents, secrets)
+    path = find_config_file(path, env)
+    text, raw = read_config_file(path) if path else ("", {})
+    source = ConfigSource(path.parent if path else Path.cwd(), text, str(path or "semel.toml"), env)
+    file = source.parse(raw)
+    check_references(file, source)
+    data = find_data_dir(data_dir, file.gateway.data_dir, source.base, env)
+    host, port = _parse_address(listen or file.gateway.listen)
+    fields: dict[str, Any] = {"data_dir": data, "ledger": find_ledger_file(file.ledger.url, data)}
+    fields |= pick_fields(file.gateway, GatewayOptions) | pick_fields(file, Sections)
+    fields["agents"] = _complete_agents(file, source)
+    fields["channels"] = {name: _complete_channel(channel, source) for name, channel in file.channels.items()}
+    settings = GatewaySettings(**fields)
+    secrets = map_secrets(settings.channels)
+    check_agent_secrets(settings.agents, secrets, source)
     return GatewayConfig(
-        settings, host, port, log or told.log, found, frozenset(told.hosts), told.heartbeat,
-        people.find_hidden_variables(file, secrets, env), nodes.check(file.nodes, place),
-    )  # fmt: skip
+        settings,
+        host,
+        port,
+        log or file.gateway.log,
+        path,
+        HttpOptions(**pick_fields(file.gateway, HttpOptions)),
+        find_hidden_variables(raw, secrets, env),
+        tuple(file.nodes.values()),
+    )
 
 
-def _address(listen: str) -> tuple[str, int]:
+def _parse_address(listen: str) -> tuple[str, int]:
     host, colon, port = listen.rpartition(":")
     if not colon or len(host) > MAX_HOST_CHARS or re.fullmatch("[0-9]{1,5}", port) is None or int(port) > 65535:
         raise ConfigError(f'listen is {listen[:100]!r}, and should be host:port, like "127.0.0.1:8420"')
     return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
 
 
-def demo_agent(data: Path, name: str = "demo") -> AgentSettings:
-    """Settings of the bundled demo agent: a subprocess that speaks ACP and needs no network."""
-    return AgentSettings(name, DEMO, data / "workspaces" / name, kind="demo")
+def _complete_agents(file: ConfigFile, source: ConfigSource) -> dict[str, AgentSettings]:
+    """The agents of the file; without any, the bundled demo agent, which needs no network."""
+    agents = dict(file.agents) or {"demo": AgentSettings(name="demo", kind="demo")}
+    for name, agent in agents.items():
+        if agent.cwd != DERIVED and not agent.cwd.is_dir():
+            raise source.error(("agents", name, "cwd"), f"[agents.{name}] cwd is {agent.cwd}, which is not a directory")
+        if agent.kind == "demo":
+            agents[name] = agent.model_copy(update={"command": DEMO_COMMAND})
+    return agents
 
 
-def _agent(name: str, file: File, data: Path, place: kinds.ConfigSource) -> AgentSettings:
-    agent = file.agents[name]
-    base, env = place.base, place.env
-    cwd = (base / expanded(agent.cwd)).absolute() if agent.cwd else data / "workspaces" / name
-    if agent.cwd and not cwd.is_dir():
-        raise ConfigError(f"[agents.{name}] cwd is {cwd}, which is not a directory")
-    command = DEMO if agent.kind == "demo" else tuple(agent.command or ())
-    places = {key: f'[agents.{name}.env] "{key}"' for key in agent.env}
-    return AgentSettings(
-        name,
-        command,
-        cwd,
-        kind=agent.kind,
-        env={key: kinds.variable(value, places[key], env) for key, value in agent.env.items()},
-        permissions=agent.permissions,
-        approvals=people.check_approvals(name, agent, file, place),
-        idle_after=agent.idle_after,
-        attempts=agent.attempts,
-        silence=agent.silence,
-        trace=(base / expanded(agent.trace)).absolute() if agent.trace else None,
-        model=models.settings(name, agent, place),
-    )
-
-
-def _sessions(file: File) -> tuple[SessionSettings, ...]:
-    """Session settings in the order of the file, because the first matching pattern applies."""
-    return tuple(
-        SessionSettings(pattern, s.busy, s.wake.debounce, s.wake.longest, s.automatic == "wake")
-        for pattern, s in file.sessions.items()
-    )
-
-
-def _heartbeat(told: Heartbeat) -> HeartbeatSettings | None:
-    if not told.sessions:
-        return None
-    hours = read_hours(told.hours) if told.hours else None
-    return HeartbeatSettings(tuple(told.sessions), told.every, told.text, told.quiet, hours, told.tz)
-
-
-def _background(told: Background) -> BackgroundSettings:
-    return BackgroundSettings(told.jobs, told.all, told.time, told.output)
-
-
-def _default_agent(file: File, name: str) -> str:
-    told = file.gateway.default_agent
-    known = list(file.agents) or ["demo"]
-    if told and told not in known:
-        raise ConfigError(f'{name}: [gateway] default_agent is "{told}"{nearest(told, known)}')
-    return told or ""
-
-
-def _channels(file: File, base: Path, text: str, name: str, env: Mapping[str, str]) -> dict[str, ChannelSettings]:
-    return {
-        key: ChannelSettings(
-            key,
-            channel.kind,
-            kinds.check(key, channel.kind, channel.options, kinds.ConfigSource(base, text, name, env)),
-            channel.narration,
-            stream=channel.stream,
-            resend_unknown=channel.resend_unknown,
-            agent=_agent_of(key, channel.agent, file, name),
-            **people.check_channel(key, channel, kinds.ConfigSource(base, text, name, env)),
-        )
-        for key, channel in file.channels.items()
-    }
-
-
-def _agent_of(channel: str, told: str | None, file: File, name: str) -> str | None:
-    known = list(file.agents) or ["demo"]
-    if told is not None and told not in known:
-        raise ConfigError(f'{name}: [channels.{channel}] agent is "{told}"{nearest(told, known)}')
-    return told
-
-
-def _destinations(file: File, name: str) -> dict[str, DestinationSettings]:
-    for key, told in file.destinations.items():
-        if key.lower() == HOME:
-            raise ConfigError(
-                f'{name}: [destinations.{key}]: "{HOME}" is every session\'s own home; choose another name'
-            )
-        if told.channel not in file.channels:
-            known = nearest(told.channel, file.channels) or "; there is no [channels.NAME] section"
-            raise ConfigError(f'{name}: [destinations.{key}] channel is "{told.channel}"{known}')
-    return {
-        key: DestinationSettings(key, told.channel, told.address, tuple(told.allow))
-        for key, told in file.destinations.items()
-    }
+def _complete_channel(channel: ChannelSettings, source: ConfigSource) -> ChannelSettings:
+    options = check_options(channel, source)
+    return channel.model_copy(update={"options": options, "people": has_people(channel.kind)})

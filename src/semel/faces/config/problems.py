@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
     from pydantic_core import ErrorDetails
 
-Loc = Sequence[str | int]
+Location = Sequence[str | int]
 
 
 class ConfigError(Exception):
@@ -22,89 +22,93 @@ class ConfigError(Exception):
         self.problems = problems
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def suggest_nearest(word: str, known_names: Iterable[str]) -> str:
     """A hint to append: `; did you mean "listen"?`, or the list of known names if none is similar."""
-    names = sorted(known)
+    names = sorted(known_names)
     close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     if close:
         return f'; did you mean "{close[0]}"?'
     return f"; known: {', '.join(names)}" if names else ""
 
 
-def explain(error: ValidationError, root: type[BaseModel], text: str, name: str) -> ConfigError:
-    """Convert a pydantic error about the whole file: one line per problem, with its line number if found."""
-    found = []
+def explain_validation_error(error: ValidationError, root: type[BaseModel], text: str, name: str) -> ConfigError:
+    """Convert a pydantic error to a ConfigError: one message per problem, with its line number if that is found."""
+    numbered_lines = []
     for problem in error.errors(include_url=False):
-        loc = [part for part in problem["loc"] if part != "[key]"]
-        line = line_of(text, loc)
+        location = [part for part in problem["loc"] if part != "[key]"]
+        line = find_line(text, location)
         where = f"{name}:{line}" if line else name
-        found.append((line or 0, f"{where}: {_sentence(problem, loc, root)}"))
-    return ConfigError(*(sentence for _, sentence in sorted(found)))
+        numbered_lines.append((line or 0, f"{where}: {_describe_problem(problem, location, root)}"))
+    return ConfigError(*(sentence for _, sentence in sorted(numbered_lines)))
 
 
-def _sentence(problem: ErrorDetails, loc: Loc, root: type[BaseModel]) -> str:
-    table, key = section(loc[:-1]), str(loc[-1]) if loc else ""
+def _describe_problem(problem: ErrorDetails, location: Location, root: type[BaseModel]) -> str:
+    item = f" item {location[-1] + 1}" if location and isinstance(location[-1], int) else ""
+    location = location[:-1] if item else location
+    table, key = format_section(location[:-1]), str(location[-1]) if location else ""
     if problem["type"] == "extra_forbidden":
         if table:
-            return f'{table} has no setting "{key}"{nearest(key, _fields(root, loc[:-1]))}'
-        return f'there is no section or setting "{key}"{nearest(key, root.model_fields)}'
+            return f'{table} has no setting "{key}"{suggest_nearest(key, _list_known_keys(root, location[:-1]))}'
+        return f'there is no section or setting "{key}"{suggest_nearest(key, _list_known_keys(root, ()))}'
     if problem["type"] == "missing":
         return f'{table} needs "{key}"'
-    message = problem["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    if "[key]" in problem["loc"] and loc[0] == "sessions":
+    if "[key]" in problem["loc"] and location[0] == "sessions":
         return f'"{key}" is not a pattern of session keys, like "main:telegram:*"'
     if "[key]" in problem["loc"]:
         return f'"{key}" is not a name: letters, digits, "-" and "_" only'
     if problem["type"] == "value_error":
+        message = problem["msg"].removeprefix("Value error, ")
         is_table = isinstance(problem["input"], dict)
-        return f"{section(loc)}: {message}" if is_table else f'{table} "{key}": {message}'
-    message = message.replace("valid list", "list").replace("valid dictionary", "table")
-    return f'{table} "{key}" is {_shown(problem["input"])}, and should be {message}'.strip()
+        return f"{format_section(location)}: {message}" if is_table else f'{table} "{key}"{item}: {message}'
+    return f'{table} "{key}"{item} is {_format_value(problem["input"])}, and {describe(problem["msg"])}'.strip()
 
 
-def section(loc: Loc) -> str:
+def describe(message: str) -> str:
+    """A pydantic message as the end of a sentence: "should be a string"."""
+    message = re.sub("valid (list|tuple)", "list", message).replace("valid dictionary", "table")
+    message = message.replace("a mapping", "a table").replace("a valid integer", "an integer").replace("valid ", "")
+    return re.sub(r"^[A-Z]\w+ should", "should", message)
+
+
+def format_section(location: Location) -> str:
     """The header of a section as in the file, with keys quoted that are not bare keys (TOML 1.0)."""
-    parts = [str(part) if re.fullmatch(r"[\w-]+", str(part), re.A) else f'"{part}"' for part in loc]
+    parts = [str(part) if re.fullmatch(r"[\w-]+", str(part), re.A) else f'"{part}"' for part in location]
     return f"[{'.'.join(parts)}]" if parts else ""
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     """A value as in TOML; the contents of tables and lists are left out, because they may hold secrets."""
     if isinstance(value, dict | list):
         return "a table" if isinstance(value, dict) else "a list"
     return repr(value) if isinstance(value, str) else str(value).lower()
 
 
-def _fields(model: Any, loc: Loc) -> Iterable[str]:
-    """The names of the settings at a location, found by walking down the models from the root."""
-    for part in loc:
-        if hasattr(model, "model_fields"):
-            model = model.model_fields[str(part)].annotation
-        elif len(get_args(model)) == 2:  # dict[str, X]
-            model = get_args(model)[1]
-    fields: Iterable[str] = getattr(model, "model_fields", ())
-    return fields
+def _list_known_keys(root: type[BaseModel], location: Location) -> Iterable[str]:
+    from semel.gateway.settings.tables import find_table, list_keys  # not needed by commands that only locate the data
+
+    table = find_table(root, location)
+    return list_keys(table) if table is not None else ()
 
 
-def line_of(text: str, loc: Loc) -> int | None:
-    """The line number of a setting or its table, or `None`. Searches the text line by line, without a TOML parser."""
-    path = [str(part) for part in loc if isinstance(part, str)]
+def find_line(text: str, location: Location) -> int | None:
+    """The line number of a setting, else of its table, else `None`. A search by patterns; tomllib reports no lines."""
+    path = [str(part) for part in location if isinstance(part, str)]
     for depth in range(len(path), 0, -1):
-        if line := _header(text, path[:depth]):
-            rest = path[depth:]
-            return (_key(text, line, rest[0]) or line) if rest else line
-    return _key(text, 0, path[0]) if path else None
+        if line := _find_header(text, path[:depth]):
+            remaining = path[depth:]
+            return (_find_key(text, line, remaining[0]) or line) if remaining else line
+    return _find_key(text, 0, path[0]) if path else None
 
 
-def _header(text: str, path: Sequence[str]) -> int | None:
+def _find_header(text: str, path: Sequence[str]) -> int | None:
     names = r"\s*\.\s*".join(rf'["\']?{re.escape(part)}["\']?' for part in path)
     pattern = re.compile(rf"^\s*\[\[?\s*{names}\s*[\].]")
-    return next((n for n, line in enumerate(text.splitlines(), 1) if pattern.match(line)), None)
+    return next((number for number, line in enumerate(text.splitlines(), 1) if pattern.match(line)), None)
 
 
-def _key(text: str, after: int, key: str) -> int | None:
+def _find_key(text: str, start_line: int, key: str) -> int | None:
     pattern = re.compile(rf'^\s*["\']?{re.escape(key)}["\']?\s*[=.]')
-    for number, line in enumerate(text.splitlines()[after:], after + 1):
+    for number, line in enumerate(text.splitlines()[start_line:], start_line + 1):
         if pattern.match(line):
             return number
         if line.lstrip().startswith("["):

@@ -2,117 +2,100 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
+import re
 import textwrap
+from itertools import pairwise
+from typing import Any
 
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
 
-from semel.faces.config.model import (
-    Agent,
-    Background,
-    Channel,
-    Destination,
-    Gateway,
-    Group,
-    Heartbeat,
-    Ledger,
-    Mcp,
-    Node,
-    Person,
-    Schedule,
-    Session,
-    Table,
-)
+from semel.faces.config.file import ConfigFile
+from semel.gateway.settings.tables import DERIVED, Table, find_table, list_keys
 
-HEAD = """\
-# Semel's configuration. Everything in it may be left out: without it there is the demo agent.
+HEADER = """\
+# Semel's configuration. Every setting is optional; without an agent, the demo agent runs. A change needs a restart.
 # Secrets of channels may be "env:NAME" or "file:PATH". Durations are seconds, or "90s", "10m", "2h", "1d".
-# docs/configuration.md says more.
+# docs/configuration.md explains more.
 """
 
-EXAMPLES = {
-    "listen": "127.0.0.1:8420",
-    "data_dir": "~/.local/share/semel",
-    "default_agent": "main",
-    "url": "sqlite:///ledger.db",
-    "command": ["codex-acp"],
-    "model": "anthropic:claude-opus-5",
-    "key": "env:ANTHROPIC_API_KEY",
-    "base_url": "http://127.0.0.1:11434/v1",
-    "max_tokens": 8000,
-    "settings": {},
-    "headers": {},
-    "cwd": "~/projects/example",
-    "env": {},
-    "trace": "traces",
-    "channel": "hook",
-    "address": "team",
-    "allow": ["main:*"],
-    "token": "file:ci.token",
-    "sessions": ["main:ci:*"],
-    "cron": "30 7 * * MON-FRI",
-    "at": "2030-03-29 07:30",
-    "every": "2h",
-    "session": "main:web:me",
-    "agent": "main",
-    "accounts": ["matrix:@ada:example.org"],
-    "policy": "always",
-    "text": "Look at the calendar, and tell what today brings.",
-    "hours": "08:00-22:00",
+UNITS_S = (("d", 86400), ("h", 3600), ("m", 60))
+
+SECTIONS = {
+    "[gateway]": "",
+    "[ledger]": "",
+    "#[agents.main]": "One section for each agent; the first is the default. `semel up` lists those installed here.",
+    "#[agents.main.mcp.files]": 'An MCP server for an agent of kind "model": a command or a url.',
+    "#[channels.hook]": "One section for each account. A kind's own settings are in docs/configuration.md.",
+    '#[channels.hook.group."ADDRESS"]': "Settings of a single group, by its address on the platform.",
+    "#[people.ada]": "Who may talk, besides those whom `semel pair` admits (docs/people.md).",
+    "#[destinations.team]": "Names under which agents may send to other places than home.",
+    "#[nodes.ci]": "One section for each machine that reports with a token of its own (`semel exec`).",
+    "#[schedules.morning]": "Prompts at set times: exactly one of cron, at and every.",
+    '#[sessions."main:telegram:*"]': "How sessions treat events. The first matching pattern applies.",
+    "[heartbeat]": "A turn for sessions in which nothing happened for a while.",
+    "[background]": "Limits of background jobs (docs/jobs.md).",
 }
+"""The sections with the comment before each. A section that has no meaning without values of one's own is a comment."""
 
 
-def template() -> str:
-    return "\n".join(
-        [
-            HEAD,
-            _table("gateway", Gateway),
-            _table("ledger", Ledger),
-            "# One section an agent; the first is the default one. `semel up` names those found here.",
-            _table("agents.main", Agent, off=True),
-            '# An MCP server for an agent of kind "model": a command, or a url.',
-            _table("agents.main.mcp.files", Mcp, off=True),
-            "# One section a channel account. A webhook's own settings: docs/configuration.md.",
-            _table("channels.hook", Channel, off=True),
-            "# A group with rules of its own, by its address there.",
-            _table('channels.hook.group."ADDRESS"', Group, off=True),
-            "# Who may talk, beside those whom `semel pair` lets in (docs/people.md).",
-            _table("people.ada", Person, off=True),
-            "# Names that agents may speak to beside home.",
-            _table("destinations.team", Destination, off=True),
-            "# One section a machine that reports with a token of its own (`semel exec`).",
-            _table("nodes.ci", Node, off=True),
-            "# What fires by the clock: exactly one of cron, at and every.",
-            _table("schedules.morning", Schedule, off=True),
-            "# How sessions take what comes: the first pattern of the file that fits a session's key is its own.",
-            _table('sessions."main:telegram:*"', Session, off=True),
-            "# A turn for sessions in which nothing happened for a while.",
-            _table("heartbeat", Heartbeat),
-            "# What agents may run in the background of their sessions (docs/jobs.md).",
-            _table("background", Background),
-        ]
-    )
+def build_template() -> str:
+    return "\n".join([HEADER, *(_write_section(header, comment) for header, comment in SECTIONS.items())])
 
 
-def _table(name: str, model: type[Table] | type[Channel], off: bool = False) -> str:
-    lines = [f"#[{name}]" if off else f"[{name}]"]
-    for key, field in model.model_fields.items():
-        lines += textwrap.wrap(field.description or "", 98, initial_indent="# ", subsequent_indent="# ")
-        lines.append(f"#{key} = {_value(key, field)}")
+def _write_section(header: str, comment: str) -> str:
+    table = find_table(ConfigFile, re.findall(r'"[^"]+"|\w+', header))
+    assert table is not None
+    lines = [*_write_comment(comment), header]
+    descriptions = read_descriptions(table)
+    for key, field in list_keys(table).items():
+        if find_table(table, (key, "NAME")) is not None:
+            continue  # it has a section of its own
+        lines += [*_write_comment(descriptions[field]), f"#{key} = {_write_example(table.model_fields[field])}"]
     return "\n".join(lines) + "\n"
 
 
-def _value(key: str, field: FieldInfo) -> str:
-    if key == "kind" and field.default is PydanticUndefined:
-        return '"webhook"'
-    if key == "idle_after":
-        return '"10m"'
-    if key == "wake":
-        return '{ debounce = "2s", max_wait = "10s" }'
-    value = field.get_default(call_default_factory=True)
-    if value in (None, PydanticUndefined, []):
-        value = EXAMPLES.get(key, value)
+def _write_comment(text: str) -> list[str]:
+    return textwrap.wrap(text, 98, initial_indent="# ", subsequent_indent="# ")
+
+
+def read_descriptions(settings: type[Any]) -> dict[str, str]:
+    """Map the fields of a table, or of a channel kind's dataclass, to their descriptions: the strings after them."""
+    descriptions: dict[str, str] = {}
+    for base in reversed(settings.__mro__):
+        if not base.__module__.startswith("semel."):
+            continue
+        [declaration] = ast.parse(inspect.getsource(base)).body
+        assert isinstance(declaration, ast.ClassDef)
+        for field, text in pairwise(declaration.body):
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
+                descriptions[field.target.id] = " ".join(str(ast.literal_eval(text.value)).split())
+    return descriptions
+
+
+def write_default(field: FieldInfo) -> str:
+    """The default of a setting as written in TOML, or "" if it has none."""
+    return "" if field.is_required() else write_value(field.get_default(call_default_factory=True))
+
+
+def write_value(value: Any) -> str:
+    """A value as written in TOML, or "" for one that means "not set". Numbers with a fraction are durations."""
+    if value in (None, "", DERIVED):
+        return ""
     if isinstance(value, float):
-        return f'"{value / 60:g}m"' if value >= 60 else f'"{value:g}s"'
-    return "{}" if value == {} else json.dumps(value)
+        unit, length = next((unit for unit in UNITS_S if value and value % unit[1] == 0), ("s", 1))
+        return f'"{value / length:g}{unit}"'
+    return "{}" if isinstance(value, Table) else json.dumps(value)
+
+
+def _write_example(field: FieldInfo) -> str:
+    """The default, or the declared example if the default is empty."""
+    default = write_default(field)
+    if default not in ("", "[]", "{}") or not field.examples:
+        return default
+    example = field.examples[0]
+    if isinstance(example, dict):
+        return f"{{ {', '.join(f'{key} = {json.dumps(value)}' for key, value in example.items())} }}"
+    return json.dumps(example)

@@ -7,13 +7,12 @@ them: memory use does not depend on the length of the session (Law 11).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from semel.faces.documents.html import HtmlDocument
 from semel.faces.documents.markdown import MarkdownDocument
-from semel.ledger.admin.export import Writer
-
-Json = dict[str, Any]
+from semel.ledger.admin.export import ExportWriter
+from semel.text.json_types import Json
 
 
 class Document(Protocol):
@@ -26,13 +25,13 @@ class Document(Protocol):
     def end(self) -> bytes: ...
 
 
-class LinesDocument:
+class JsonlDocument:
     """One JSON object per line, without loss: the format that `semel import` reads."""
 
     media = "application/jsonl"
 
     def __init__(self) -> None:
-        self._writer = Writer()
+        self._writer = ExportWriter()
 
     def page(self, records: Sequence[Json]) -> bytes:
         return b"".join(map(self._writer.line, records))
@@ -41,6 +40,6 @@ class LinesDocument:
         return self._writer.end()
 
 
-FORMATS: dict[str, type[Document]] = {"md": MarkdownDocument, "jsonl": LinesDocument, "html": HtmlDocument}
+FORMATS: dict[str, type[Document]] = {"md": MarkdownDocument, "jsonl": JsonlDocument, "html": HtmlDocument}
 
-__all__ = ["FORMATS", "Document", "HtmlDocument", "LinesDocument", "MarkdownDocument"]
+__all__ = ["FORMATS", "Document", "HtmlDocument", "JsonlDocument", "MarkdownDocument"]

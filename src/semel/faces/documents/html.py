@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from typing import Any
 
-from semel.faces.transcript import body, flat, marks, speaker, stamp
+from semel.faces.transcript import flatten_record, format_body, format_timestamp, list_remarks, speaker
+from semel.text.json_types import Json
 from semel.text.visible import visible
-
-Json = dict[str, Any]
 
 
 def escape(text: str) -> str:
@@ -21,7 +19,7 @@ def escape(text: str) -> str:
     return html.escape(visible(text))
 
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+DOCUMENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 STYLE = """\
 :root { color-scheme: light dark; --ink: #1c211f; --soft: #5d6763; --ground: #fff; --mine: #e4efe9; --line: #dfe3de;
@@ -56,28 +54,28 @@ class HtmlDocument:
     media = "text/html"
 
     def page(self, records: Sequence[Json]) -> bytes:
-        return "".join(map(self._record, records)).encode()
+        return "".join(map(self._render_record, records)).encode()
 
     def end(self) -> bytes:
         return b"</main>\n</body>\n</html>\n"
 
-    def _record(self, record: Json) -> str:
+    def _render_record(self, record: Json) -> str:
         if record["line"] == "session":
-            return _head(record)
-        return _article(flat(record)) if record["line"] == "entry" else ""
+            return _render_head(record)
+        return _render_article(flatten_record(record)) if record["line"] == "entry" else ""
 
 
-def _head(session: Json) -> str:
+def _render_head(session: Json) -> str:
     name = escape(session["title"] or session["key"])
-    about = [session["key"]] if session["title"] else []
+    facts = [session["key"]] if session["title"] else []
     count = session["entries"]
-    about += [f"with {session['agent']}", f"{count} entr{'y' if count == 1 else 'ies'}"]
-    about += [f"exported {stamp(session['exported'])}"]
+    facts += [f"with {session['agent']}", f"{count} entr{'y' if count == 1 else 'ies'}"]
+    facts += [f"exported {format_timestamp(session['exported'])}"]
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<meta http-equiv="Content-Security-Policy" content="{DOCUMENT_POLICY}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
 <title>{name}</title>
@@ -86,20 +84,20 @@ def _head(session: Json) -> str:
 </head>
 <body>
 <h1>{name}</h1>
-<p class="about">{escape(" · ".join(about))}</p>
+<p class="about">{escape(" · ".join(facts))}</p>
 <main>
 """
 
 
-def _article(entry: Json) -> str:
-    from semel.faces.http.markdown import render  # the HTTP face imports us
+def _render_article(entry: Json) -> str:
+    from semel.faces.http.markdown import render_html  # the HTTP face imports us
 
-    seq, at = int(entry["seq"]), stamp(entry["at"])
-    noted = "".join(f"<span>{escape(mark)}</span>" for mark in marks(entry))
+    seq, at = int(entry["seq"]), format_timestamp(entry["at"])
+    marks_html = "".join(f"<span>{escape(mark)}</span>" for mark in list_remarks(entry))
     classes = f"{entry['role']} superseded" if entry.get("superseded") else entry["role"]
-    rich = render(body(entry)) if entry["role"] == "agent" else None
-    text = f'<div class="text">{escape(body(entry))}</div>' if rich is None else f"<div>{rich}</div>"
+    agent_html = render_html(format_body(entry)) if entry["role"] == "agent" else None
+    text = f'<div class="text">{escape(format_body(entry))}</div>' if agent_html is None else f"<div>{agent_html}</div>"
     return (
         f'<article class="{escape(classes)}" id="e{seq}">\n<header><b>{escape(speaker(entry))}</b>'
-        f'<a href="#e{seq}">{seq}</a><time>{at}</time>{noted}</header>\n{text}\n</article>\n'
+        f'<a href="#e{seq}">{seq}</a><time>{at}</time>{marks_html}</header>\n{text}\n</article>\n'
     )

@@ -1,4 +1,4 @@
-"""Build the OpenAPI 3.1 document from the table of operations."""
+"""Build the OpenAPI 3.1 document from the declared operations (routing.py)."""
 
 from __future__ import annotations
 
@@ -9,38 +9,24 @@ from typing import Any
 import msgspec
 
 import semel
-from semel.faces.http.problems import CODES, MEDIA
+from semel.faces.http.problems import CODES, PROBLEM_MEDIA_TYPE
+from semel.faces.http.routing import BOOL_WORDS, Operation, Param, Returns
 from semel.faces.http.security import Access
-from semel.faces.http.table import BOOL_WORDS, SESSION_KEY, Answers, Operation, Param
-
-Json = dict[str, Any]
+from semel.text.json_types import Json
 
 REF = "#/components/schemas/{name}"
 
-PATH_PARAMS: dict[str, tuple[Json, str]] = {
-    "key": (
-        {"type": "string", "pattern": f"^{SESSION_KEY.pattern}$"},
-        "The session's key (percent-encode it).",
-    ),
-    "id": ({"type": ["integer", "string"]}, "Its id."),
-    "item": ({"type": "integer"}, "The id of an item."),
-    "ref": ({"type": "string"}, "The id of an event, claim or part, or a platform's message id."),
-    "channel": ({"type": "string"}, "The name of a configured channel."),
-    "name": ({"type": "string"}, "The name of a schedule."),
-    "account": ({"type": "string"}, "CHANNEL:ID: a person's account on a channel (percent-encode it)."),
-}
-
-COMMON = ("bad-field", "internal")
+COMMON_ERRORS = ("bad-field", "internal")
 RAW_BODY_ERRORS = ("too-large", "too-slow")
 JSON_BODY_ERRORS = ("bad-json", *RAW_BODY_ERRORS, "not-json")
 
 
-def document(operations: Sequence[Operation]) -> Json:
+def make_document(operations: Sequence[Operation]) -> Json:
     """The OpenAPI document for all operations that are `documented`."""
-    shown = [operation for operation in operations if operation.documented]
+    documented = [operation for operation in operations if operation.documented]
     paths: dict[str, Json] = {}
-    for operation in shown:
-        paths.setdefault(plain_path(operation.path), {})[operation.method.lower()] = _operation(operation)
+    for operation in documented:
+        paths.setdefault(plain_path(operation.path), {})[operation.method.lower()] = _describe_operation(operation)
     return {
         "openapi": "3.1.1",
         "info": {"title": "Semel", "version": semel.__version__, "license": {"name": "Apache-2.0"}},
@@ -48,7 +34,7 @@ def document(operations: Sequence[Operation]) -> Json:
         "security": [{"bearer": []}, {"page": []}, {}],
         "paths": paths,
         "components": {
-            "schemas": {**_schemas(shown), "Problem": PROBLEM},
+            "schemas": {**_make_schemas(documented), "Problem": PROBLEM},
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer", "description": "The owner's token."},
                 "node": {"type": "http", "scheme": "bearer", "description": "A node's token (semel.toml, nodes)."},
@@ -86,91 +72,84 @@ def plain_path(path: str) -> str:
     return re.sub(r":(?:int|path)}", "}", path)
 
 
-def _operation(operation: Operation) -> Json:
-    out: Json = {
+def _describe_operation(operation: Operation) -> Json:
+    description: Json = {
         "operationId": operation.name,
-        "summary": operation.what,
+        "summary": operation.summary,
         "tags": [operation.tag],
-        "responses": _responses(operation),
+        "responses": _describe_responses(operation),
     }
-    names = re.findall(r"{(\w+)", operation.path)
-    params = [_path_param(name) for name in names]
-    params += [_param(param, "query") for param in operation.query]
-    params += [_param(param, "header") for param in operation.headers]
+    params = [_describe_param(param, "path") for param in operation.path_params]
+    params += [_describe_param(param, "query") for param in operation.query]
+    params += [_describe_param(param, "header") for param in operation.headers]
     if params:
-        out["parameters"] = params
+        description["parameters"] = params
     if operation.body is not None:
-        content = {"application/json": {"schema": _reference(operation.body)}}
-        out["requestBody"] = {"required": not operation.body_optional, "content": content}
+        content = {"application/json": {"schema": _make_schema(operation.body)}}
+        description["requestBody"] = {"required": not operation.body_optional, "content": content}
     elif operation.raw_body:
-        out["requestBody"] = {"required": True, "content": {"*/*": {}}}
+        description["requestBody"] = {"required": True, "content": {"*/*": {}}}
     if operation.access is Access.EVENTS:
-        out["security"] = [{"bearer": []}, {"node": []}, {"page": []}, {}]
+        description["security"] = [{"bearer": []}, {"node": []}, {"page": []}, {}]
     elif operation.access is not Access.OWNER:
-        out["security"] = [{}]
-    return out
+        description["security"] = [{}]
+    return description
 
 
-def _responses(operation: Operation) -> Json:
-    out: Json = {str(status): _answer(answers) for status, answers in operation.answers.items()}
-    for code in error_codes(operation):
+def _describe_responses(operation: Operation) -> Json:
+    responses: Json = {str(status): _describe_response(returns) for status, returns in operation.returns.items()}
+    for code in list_error_codes(operation):
         status, title = CODES[code]
-        content = {MEDIA: {"schema": {"$ref": REF.format(name="Problem")}}}
-        have = out.setdefault(str(status), {"description": "", "content": content})
-        if have["content"] is content or MEDIA in have["content"]:
-            have["description"] = f"{have['description']} `{code}`: {title}.".strip()
-    return out
+        content = {PROBLEM_MEDIA_TYPE: {"schema": {"$ref": REF.format(name="Problem")}}}
+        response = responses.setdefault(str(status), {"description": "", "content": content})
+        if response["content"] is content or PROBLEM_MEDIA_TYPE in response["content"]:
+            response["description"] = f"{response['description']} `{code}`: {title}.".strip()
+    return responses
 
 
-def error_codes(operation: Operation) -> list[str]:
+def list_error_codes(operation: Operation) -> list[str]:
     """The codes of all problems that this operation may return."""
-    knocking = {
-        Access.OWNER: ("foreign-host", "foreign-origin", "no-token", "node-scope"),
-        Access.EVENTS: ("foreign-host", "foreign-origin", "no-token", "node-scope"),
-        Access.PAGE: ("foreign-host", "foreign-origin", "no-token", "node-scope"),
-        Access.SIGNED: ("foreign-origin", "node-scope"),
-        Access.OPEN: ("node-scope",),
-    }[operation.access]
-    body: tuple[str, ...] = (
+    access_errors = {Access.SIGNED: ("foreign-origin", "node-scope"), Access.OPEN: ("node-scope",)}.get(
+        operation.access, ("foreign-host", "foreign-origin", "no-token", "node-scope")
+    )
+    body_errors: tuple[str, ...] = (
         RAW_BODY_ERRORS if operation.raw_body else JSON_BODY_ERRORS if operation.method != "GET" else ()
     )
-    return list(dict.fromkeys((*COMMON, *knocking, *body, *operation.errors)))
+    return list(dict.fromkeys((*COMMON_ERRORS, *access_errors, *body_errors, *operation.errors)))
 
 
-def _answer(answers: Answers) -> Json:
-    out: Json = {"description": answers.what}
-    if answers.media == MEDIA:
-        out["content"] = {MEDIA: {"schema": {"$ref": REF.format(name="Problem")}}}
-    elif answers.type is not None:
-        schema = _reference(answers.type) if answers.media == "application/json" else {"type": "string"}
-        out["content"] = {answers.media: {"schema": schema}}
-    return out
+def _describe_response(returns: Returns) -> Json:
+    description: Json = {"description": returns.description}
+    if returns.media == PROBLEM_MEDIA_TYPE:
+        description["content"] = {PROBLEM_MEDIA_TYPE: {"schema": {"$ref": REF.format(name="Problem")}}}
+    elif returns.type is not None:
+        schema = _make_schema(returns.type) if returns.media == "application/json" else {"type": "string"}
+        description["content"] = {returns.media: {"schema": schema}}
+    return description
 
 
-def _path_param(name: str) -> Json:
-    schema, what = PATH_PARAMS[name]
-    return {"name": name, "in": "path", "required": True, "schema": schema, "description": what}
-
-
-def _param(param: Param, where: str) -> Json:
-    schema: Json
+def _describe_param(param: Param, where: str) -> Json:
+    schema: Json = {"type": "string"}
     if param.kind is int:
-        schema = {"type": "integer", "minimum": 0, "maximum": param.most}
+        schema = {"type": "integer", "minimum": 0, "maximum": param.maximum}
     elif param.kind is bool:
-        schema = {"type": "string", "enum": list(BOOL_WORDS)}
-    else:
-        schema = {"type": "string", **({"enum": list(param.one_of)} if param.one_of else {})}
+        schema["enum"] = list(BOOL_WORDS)
+    elif param.choices:
+        schema["enum"] = list(param.choices)
+    elif param.pattern is not None:
+        schema["pattern"] = f"^{param.pattern.pattern}$"
     if param.default is not None and param.kind is not bool:
         schema["default"] = param.default
-    return {"name": param.name, "in": where, "required": False, "schema": schema, "description": param.what}
+    required = where == "path"
+    return {"name": param.name, "in": where, "required": required, "schema": schema, "description": param.description}
 
 
-def _reference(kind: Any) -> Json:
-    return msgspec.json.schema_components([kind], ref_template=REF)[0][0]
+def _make_schema(type_: Any) -> Json:
+    return msgspec.json.schema_components([type_], ref_template=REF)[0][0]
 
 
-def _schemas(operations: Sequence[Operation]) -> Json:
-    kinds: list[Any] = [operation.body for operation in operations if operation.body is not None]
-    for operation in operations:
-        kinds += [a.type for a in operation.answers.values() if a.type is not None and a.media == "application/json"]
-    return msgspec.json.schema_components(kinds, ref_template=REF)[1]
+def _make_schemas(operations: Sequence[Operation]) -> Json:
+    bodies = [operation.body for operation in operations]
+    answers = [answer for operation in operations for answer in operation.returns.values()]
+    types = [*bodies, *(answer.type for answer in answers if answer.media == "application/json")]
+    return msgspec.json.schema_components([type_ for type_ in types if type_ is not None], ref_template=REF)[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -13,13 +14,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from semel.gateway.errors import BadRequest, Busy, Conflict, NoSuchSession, NotFound
+from semel.gateway.errors import BadRequest, Busy, Conflict, NoSuchSession, NotFound, UnknownSpawn
 from semel.gateway.ports import AgentError
 from semel.ledger.storage.errors import LedgerError
 
 log = structlog.get_logger("semel.http")
 
-MEDIA = "application/problem+json"
+PROBLEM_MEDIA_TYPE = "application/problem+json"
 
 CODES: dict[str, tuple[int, str]] = {
     "bad-json": (400, "The body is not valid JSON"),
@@ -29,7 +30,7 @@ CODES: dict[str, tuple[int, str]] = {
     "no-token": (401, "A token is needed"),
     "foreign-host": (403, "This gateway is not known by that host name"),
     "foreign-origin": (403, "Another web page may not do that"),
-    "node-scope": (403, "A node's token does not reach that"),
+    "node-scope": (403, "A node's token does not allow that"),
     "no-such-session": (404, "There is no such session"),
     "not-found": (404, "There is no such thing"),
     "no-such-path": (404, "There is nothing at this path"),
@@ -47,33 +48,34 @@ CODES: dict[str, tuple[int, str]] = {
 
 
 class Problem(Exception):
-    """An error for the client. `more` holds further members of the problem object (`field`, `limit` ...)."""
+    """An error for the client. `members` holds further members of the problem object (`field`, `limit` ...)."""
 
-    def __init__(self, code: str, detail: str, *, headers: Mapping[str, str] | None = None, **more: Any):
+    def __init__(self, code: str, detail: str, *, headers: Mapping[str, str] | None = None, **members: Any):
         super().__init__(detail)
         self.code = code
         self.detail = detail
         self.headers = headers
-        self.more = more
+        self.members = members
 
     def response(self) -> Response:
         status, title = CODES[self.code]
-        return _response(status, f"urn:semel:problem:{self.code}", title, self.detail, self.headers, self.more)
+        return make_response(status, self.detail, self.headers, self.members, f"urn:semel:problem:{self.code}", title)
 
 
-def _response(
+def make_response(
     status: int,
-    kind: str,
-    title: str,
     detail: str,
     headers: Mapping[str, str] | None = None,
-    more: Mapping[str, Any] | None = None,
+    members: Mapping[str, Any] | None = None,
+    type: str = "about:blank",
+    title: str | None = None,
 ) -> Response:
-    body = {"type": kind, "title": title, "status": status, "detail": detail, **(more or {})}
-    return Response(msgspec.json.encode(body), status, headers, media_type=MEDIA)
+    """A problem document. Without one of our codes (a channel refuses a webhook), its type is `about:blank`."""
+    body = {"type": type, "title": title or HTTPStatus(status).phrase, "status": status, "detail": detail}
+    return Response(msgspec.json.encode(body | dict(members or {})), status, headers, media_type=PROBLEM_MEDIA_TYPE)
 
 
-def from_exception(exc: Exception) -> Problem | None:
+def make_problem(exc: Exception) -> Problem | None:
     """Map an exception of the gateway or the router to a problem; `None` for unexpected ones."""
     match exc:
         case Problem():
@@ -82,6 +84,8 @@ def from_exception(exc: Exception) -> Problem | None:
             return Problem("no-such-session", str(exc))
         case NotFound():
             return Problem("not-found", str(exc))
+        case UnknownSpawn():
+            return Problem("no-token", str(exc))
         case BadRequest():
             return Problem("bad-request", str(exc))
         case Conflict():
@@ -102,20 +106,12 @@ def from_exception(exc: Exception) -> Problem | None:
     return None
 
 
-async def respond(request: Request, exc: Exception) -> Response:
+async def handle_exception(request: Request, exc: Exception) -> Response:
     """Exception handler for Starlette: the problem for a known exception, else a plain refusal."""
-    problem = from_exception(exc)
-    if problem is not None:
+    if (problem := make_problem(exc)) is not None:
         return problem.response()
     assert isinstance(exc, HTTPException)
-    return refused(exc.status_code, exc.detail, exc.headers)
-
-
-def refused(
-    status: int, detail: str, headers: Mapping[str, str] | None = None, more: Mapping[str, Any] | None = None
-) -> Response:
-    """A problem without one of our codes, such as a channel's refusal of a webhook. `more`: further members."""
-    return _response(status, "about:blank", HTTPStatus(status).phrase, detail, headers, more)
+    return make_response(exc.status_code, exc.detail, exc.headers)
 
 
 class CatchAll:
@@ -127,15 +123,22 @@ class CatchAll:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = False
 
-        async def watched(message: Message) -> None:
+        async def note_start(message: Message) -> None:
             nonlocal started
             started = started or message["type"] == "http.response.start"
             await send(message)
 
         try:
-            await self.app(scope, receive, watched)
+            await self.app(scope, receive, note_start)
         except ClientDisconnect:
-            log.debug("a caller left in the middle of a request", path=scope.get("path"))
+            log.debug("a client disconnected during a request", path=scope.get("path"))
+        except asyncio.CancelledError:  # uvicorn stops, and the grace period is over
+            log.warning("the stop cut a request off", method=scope.get("method"), path=scope.get("path"))
+            if (
+                not started
+            ):  # no problem document: the outcome is unknown, and agents' tools ask again (gateway_link.py)
+                headers = {"Connection": "close"}
+                await Response("The gateway stops.", 500, headers, media_type="text/plain")(scope, receive, send)
         except Exception:
             log.exception("request failed", method=scope.get("method"), path=scope.get("path"))
             if started:

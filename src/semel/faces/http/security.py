@@ -8,16 +8,21 @@ sessions in its scope. docs/security.md has the whole list.
 
 from __future__ import annotations
 
+import asyncio
 import enum
+import functools
 import hashlib
 import hmac
+import os
+import socket
 import time
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from semel.faces.http.problems import Problem
-from semel.faces.http.settings import Node, Settings
+from semel.faces.http.settings import NodeSettings, Settings, is_loopback
+from semel.tools.sockets import find_socket_uid
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -27,7 +32,7 @@ PAGE_POLICY = (
 )
 """No inline scripts or styles, no other origins: text that got past the sanitiser still cannot contact other hosts."""
 
-HEADERS = {
+SECURITY_HEADERS = {
     "content-security-policy": PAGE_POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -39,23 +44,33 @@ HEADERS = {
 }
 
 
+LOCAL_STATE = "local"
+"""Name in a request's state: it came over the unix socket, so from a process of the gateway's own user."""
+
+
 class Access(enum.Enum):
     """What an operation demands of its caller."""
 
     OWNER = "owner"  # Host, Origin, and the token where one is demanded
     EVENTS = "events"  # the same, or a node's token for a session in its scope
     PAGE = "page"  # Host and Origin: the page's own files hold no secret, and logging in comes before the token
+    SPAWN = "spawn"  # the unix socket alone; the handler checks the spawn's fencing token (Law 10)
     SIGNED = "signed"  # the channel checks the platform's signature; requests of foreign web pages are refused
     OPEN = "open"  # nothing; only for answers that reveal no more than whether the gateway is alive
 
 
-def admit(request: Request, settings: Settings, access: Access) -> None:
+def check_access(request: Request, settings: Settings, access: Access) -> None:
     """Raise a Problem (400, 401, 403) unless the request is allowed. Sets `request.state.node` for a node's request."""
     if "transfer-encoding" in request.headers and "content-length" in request.headers:
         # Request smuggling: a proxy may use the other header, and see the next request begin elsewhere.
         raise Problem("bad-request", "Send Content-Length or Transfer-Encoding.", headers={"Connection": "close"})
-    if (node := node_of(request, settings)) is not None:
-        _keep_to_scope(request, node, access)
+    local = getattr(request.state, LOCAL_STATE, False)
+    if access is Access.SPAWN:
+        if not local:
+            raise Problem("no-such-path", "See /v1/openapi.json for what there is.")
+        return
+    if (node := find_node(request, settings)) is not None:
+        _check_scope(request, node, access)
         request.state.node = node
         return
     if access is Access.OPEN:
@@ -63,50 +78,54 @@ def admit(request: Request, settings: Settings, access: Access) -> None:
     if access is Access.SIGNED:
         _refuse_browsers(request, settings)
         return
-    if _bearer(request, settings):
+    if _has_owner_token(request, settings) or local:
         return
     _check_host(request, settings)
     _check_origin(request, settings)
-    if access in (Access.OWNER, Access.EVENTS) and _must_show(request, settings) and not _logged_in(request, settings):
-        raise no_token("Send the owner's token as `Authorization: Bearer …`, or log in on the page.")
+    if (
+        access in (Access.OWNER, Access.EVENTS)
+        and _needs_token(request, settings)
+        and not _is_logged_in(request, settings)
+    ):
+        raise no_token_problem("Send the owner's token as `Authorization: Bearer …`, or log in on the page.")
 
 
-def _must_show(request: Request, settings: Settings) -> bool:
-    """Whether a token is needed: always beyond loopback; on it, for other users of the machine (`neighbours.py`)."""
-    return settings.demands_token or bool(getattr(request.state, "neighbour", False))
+def _needs_token(request: Request, settings: Settings) -> bool:
+    """Whether a token is needed: always beyond loopback; on loopback, for other users of the machine."""
+    return settings.demands_token or bool(getattr(request.state, "other_user", False))
 
 
-def no_token(detail: str) -> Problem:
+def no_token_problem(detail: str) -> Problem:
     return Problem("no-token", detail, headers={"WWW-Authenticate": 'Bearer realm="semel"'})
 
 
-def _bearer(request: Request, settings: Settings) -> bool:
+def _has_owner_token(request: Request, settings: Settings) -> bool:
     """Whether the request has the owner's token. Raises a Problem for a wrong one, even if none is needed."""
     if "authorization" not in request.headers:
         return False
-    given = _get_bearer_token(request)
-    if not given or not settings.token or not same(given, settings.token):
-        raise no_token(
+    token = get_bearer_token(request)
+    if not token or not settings.token or not secrets_match(token, settings.token):
+        raise no_token_problem(
             "That is not the owner's token, nor a node's. The owner's is in the file owner.token of the data directory."
         )
     return True
 
 
-def _get_bearer_token(request: Request) -> str:
+def get_bearer_token(request: Request) -> str:
     """The bearer token of a request, or ""."""
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    return given.strip() if scheme.lower() == "bearer" else ""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def node_of(request: Request, settings: Settings) -> Node | None:
+def find_node(request: Request, settings: Settings) -> NodeSettings | None:
     """The node whose token the request carries, or `None`. Compares with all tokens, each in constant time."""
-    if not settings.nodes or not (given := _get_bearer_token(request)):
+    if not settings.nodes or not (token := get_bearer_token(request)):
         return None
-    matching = [node for node in settings.nodes if same(given, node.token)]
+    matching = [node for node in settings.nodes if secrets_match(token, node.token)]
     return matching[0] if matching else None
 
 
-def _keep_to_scope(request: Request, node: Node, access: Access) -> None:
+def _check_scope(request: Request, node: NodeSettings, access: Access) -> None:
     if access is not Access.EVENTS:
         raise Problem("node-scope", f"The token of node {node.name!r} is for POST /v1/sessions/{{key}}/events only.")
     if not node.may_report_to(str(request.path_params["key"])):
@@ -117,8 +136,8 @@ def _keep_to_scope(request: Request, node: Node, access: Access) -> None:
         )
 
 
-def same(given: str, kept: str) -> bool:
-    return hmac.compare_digest(given.encode(), kept.encode())
+def secrets_match(received: str, expected: str) -> bool:
+    return hmac.compare_digest(received.encode(), expected.encode())
 
 
 # ---------------------------------------------------------------- host and origin
@@ -146,28 +165,67 @@ def _check_origin(request: Request, settings: Settings) -> None:
     origin = request.headers.get("origin")
     if origin is not None:
         if _origin_host(origin) != request.headers.get("host", "").lower():
-            raise _foreign(origin)
+            raise _foreign_origin_problem(origin)
         return
     site = request.headers.get("sec-fetch-site")
-    visiting = request.method in SAFE_METHODS and request.headers.get("sec-fetch-mode") == "navigate"
-    if site not in (None, "same-origin", "none") and not visiting:
-        raise _foreign(site or "")
+    is_navigation = request.method in SAFE_METHODS and request.headers.get("sec-fetch-mode") == "navigate"
+    if site not in (None, "same-origin", "none") and not is_navigation:
+        raise _foreign_origin_problem(site or "")
 
 
 def _refuse_browsers(request: Request, settings: Settings) -> None:
     origin = request.headers.get("origin")
     if origin is not None and not settings.knows_host(host_name(_origin_host(origin))):
-        raise _foreign(origin)
+        raise _foreign_origin_problem(origin)
     if request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-        raise _foreign("a page of another site")
+        raise _foreign_origin_problem("a page of another site")
 
 
 def _origin_host(origin: str) -> str:
     return origin.partition("://")[2].lower()
 
 
-def _foreign(who: str) -> Problem:
-    return Problem("foreign-origin", f"The request comes from {who!r}; only the gateway's own page may do this.")
+def _foreign_origin_problem(origin: str) -> Problem:
+    return Problem("foreign-origin", f"The request comes from {origin!r}; only the gateway's own page may do this.")
+
+
+# ---------------------------------------------------------------- other users of this machine
+
+
+def is_of_another_user(transport: asyncio.Transport) -> bool:
+    """Whether a loopback peer is not known to belong to this user. Always False on systems that cannot tell.
+
+    Every user of a machine can connect to loopback. If no token were needed there, each of them would act as the owner,
+    for instance an agent that runs under its own user id for isolation. Linux shows which user owns the other socket
+    (`tools/sockets.py`). On other systems this is unknown, and loopback stays open to all users.
+    """
+    sock = transport.get_extra_info("socket")
+    if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return False
+    try:
+        own_address, peer_address = sock.getsockname(), sock.getpeername()
+    except OSError:  # the connection is closed already
+        return True
+    if not is_loopback(own_address[0]) or not can_identify_owner():
+        return False
+    return find_socket_uid(sock.family, peer_address[:2], own_address[:2]) != own_uid()
+
+
+@functools.cache
+def can_identify_owner() -> bool:
+    """Whether this system shows the owner of a connection. Tested once with our own, at the start."""
+    try:
+        with (
+            socket.create_server(("127.0.0.1", 0)) as server,
+            socket.create_connection(server.getsockname(), timeout=1.0) as client,
+        ):
+            return find_socket_uid(socket.AF_INET, client.getsockname(), client.getpeername()) == os.geteuid()
+    except OSError:
+        return False
+
+
+def own_uid() -> int:
+    return os.geteuid()
 
 
 # ---------------------------------------------------------------- the page's login
@@ -181,17 +239,22 @@ def cookie_name(settings: Settings) -> str:
 def login_cookie(settings: Settings, now: float) -> str:
     """`<expiry>.<mac>`: proves knowledge of the token without containing it; a new token invalidates it."""
     expiry = str(int(now + settings.login_life))
-    return f"{expiry}.{_mac(settings, expiry)}"
+    return f"{expiry}.{_sign(settings, expiry)}"
 
 
-def _logged_in(request: Request, settings: Settings) -> bool:
+def _is_logged_in(request: Request, settings: Settings) -> bool:
     expiry, _, mac = request.cookies.get(cookie_name(settings), "").partition(".")
-    if not settings.token or not expiry.isascii() or not expiry.isdigit() or not same(mac, _mac(settings, expiry)):
+    if (
+        not settings.token
+        or not expiry.isascii()
+        or not expiry.isdigit()
+        or not secrets_match(mac, _sign(settings, expiry))
+    ):
         return False
     return int(expiry) > time.time()
 
 
-def _mac(settings: Settings, expiry: str) -> str:
+def _sign(settings: Settings, expiry: str) -> str:
     key = (settings.token or "").encode()
     return hmac.new(key, f"semel login {expiry}".encode(), hashlib.sha256).hexdigest()
 
@@ -199,7 +262,7 @@ def _mac(settings: Settings, expiry: str) -> str:
 # ---------------------------------------------------------------- headers
 
 
-_RAW = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+_RAW_HEADERS = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
 
 
 class SecurityHeaders:
@@ -209,11 +272,11 @@ class SecurityHeaders:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def dressed(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                own = list(message.get("headers", ()))
-                have = {name.lower() for name, _ in own}
-                message["headers"] = [*own, *(one for one in _RAW if one[0] not in have)]
+                headers = list(message.get("headers", ()))
+                names = {name.lower() for name, _ in headers}
+                message["headers"] = [*headers, *(header for header in _RAW_HEADERS if header[0] not in names)]
             await send(message)
 
-        await self.app(scope, receive, dressed)
+        await self.app(scope, receive, send_with_headers)

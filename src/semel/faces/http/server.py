@@ -1,4 +1,4 @@
-"""Run uvicorn inside our own event loop: without signal handlers, with a slow tick, and with an explicit `stop`."""
+"""Serve the application on a port and on the gateway's unix socket, with uvicorn."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import logging
 import os
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from semel.faces.http import neighbours
-from semel.faces.http.patience import PATIENCE, TimedConnection
+from semel.faces.http.security import LOCAL_STATE, can_identify_owner
+from semel.faces.http.slow_clients import CLIENT_LIMITS, TimedConnection
+from semel.gateway.unix_socket import UnixListener
 
 BACKLOG = 512
 
@@ -23,44 +26,36 @@ class CannotListen(OSError):
     """The address cannot be bound. The message gives the reason and what to do."""
 
 
-class Server:
-    """A running HTTP server. `url` is where to point a browser. End it with `stop`."""
+class _Server(uvicorn.Server):
+    """uvicorn inside our own event loop: without signal handlers, and with one tick per second instead of ten."""
 
-    def __init__(self, app: Starlette, sockets: list[socket.socket], host: str):
-        self.port: int = sockets[0].getsockname()[1]
-        self.host = host
+    def __init__(
+        self, app: Starlette, asgi: ASGIApp, sockets: list[socket.socket], protocol: type[asyncio.Protocol] | str
+    ):
+        super().__init__(
+            uvicorn.Config(
+                asgi,
+                http=protocol,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,  # access depends on tokens and hosts, never on forwarded headers
+                server_header=False,
+                timeout_keep_alive=round(CLIENT_LIMITS["idle"][0]),
+            )
+        )
         self._app = app
         self._sockets = sockets
-        config = uvicorn.Config(
-            app,
-            http=TimedConnection,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,  # access depends on tokens and hosts, never on forwarded headers
-            server_header=False,
-            timeout_keep_alive=round(PATIENCE["idle"][0]),
-        )
-        self._inner = _Uvicorn(config)
+        self._ready = asyncio.Event()
+        self._ending = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-
-    def __repr__(self) -> str:
-        return f"<Server {self.url}, {len(self._inner.server_state.connections)} connections>"
-
-    @property
-    def url(self) -> str:
-        name = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(self.host, self.host)
-        if ":" in name and not name.startswith("["):
-            name = f"[{name}]"
-        return f"http://{name}:{self.port}"
 
     async def start(self) -> None:
         """Start to serve; returns once the server answers."""
-        neighbours.can_identify_owner()
         logging.getLogger("uvicorn").setLevel(logging.ERROR)  # the gateway logs start and stop itself
-        self._task = asyncio.create_task(self._inner.serve(sockets=self._sockets), name="http server")
-        ready = asyncio.create_task(self._inner.ready.wait())
+        self._task = asyncio.create_task(self.serve(self._sockets), name="http server")
+        ready = asyncio.create_task(self._ready.wait())
         await asyncio.wait({self._task, ready}, return_when=asyncio.FIRST_COMPLETED)
         ready.cancel()
         if self._task.done():
@@ -68,21 +63,13 @@ class Server:
 
     async def stop(self, grace: float = 5.0) -> None:
         """End open streams at once; give other requests `grace` seconds to finish, then drop them."""
+        self._app.state.stopping.set()
         if self._task is None:
             return
-        self._app.state.stopping.set()
-        self._inner.config.timeout_graceful_shutdown = max(1, round(grace))
-        self._inner.stop()
+        self.config.timeout_graceful_shutdown = max(1, round(grace))
+        self.should_exit = True
+        self._ending.set()
         await self._task
-
-
-class _Uvicorn(uvicorn.Server):
-    """uvicorn's server without its signal handlers, and with one tick per second instead of ten."""
-
-    def __init__(self, config: uvicorn.Config):
-        super().__init__(config)
-        self.ready = asyncio.Event()
-        self._stop = asyncio.Event()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -90,18 +77,58 @@ class _Uvicorn(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        self.ready.set()
+        self._ready.set()
 
     async def main_loop(self) -> None:
-        while not self._stop.is_set():
+        while not self._ending.is_set():
             await self.on_tick(0)  # refreshes the Date header
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(1.0):
-                    await self._stop.wait()
+                    await self._ending.wait()
 
-    def stop(self) -> None:
-        self.should_exit = True
-        self._stop.set()
+
+class Server(_Server):
+    """The application on a port. `url` is where to point a browser. End it with `stop`."""
+
+    def __init__(self, app: Starlette, sockets: list[socket.socket], host: str):
+        super().__init__(app, app, sockets, TimedConnection)
+        self.port: int = sockets[0].getsockname()[1]
+        name = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(host, host)
+        if ":" in name and not name.startswith("["):
+            name = f"[{name}]"
+        self.url = f"http://{name}:{self.port}"
+
+    def __repr__(self) -> str:
+        return f"<Server {self.url}, {len(self.server_state.connections)} connections>"
+
+    async def start(self) -> None:
+        can_identify_owner()  # it takes a moment, and is remembered
+        await super().start()
+
+
+class UnixServer(_Server):
+    """The same application on the gateway's unix socket, for the processes of its own user.
+
+    Only they can connect (`unix_socket.py`), so nobody is asked for a token, and no slow client is cut off. The tool
+    calls of agents come this way; the parser is httptools because h11 makes them slower
+    (docs/decisions/one-local-protocol.md).
+    """
+
+    def __init__(self, app: Starlette, listener: UnixListener):
+        async def local(scope: Scope, receive: Receive, send: Send) -> None:
+            scope["state"][LOCAL_STATE] = True  # for `security.check_access`
+            await app(scope, receive, send)
+
+        super().__init__(app, local, [listener.socket], "httptools")
+        self.path = listener.path
+        self._listener = listener
+
+    def __repr__(self) -> str:
+        return f"<UnixServer {self.path}, {len(self.server_state.connections)} connections>"
+
+    async def stop(self, grace: float = 2.0) -> None:
+        await super().stop(grace)
+        self._listener.close()
 
 
 async def serve(app: Starlette, host: str, port: int) -> Server:
@@ -111,26 +138,33 @@ async def serve(app: Starlette, host: str, port: int) -> Server:
     return server
 
 
+async def serve_unix(app: Starlette, path: Path) -> UnixServer:
+    """Listen at `path` and answer until `UnixServer.stop`. Raises SocketRefused."""
+    server = UnixServer(app, UnixListener(path))
+    await server.start()
+    return server
+
+
 async def bind(host: str, port: int) -> list[socket.socket]:
     """One listening socket for each address of `host`."""
     loop = asyncio.get_running_loop()
     try:
-        found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except OSError as exc:
+        addresses = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
         raise CannotListen(
-            f"cannot listen on {host!r}: {exc.strerror or exc}. Name an address of this machine."
-        ) from exc
+            f"cannot listen on {host!r}: {error.strerror or error}. Name an address of this machine."
+        ) from error
     sockets: list[socket.socket] = []
-    for family, _, _, _, address in dict.fromkeys(found):
-        taken = sockets[0].getsockname()[1] if sockets and port == 0 else port
+    for family, _, _, _, address in dict.fromkeys(addresses):
+        bound_port = sockets[0].getsockname()[1] if sockets and port == 0 else port
         try:
-            sockets.append(_listen(family, (address[0], taken, *address[2:])))
-        except OSError as exc:
-            if sockets and exc.errno == errno.EADDRNOTAVAIL:
+            sockets.append(_listen(family, (address[0], bound_port, *address[2:])))
+        except OSError as error:
+            if sockets and error.errno == errno.EADDRNOTAVAIL:
                 continue  # a name with an IPv6 address on a machine without IPv6
             for sock in sockets:
                 sock.close()
-            raise CannotListen(_why(exc, host, taken)) from exc
+            raise CannotListen(_explain_refusal(error, host, bound_port)) from error
     return sockets
 
 
@@ -150,8 +184,8 @@ def _listen(family: int, address: tuple[object, ...]) -> socket.socket:
     return sock
 
 
-def _why(exc: OSError, host: str, port: int) -> str:
-    match exc.errno:
+def _explain_refusal(error: OSError, host: str, port: int) -> str:
+    match error.errno:
         case errno.EADDRINUSE:
             return (
                 f"port {port} on {host or 'this machine'} is in use, perhaps by another gateway. "
@@ -161,4 +195,4 @@ def _why(exc: OSError, host: str, port: int) -> str:
             return f"port {port} may not be opened by this user. Use a port above 1023."
         case errno.EADDRNOTAVAIL:
             return f"{host} is not an address of this machine."
-    return f"cannot listen on {host}:{port}: {os.strerror(exc.errno or 0)}"
+    return f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from functools import lru_cache
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from semel.faces.config.file import HttpOptions, NodeSettings
+
+__all__ = ["NodeSettings", "Settings", "TokenNeeded", "is_loopback"]
 
 
-class TokenNeeded(ValueError):
+class TokenNeeded(Exception):
     """Listening beyond loopback needs a token: whoever reaches the port could drive the agents.
 
     Listen on 127.0.0.1, or give the gateway a token.
@@ -22,60 +26,35 @@ def is_loopback(host: str) -> bool:
     name = host.strip("[]").lower().rstrip(".")
     if name == "localhost" or name.endswith(".localhost"):
         return True
-    return (address := _address(name)) is not None and address.is_loopback
+    return (address := _parse_address(name)) is not None and address.is_loopback
 
 
 def is_address(host: str) -> bool:
-    return _address(host.strip("[]")) is not None
+    return _parse_address(host.strip("[]")) is not None
 
 
-def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _parse_address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(name)
     except ValueError:
         return None
 
 
-@dataclass(frozen=True)
-class Node:
-    """A machine that reports events with a token of its own, to the sessions that `sessions` matches."""
-
-    name: str
-    token: str = field(repr=False)
-    sessions: tuple[str, ...] = ()  # shell patterns of session keys; empty for no session
-    source: str = ""  # the source of its events (Law 1), kept when it is renamed; default node:NAME
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "source", self.source or f"node:{self.name}")
-
-    @property
-    def digest(self) -> bytes:
-        """Digest of the token, by which the ledger recognises a renamed node."""
-        return hashlib.blake2b(self.token.encode(), digest_size=16, person=b"semel node").digest()
-
-    def may_report_to(self, session: str) -> bool:
-        return any(fnmatchcase(session, pattern) for pattern in self.sessions)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Limits are in bytes and seconds. `listen` is the host to bind; beyond loopback, every client needs `token`.
-
-    `hosts` are further host names of the gateway, such as those of a proxy or tunnel.
-    """
+class Settings(HttpOptions):
+    """Limits are in bytes and seconds. `listen` is the host to bind; beyond loopback, every client needs `token`."""
 
     listen: str = "127.0.0.1"
-    token: str | None = None
-    hosts: frozenset[str] = field(default_factory=frozenset)
-    nodes: tuple[Node, ...] = ()
+    token: str | None = Field(default=None, repr=False)
+    nodes: tuple[NodeSettings, ...] = ()
     max_body: int = 1024 * 1024
-    heartbeat: float = 15.0
     send_timeout: float = 60.0  # a watcher that reads nothing for this long is disconnected; it can resume by rev
     login_life: float = 30 * 86400.0
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _check_token(self) -> Self:
         if self.demands_token and not self.token:
             raise TokenNeeded(f"{self.listen} is not a loopback address. {TokenNeeded.__doc__}")
+        return self
 
     @property
     def demands_token(self) -> bool:

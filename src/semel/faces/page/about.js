@@ -27,7 +27,7 @@ export function quoted(entry, context) {
 export function changed({ edited, deleted }) {
   const mark = (text, title) => h("span", { class: "mark", title }, text);
   return [
-    edited ? mark("edited later", `Message ${edited} has the new text. This is what was heard first.`) : null,
-    deleted ? mark("deleted later", "It was deleted where it was written. The record keeps what was heard.") : null,
+    edited ? mark("edited later", `Message ${edited} has the new text. This is the original.`) : null,
+    deleted ? mark("deleted later", "It was deleted where it was written. The record keeps it.") : null,
   ];
 }

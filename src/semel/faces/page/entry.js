@@ -133,9 +133,9 @@ export class EntryRow {
       echoes ? mark(`also sent by tool${times}`, "The agent sent this with a tool and said it again; it was delivered once.") : null,
       tool && !echoes && !did(this.data) ? mark("sent by tool", "The agent sent this while it worked.") : null,
       late ? mark("late", "It came after its turn was over.") : null,
-      behind ? mark("reached the chat later", "It was still being written: the chat got it after what stands below it here.") : null,
+      behind ? mark("reached the chat later", "It was still being written: the chat got it after the entries below it.") : null,
       automatic ? mark("automatic", "A program sent this.") : null,
-      joined ? mark("joined the running turn", "The agent was given this while it worked.") : null,
+      joined ? mark("joined the running turn", "The agent got this while it worked.") : null,
       ...changed(this.data),
       waiting ? this.waits : null,
     ];

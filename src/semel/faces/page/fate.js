@@ -44,7 +44,7 @@ function count(here, all) {
 function held(one, line, context, place) {
   const ids = one.held ?? [one.part];
   const several = ids.length > 1;
-  const what = several ? "Nobody knows whether these arrived. Look there, then say:" : "Nobody knows whether this arrived. Look there, then say:";
+  const what = several ? "Nobody knows whether these arrived. Look there, then decide:" : "Nobody knows whether this arrived. Look there, then decide:";
   return h(
     "div",
     { class: "decide", role: "group", "aria-label": `Held: ${plainly(one.to)}` },

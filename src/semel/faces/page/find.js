@@ -84,7 +84,7 @@ export class Find {
       if (turn !== this.turn) return null;
       this.list.replaceChildren();
       show(byId("found-more"), false);
-      say(byId("found-told"), error.code === "bad-request" ? "Type a word to look for." : error.message);
+      say(byId("found-told"), error.code === "bad-request" ? "Type a word to search for." : error.message);
       return null;
     }
   }
@@ -94,7 +94,7 @@ export class Find {
     show(byId("found-more"), page.next !== null);
     const filling = page.index.current ? "" : "The index is still being filled: there may be more.";
     const count = this.list.children.length;
-    const told = count ? `${count}${page.next ? " or more" : ""} found, newest first` : "Nothing was found.";
+    const told = count ? `${count}${page.next ? " or more" : ""} found, newest first` : "No message matches.";
     say(byId("found-told"), [told, filling].filter(Boolean).join(". "));
   }
 

@@ -42,7 +42,7 @@ class ToolRow extends Folding {
     super(data, context, "tool");
     this.input = h("pre", { class: "input", tabindex: "0", hidden: true });
     this.told = document.createTextNode("");
-    this.whole = h("a", { target: "_blank", rel: "noopener" }, "Show all of it");
+    this.whole = h("a", { target: "_blank", rel: "noopener" }, "Show all");
     this.gap = h("p", { class: "gap", hidden: true }, this.told, this.whole);
     this.tail = h("pre", { class: "output", tabindex: "0", hidden: true });
     this.empty = h("p", { class: "none" }, "no output");

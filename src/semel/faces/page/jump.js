@@ -43,7 +43,7 @@ export class Jump {
     if (this.opened().key !== key) return;
     this.show();
     const row = this.opened().view.rows.get(`e${seq}`);
-    if (!row) return this.problem(new Error("That message is not there any more."));
+    if (!row) return this.problem(new Error("That message no longer exists."));
     this.place.reveal(row.node);
   }
 

@@ -67,7 +67,7 @@ export class People {
     show(byId("people-none"), people.length === 0);
     const latest = met.strangers.map((one) => ({ ...one, ago: ago(one.last) }));
     this.list("people-strangers", latest, (one) => this.stranger(one));
-    say(byId("people-quiet"), latest.length ? "They got no answer, and nothing of what they wrote was kept." : "Nobody, since the gateway started.");
+    say(byId("people-quiet"), latest.length ? "They got no answer, and their messages were not kept." : "Nobody, since the gateway started.");
     this.pairing.draw(channels.filter((one) => one.people !== false), people, met.codes);
   }
 
@@ -96,7 +96,7 @@ export class People {
     if (origin === "config") return h("li", {}, shown, from);
     if (this.asked !== account) return h("li", {}, shown, from, button("Remove", account, () => this.ask(account), `Remove ${account} of ${name}`));
     return h("li", { class: "asked" }, shown,
-      h("span", { class: "sure" }, "Remove it? What comes from it is refused then.",
+      h("span", { class: "sure" }, "Remove it? Its messages are then refused.",
         button("Keep", account, () => this.ask(null)),
         button("Remove", `${account} sure`, () => this.remove(account), `Yes, remove ${account}`, "danger")));
   }
@@ -107,7 +107,7 @@ export class People {
   }
 
   remove(account) {
-    return this.act("DELETE", `/v1/people/${encodeURIComponent(account)}`, undefined, () => `${plainly(account)} is nobody's account now.`);
+    return this.act("DELETE", `/v1/people/${encodeURIComponent(account)}`, undefined, () => `${plainly(account)} is a stranger's account now.`);
   }
 
   stranger({ account, name, times, ago: last }) {
@@ -129,7 +129,7 @@ function button(text, at, act, label, kind = "") {
 function channelRow({ name, kind, state, since, error, retry_at: again, counts, refused }) {
   const silent = state === "offline" || state === "denied";
   const often = Object.values(refused).reduce((sum, one) => sum + one, 0);
-  const told = [`${counts.accepted} heard`, often ? `${often} refused` : "", counts.quarantined ? `${counts.quarantined} of no use` : ""];
+  const told = [`${counts.accepted} heard`, often ? `${often} refused` : "", counts.quarantined ? `${counts.quarantined} quarantined` : ""];
   return h("li", { "data-state": state },
     h("p", {},
       h("span", { class: "dot", "data-state": state }),

@@ -69,7 +69,7 @@ export class Sessions {
     }
     show(byId("no-sessions"), sorted.length === 0);
     say(byId("no-sessions"), this.archived ? "No session is archived." : "No sessions yet. Say something to start one.");
-    say(this.toggle, this.archived ? "Back to the sessions in use" : "Archived");
+    say(this.toggle, this.archived ? "Back to the other sessions" : "Archived");
   }
 
   row(key) {

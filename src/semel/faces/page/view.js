@@ -43,8 +43,6 @@ export class View {
         return this.rows.get(`e${change.seq}`)?.grow(change.text);
       case "output":
         return this.rows.get(`i${change.id}`)?.grow(change.text);
-      case "gone":
-        return this.remove(`e${change.seq}`);
       case "session":
         this.session = change;
     }

@@ -11,122 +11,120 @@ import contextlib
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
-from semel.faces.busy import told
-from semel.faces.client import Address, NoGateway, OutcomeUnknown, RequestRefused
+from semel.faces.busy import describe_waiting
+from semel.faces.client import NoGateway, OutcomeUnknown, RequestRefused
 from semel.faces.terminal.link import SessionLink, State
-from semel.faces.transcript import body, file_line, speaker
-from semel.law.permission_questions import called
+from semel.faces.transcript import format_body, format_file, speaker
+from semel.faces.wait import find_answer
+from semel.law.permission_questions import name_option
+from semel.text.json_types import Json
 from semel.text.visible import visible
+from semel.tools.address import find_socket
 
-Json = dict[str, Any]
 
-
-class Lines:
+class LineChat:
     """Prints each final row once. Reads input on a thread, so that waiting for input does not block the output."""
 
     def __init__(self, data_dir: Path, session: str, sender: str):
-        self.link = SessionLink(data_dir, session, self._changed)
+        self.link = SessionLink(data_dir, session, self._take_changes)
         self.sender = sender
         self._printed: set[tuple[str, int]] = set()
-        self._start = True
-        self._moved = asyncio.Event()
-        self._sent = 0  # event id of the last message sent from here
-        self._options: dict[str, tuple[int, str]] = {}  # printed label -> (item, option); never reused (Law 13)
+        self._skips_old_rows = True
+        self._row_changed = asyncio.Event()
+        self._last_event = 0  # event id of the last message sent from here
+        self._answers_by_label: dict[
+            str, tuple[int, str]
+        ] = {}  # printed label -> (item, option); never reused (Law 13)
         self.failed = False
 
-    def _changed(self, rows: list[Json], state: State) -> None:
+    def _take_changes(self, rows: list[Json], state: State) -> None:
         if state == "away":
-            self._tell("the gateway is away; trying again")
+            self._print_notice("the gateway is away; trying again")
         if state == "new":
-            self._start = False  # nothing was there before
+            self._skips_old_rows = False  # nothing was there before
         for row in sorted(rows, key=lambda row: int(row["born"])):
-            name = ("seq", row["seq"]) if "seq" in row else ("id", row["id"])
+            row_id = ("seq", row["seq"]) if "seq" in row else ("id", row["id"])
             is_open = row.get("state") == "open"
-            if name in self._printed or row.get("gone") or (row.get("live") and not is_open):
+            if row_id in self._printed or row.get("gone") or (row.get("live") and not is_open):
                 continue
-            if (self._start and not is_open) or self._print(row):
-                self._printed.add(name)
-        self._start = self._start and state != "connected"
-        self._moved.set()
+            if (self._skips_old_rows and not is_open) or self._print_row(row):
+                self._printed.add(row_id)
+        self._skips_old_rows = self._skips_old_rows and state != "connected"
+        self._row_changed.set()
 
-    def _print(self, row: Json) -> bool:
-        """Print a row, if it is of a kind that gets a line. False if it was not printed, and may be later."""
+    def _print_row(self, row: Json) -> bool:
+        """Print a row if it has something to show yet. False if it must be looked at again after its next change."""
         if "seq" in row:
             if row["role"] == "user" and row.get("sender") == self.sender:
                 return True
-            text = f"{speaker(row)}: {body(row)}"
+            text = f"{speaker(row)}: {format_body(row)}"
             sys.stdout.write((visible(text) if sys.stdout.isatty() else text) + "\n")
             sys.stdout.flush()
         elif row["kind"] == "tool" and row.get("status") in ("done", "failed", "cancelled", "no result"):
-            self._tell(f"tool {row.get('title', '')}: {row['status']}")
+            self._print_notice(f"tool {row.get('title', '')}: {row['status']}")
             for file in row.get("files", []):
-                self._tell(file_line(file).strip("[]"))
+                self._print_notice(format_file(file).strip("[]"))
         elif row["kind"] in ("permission", "ask") and row.get("state") == "open":
-            self._options |= {label: (row["id"], option["optionId"]) for label, option in label_options(row)}
-            names = ", ".join(f"/{label} {called(option)}" for label, option in label_options(row))
-            self._tell(f"the agent asks: {row.get('title') or row['text']}  ({names})")
+            self._answers_by_label |= {label: (row["id"], option["optionId"]) for label, option in label_options(row)}
+            names = ", ".join(f"/{label} {name_option(option)}" for label, option in label_options(row))
+            self._print_notice(f"the agent asks: {row.get('title') or row['text']}  ({names})")
         else:
             return False
         return True
 
-    def _tell(self, text: str) -> None:
+    def _print_notice(self, text: str) -> None:
         sys.stderr.write(f"[{visible(text)}]\n")
         sys.stderr.flush()
 
     async def run(self) -> int:
-        following = asyncio.create_task(self.link.run())
-        lines = read_lines()
+        link_task = asyncio.create_task(self.link.run())
+        input_lines = read_lines()
         try:
-            while (line := await self._next(lines, following)) is not None:
+            while (line := await self._next_line(input_lines, link_task)) is not None:
                 if line.strip():
-                    await self._take(line.rstrip("\n"))
-            await self._quiet(following)
+                    await self._handle_line(line.rstrip("\n"))
+            await self._wait_for_answer(link_task)
         finally:
-            following.cancel()
+            link_task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await following
+                await link_task
         return 1 if self.failed else 0
 
-    async def _next(self, lines: asyncio.Queue[str | None], following: asyncio.Task[None]) -> str | None:
-        got = asyncio.create_task(lines.get())
-        await asyncio.wait({got, following}, return_when=asyncio.FIRST_COMPLETED)
-        if following.done():
-            got.cancel()
-            following.result()
-        return await got
+    async def _next_line(self, input_lines: asyncio.Queue[str | None], link_task: asyncio.Task[None]) -> str | None:
+        next_line = asyncio.create_task(input_lines.get())
+        await asyncio.wait({next_line, link_task}, return_when=asyncio.FIRST_COMPLETED)
+        if link_task.done():
+            next_line.cancel()
+            link_task.result()
+        return await next_line
 
-    async def _take(self, line: str) -> None:
+    async def _handle_line(self, line: str) -> None:
         """Send a line as a message or gateway command, or, if it is the label of a printed option, as an answer."""
         try:
-            item, option = self._options.get(line.rstrip()[1:], (None, "")) if line[:1] == "/" else (None, "")
+            item, option = self._answers_by_label.get(line.rstrip()[1:], (None, "")) if line[:1] == "/" else (None, "")
             if item is not None:
                 if await self.link.answer(item, option, self.sender) != "answered":
-                    self._tell("that request is gone: it was answered already, or withdrawn")
+                    self._print_notice("that request is gone: it was answered already, or withdrawn")
             else:
-                heard = await self.link.say(line, self.sender)
-                self._sent = int(heard["event"])
-                if what := told(heard):
-                    self._tell(what)
+                receipt = await self.link.say(line, self.sender)
+                self._last_event = int(receipt["event"])
+                if waiting := describe_waiting(receipt):
+                    self._print_notice(waiting)
         except (NoGateway, RequestRefused, OutcomeUnknown) as error:
-            self._tell(str(error) if isinstance(error, OutcomeUnknown) else f"not sent: {error}")
+            self._print_notice(str(error) if isinstance(error, OutcomeUnknown) else f"not sent: {error}")
             self.failed = True
 
-    async def _quiet(self, following: asyncio.Task[None]) -> None:
+    async def _wait_for_answer(self, link_task: asyncio.Task[None]) -> None:
         """Wait until the turn of the last message is over, or the link ends."""
-        while not following.done() and not self._over():
-            self._moved.clear()
-            moved = asyncio.create_task(self._moved.wait())
-            await asyncio.wait({moved, following}, return_when=asyncio.FIRST_COMPLETED)
-            moved.cancel()
+        while not link_task.done() and not self._is_answered():
+            self._row_changed.clear()
+            change = asyncio.create_task(self._row_changed.wait())
+            await asyncio.wait({change, link_task}, return_when=asyncio.FIRST_COMPLETED)
+            change.cancel()
 
-    def _over(self) -> bool:
-        view = self.link.view
-        heard = next((entry for entry in view.entries.values() if entry.get("event") == self._sent), None)
-        if heard is not None and heard.get("kind") == "command" and heard["role"] == "user":
-            return any(e.get("kind") == "command" and e.get("of") == heard["seq"] for e in view.entries.values())
-        return not self._sent or (heard is not None and not view.busy)
+    def _is_answered(self) -> bool:
+        return not self._last_event or find_answer(self.link.view, self._last_event) is not None
 
 
 def label_options(question: Json) -> list[tuple[str, Json]]:
@@ -154,5 +152,5 @@ def read_lines() -> asyncio.Queue[str | None]:
 
 def run_lines(data_dir: Path, session: str, sender: str) -> int:
     """Run the line-by-line chat. Returns an exit code; raises NoGateway if none runs at the start."""
-    Address.of(data_dir)
-    return asyncio.run(Lines(data_dir, session, sender).run())
+    find_socket(data_dir)
+    return asyncio.run(LineChat(data_dir, session, sender).run())

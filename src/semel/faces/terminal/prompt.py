@@ -20,22 +20,22 @@ class Prompt(TextArea):
             id="prompt", show_line_numbers=False, compact=True, highlight_cursor_line=False,
             placeholder="Say something. Enter sends, ctrl+j is a new line.", tab_behavior="focus",
         )  # fmt: skip
-        self.past: list[str] = []
-        self._place: int | None = None  # index in `past`; None while the draft is shown
+        self.sent_texts: list[str] = []
+        self._history_index: int | None = None  # index in `sent_texts`; None while the draft is shown
         self._draft = ""
 
     def remember(self, text: str) -> None:
-        if text and (not self.past or self.past[-1] != text):
-            self.past.append(text)
+        if text and (not self.sent_texts or self.sent_texts[-1] != text):
+            self.sent_texts.append(text)
 
-    def take(self) -> str:
+    def take_text(self) -> str:
         """Return the text and empty the prompt."""
         text = self.text
         self.text = ""
-        self._place = None
+        self._history_index = None
         return text
 
-    def put_back(self, text: str) -> None:
+    def restore(self, text: str) -> None:
         """Restore a message that could not be sent, unless the person has begun another one."""
         if not self.text:
             self.text = text
@@ -51,23 +51,23 @@ class Prompt(TextArea):
             event.stop()
             event.prevent_default()
             self.insert("\n")
-        elif (event.key == "up" and self.cursor_location[0] == 0 and self._walk(-1)) or (
-            event.key == "down" and self.cursor_location[0] == self.document.line_count - 1 and self._walk(1)
+        elif (event.key == "up" and self.cursor_location[0] == 0 and self._walk_history(-1)) or (
+            event.key == "down" and self.cursor_location[0] == self.document.line_count - 1 and self._walk_history(1)
         ):
             event.stop()
             event.prevent_default()
         else:
             await super()._on_key(event)
 
-    def _walk(self, step: int) -> bool:
-        """Move one step through the history; False at its ends."""
-        place = len(self.past) if self._place is None else self._place
-        there = place + step
-        if not 0 <= there <= len(self.past) or there == place:
+    def _walk_history(self, step: int) -> bool:
+        """Show the previous (-1) or next (1) sent text; False if there is none."""
+        index = len(self.sent_texts) if self._history_index is None else self._history_index
+        new_index = index + step
+        if not 0 <= new_index <= len(self.sent_texts) or new_index == index:
             return False
-        if self._place is None:
+        if self._history_index is None:
             self._draft = self.text
-        self._place = None if there == len(self.past) else there
-        self.text = self._draft if self._place is None else self.past[there]
+        self._history_index = None if new_index == len(self.sent_texts) else new_index
+        self.text = self._draft if self._history_index is None else self.sent_texts[new_index]
         self.move_cursor(self.document.end)
         return True

@@ -16,21 +16,21 @@ from textual.message import Message
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from semel.law.permission_questions import arrange_input, called, cut
+from semel.law.permission_questions import arrange_input, cut_input, name_option
+from semel.text.json_types import Json
 from semel.text.visible import visible
 
-Json = dict[str, Any]
 OPTION_KEYS = "abcdefghi"
 """Keys that choose an option while the panel has the focus. Numbers belong to `/approve N` (Law 13)."""
 
 
-def told(input: Any) -> str:
+def format_input(input: Any) -> str:
     """The input of a tool call for a person: the command alone, or one line per field."""
     if not isinstance(input, dict):
-        return cut(str(arrange_input(input) or ""))
+        return cut_input(str(arrange_input(input) or ""))
     if list(input) == ["command"]:
-        return cut(str(arrange_input(input["command"])))
-    return cut("\n".join(f"{key}: {value}" for key, value in arrange_input(input).items()))
+        return cut_input(str(arrange_input(input["command"])))
+    return cut_input("\n".join(f"{key}: {value}" for key, value in arrange_input(input).items()))
 
 
 class Question(Vertical):
@@ -54,31 +54,33 @@ class Question(Vertical):
     def on_mount(self) -> None:
         self.display = False
 
-    def show(self, questions: list[Json]) -> None:
+    def show(self, open_questions: list[Json]) -> None:
         """Show the oldest open question. If it is shown already, the panel keeps its highlight."""
-        item = questions[0] if questions else None
+        item = open_questions[0] if open_questions else None
         if (item and item["id"]) == (self.item and self.item["id"]):
             return
         self.item = item
         had_focus = self.has_focus_within
         self.display = item is not None
         if item is not None:
-            self._fill(item, len(questions) - 1)
+            self._fill(item, len(open_questions) - 1)
         if had_focus:
             self.screen.query_one("#prompt").focus()  # the next question is not answered by the same key press
 
-    def _fill(self, item: Json, further: int) -> None:
+    def _fill(self, item: Json, more_questions: int) -> None:
         question = str(item.get("title") or item["text"].split("\n1. ")[0])  # its options stand below
-        asked = Text("The agent asks: ", "bold yellow").append(visible(question))
-        detail = visible(told(item.get("input")))
+        text = Text("The agent asks: ", "bold yellow").append(visible(question))
+        detail = visible(format_input(item.get("input")))
         if detail:
-            asked.append("\n" + detail, "dim")
-        if further:
-            asked.append(f"\n({further} more after this one)", "dim")
-        self.query_one("#asked", Static).update(asked)
+            text.append("\n" + detail, "dim")
+        if more_questions:
+            text.append(f"\n({more_questions} more after this one)", "dim")
+        self.query_one("#asked", Static).update(text)
         options = self.query_one(OptionList)
         options.clear_options()
-        names = [f"{OPTION_KEYS[n : n + 1]:1}  {visible(called(one))}" for n, one in enumerate(item.get("options", []))]
+        names = [
+            f"{OPTION_KEYS[n : n + 1]:1}  {visible(name_option(one))}" for n, one in enumerate(item.get("options", []))
+        ]
         options.add_options([Option(name) for name in names])
         options.highlighted = None
 

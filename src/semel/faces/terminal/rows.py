@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
 from rich.text import Text
@@ -12,92 +10,88 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Markdown, Static
 
-from semel.channels.markdown import follows_no_links, language_of, reader, spell_links
-from semel.faces.transcript import body, file_line, is_summary, marks, speaker
-from semel.law.permission_questions import called
+from semel.channels.markdown import follows_no_links, make_parser, spell_links, split_fence_info
+from semel.faces.transcript import format_body, format_file, is_summary, list_remarks, speaker
+from semel.law.permission_questions import name_option
+from semel.text.json_types import Json
 from semel.text.visible import visible
 
-Json = dict[str, Any]
-
 MAX_COLLAPSED_LINES = 6  # lines shown of a tool's output or a thought until it is opened
-STATUS = {
+STATUS_SIGNS = {
     "pending": ("○", "dim"), "running": ("◐", "cyan"), "done": ("●", "green"),
     "failed": ("✗", "red"), "cancelled": ("⊘", "yellow"), "no result": ("○", "yellow"),
 }  # fmt: skip
-STEP = {"completed": "☑", "in_progress": "◐", "pending": "☐"}
+STEP_SIGNS = {"completed": "☑", "in_progress": "◐", "pending": "☐"}
 
 
-BROKEN = "(this could not be drawn)"
+DRAW_FAILED = "(this could not be drawn)"
 
 
-def key(row: Json) -> str:
+def row_key(row: Json) -> str:
     return f"entry-{row['seq']}" if "seq" in row else f"item-{row['id']}"
 
 
-def make(row: Json) -> Row:
-    if "seq" in row:
-        return AgentRow(row) if row["role"] == "agent" and not row.get("emoji") else EntryRow(row)
-    return ItemRow(row)
+def make_widget(row: Json) -> RowWidget:
+    if "seq" not in row:
+        return ItemWidget(row, f"kind-{row['kind']}")
+    if row["role"] == "agent" and not row.get("emoji"):
+        return AgentWidget(row, "role-agent")
+    return EntryWidget(row, "summary" if is_summary(row) else f"role-{row['role']}")
 
 
-def shown(row: Json) -> bool:
+def is_shown(row: Json) -> bool:
     """Whether a row is drawn in the conversation. A question (`ask`) is not: its entry and the panel show it."""
     return "seq" in row or row.get("kind") in ("tool", "thought", "plan", "permission", "notice")
 
 
-class Row(Vertical):
-    """Base of the row widgets. `want` is the row of the view to show; `draw` shows it."""
+class RowWidget(Vertical):
+    """Base of the row widgets: a head line and a body. `data` is the row of the view to show; `draw` shows it."""
 
-    def __init__(self, row: Json):
-        super().__init__(id=key(row), classes="row")
-        self.want = row
+    def __init__(self, row: Json, style: str):
+        super().__init__(id=row_key(row), classes=f"row {style}")
+        self.data = row
         self.born = int(row["born"])
         self.opened = False
-        self.place: int | None = None  # place in the session's queue, if the entry waits
-
-    async def draw(self) -> None:
-        """Show `want`. If that fails, the row says so, and the other rows are not affected."""
-        try:
-            await self._draw()
-        except Exception as error:
-            self.log.error(f"row {self.id} cannot be drawn: {error!r}")
-            self.query_one(".head", Static).update(BROKEN)
-
-    async def _draw(self) -> None:
-        raise NotImplementedError
-
-
-class EntryRow(Row):
-    """A person's message, an event or a notice, as plain text."""
+        self.queue_place: int | None = None  # place in the session's queue, if the entry waits
 
     def compose(self) -> ComposeResult:
         yield Static(classes="head")
         yield Static(classes="body", markup=False)
 
     async def on_mount(self) -> None:
-        self.set_class(True, "summary" if is_summary(self.want) else f"role-{self.want['role']}")
         await self.draw()
 
+    async def draw(self) -> None:
+        """Show `data`. If that fails, the row says so, and the other rows are not affected."""
+        try:
+            await self._draw()
+        except Exception as error:
+            self.log.error(f"row {self.id} cannot be drawn: {error!r}")
+            self.query_one(".head", Static).update(DRAW_FAILED)
+
     async def _draw(self) -> None:
-        self.query_one(".head", Static).update(head(self.want, self.place))
-        self.query_one(".body", Static).update(visible(body(self.want)))
+        raise NotImplementedError
 
 
-class AgentRow(Row):
+class EntryWidget(RowWidget):
+    """A person's message, an event or a notice, as plain text."""
+
+    async def _draw(self) -> None:
+        self.query_one(".head", Static).update(format_entry_head(self.data, self.queue_place))
+        self.query_one(".body", Static).update(visible(format_body(self.data)))
+
+
+class AgentWidget(RowWidget):
     """An agent's message as Markdown; while it streams, new text is appended."""
 
     def compose(self) -> ComposeResult:
         yield Static(classes="head")
         yield Markdown(parser_factory=_parser, classes="body")
 
-    async def on_mount(self) -> None:
-        self.set_class(True, "role-agent")
-        await self.draw()
-
     async def _draw(self) -> None:
-        self.query_one(".head", Static).update(head(self.want))
+        self.query_one(".head", Static).update(format_entry_head(self.data))
         markdown = self.query_one(Markdown)
-        text = visible(body(self.want))
+        text = visible(format_body(self.data))
         if text == markdown.source:
             return
         if not text.startswith(markdown.source):
@@ -106,16 +100,8 @@ class AgentRow(Row):
         await markdown.append(text[len(markdown.source) :])
 
 
-class ItemRow(Row):
+class ItemWidget(RowWidget):
     """A tool call, thought, plan or permission request: a head line and an excerpt of its text, whole once opened."""
-
-    def compose(self) -> ComposeResult:
-        yield Static(classes="head")
-        yield Static(classes="body", markup=False)
-
-    async def on_mount(self) -> None:
-        self.set_class(True, f"kind-{self.want['kind']}")
-        await self.draw()
 
     async def on_click(self, event: events.Click) -> None:
         event.stop()
@@ -123,52 +109,54 @@ class ItemRow(Row):
         await self.draw()
 
     async def _draw(self) -> None:
-        self.query_one(".head", Static).update(item_head(self.want))
-        text = _excerpt(item_text(self.want), self.opened)
-        inside = self.query_one(".body", Static)
-        inside.update(text)
-        inside.display = bool(text)
+        self.query_one(".head", Static).update(format_item_head(self.data))
+        text = _excerpt(format_item(self.data), self.opened)
+        body_widget = self.query_one(".body", Static)
+        body_widget.update(text)
+        body_widget.display = bool(text)
 
 
-def head(entry: Json, place: int | None = None) -> Text:
+def format_entry_head(entry: Json, place: int | None = None) -> Text:
     line = Text(visible(speaker(entry)))
-    noted = [mark for mark in marks(entry, place) if mark != "live"]
-    if noted:
-        line.append("  " + visible(" · ".join(noted)), "dim")
+    shown_marks = [mark for mark in list_remarks(entry, place) if mark != "live"]
+    if shown_marks:
+        line.append("  " + visible(" · ".join(shown_marks)), "dim")
     return line
 
 
-def item_head(item: Json) -> Text:
+def format_item_head(item: Json) -> Text:
     kind, title = item["kind"], visible(" ".join(str(item.get("title") or "").split()))
     if kind == "tool":
-        sign, style = STATUS.get(item.get("status", ""), ("○", "dim"))
+        sign, style = STATUS_SIGNS.get(item.get("status", ""), ("○", "dim"))
         line = Text(f"{sign} ", style).append(title or "a tool", "bold")
         if item.get("exit") not in (None, 0):
             line.append(f"  exit {item['exit']}", "red")
         return line
     if kind == "permission":
-        return Text("? ", "yellow").append(title, "bold").append(f"  {_fate(item)}", "dim")
+        return Text("? ", "yellow").append(title, "bold").append(f"  {_describe_answer(item)}", "dim")
     return Text({"thought": "thought", "plan": "plan"}.get(kind, ""), "dim italic")
 
 
-def _fate(item: Json) -> str:
+def _describe_answer(item: Json) -> str:
     state = str(item.get("state", "open"))
     if state != "answered":
         return state
-    names = {option.get("optionId"): called(option) for option in item.get("options", [])}
+    names = {option.get("optionId"): name_option(option) for option in item.get("options", [])}
     by = f" by {item['by']}" if item.get("by") else ""
     return visible(f"{names.get(item.get('answer', ''), item.get('answer', ''))}{by}")
 
 
-def item_text(item: Json) -> str:
+def format_item(item: Json) -> str:
     """The text of an item: tool output as head, stated gap and tail (Law 8), a plan as a list."""
     if item["kind"] == "plan":
         steps = item.get("entries", [])
-        return "\n".join(visible(f"{STEP.get(s.get('status'), '☐')} {s.get('content', '')}") for s in steps)
+        return "\n".join(
+            visible(f"{STEP_SIGNS.get(step.get('status'), '☐')} {step.get('content', '')}") for step in steps
+        )
     text = str(item.get("text", ""))
     if item.get("truncated") or item.get("tail"):
         text += f"\n… {item.get('gap', '')} left out …\n{item.get('tail', '')}"
-    files = [visible(file_line(file)) for file in item.get("files", [])]
+    files = [visible(format_file(file)) for file in item.get("files", [])]
     return "\n".join(part for part in (visible(text).rstrip("\n"), *files) if part)
 
 
@@ -181,18 +169,18 @@ def _excerpt(text: str, opened: bool) -> str:
 
 def _parser() -> MarkdownIt:
     """A Markdown parser with the rules of chats: line breaks are kept, and links show their address."""
-    parser = reader()
+    parser = make_parser()
     parser.core.ruler.disable("whole_fences")  # streamed text needs one widget per block
-    parser.core.ruler.push("for_the_terminal", _for_the_terminal)
+    parser.core.ruler.push("for_the_terminal", _adapt_tokens)
     return parser
 
 
-def _for_the_terminal(state: StateCore) -> None:
+def _adapt_tokens(state: StateCore) -> None:
     spell_links(state.tokens, follows_no_links, keep=True)
     for token in state.tokens:
         if token.type == "fence":
-            token.info, told = language_of(token.info)
-            token.content = f"{told}\n{token.content}" if told else token.content
+            token.info, language = split_fence_info(token.info)
+            token.content = f"{language}\n{token.content}" if language else token.content
         for child in token.children or ():
             if child.type == "softbreak":
                 child.type = "hardbreak"

@@ -1,1 +1,1 @@
-"""What faces use: the gateway itself, sessions, reads, search, export and import."""
+"""The gateway's API for faces (the command line, HTTP): sessions, queries, search, export and import."""

@@ -1,67 +1,40 @@
-"""Search, export and import: the part of the gateway's facade for past conversations."""
+"""Export and import: the part of the gateway's API for whole conversations."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import IO, Any
+from typing import IO
 
-from semel.gateway.api.search import Filters, Order, Search
-from semel.gateway.errors import BadRequest, Conflict, NoSuchSession
-from semel.gateway.inbound.inbox import Inbox
-from semel.gateway.settings import GatewaySettings
-from semel.gateway.transactions import Record
+from semel.gateway.api.components import Components
+from semel.gateway.errors import BadRequest, Conflict
 from semel.law.identity import check_session_key
 from semel.ledger.admin import export, import_session
-from semel.ledger.admin.import_file import MAX_LINE_BYTES, Any_, Checked, check, read
-from semel.ledger.inbound.hear import To
+from semel.ledger.admin.import_file import MAX_LINE_BYTES, AnyLine, CheckedFile, check_file, read_lines
+from semel.ledger.inbound.hear import Addressee
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import views
+from semel.text.json_types import Json
 
-Json = dict[str, Any]
-Page = Callable[[Tx, export.Scope, int], tuple[list[Json], int | None]]
+Page = Callable[[Tx, export.ExportScope, int], tuple[list[Json], int | None]]
 
 STEP_LINES = 100  # per import transaction: others wait for it no longer than for the end of a turn
 STEP_BYTES = 256 << 10
 
 
-class Archive:
-    """The part of the gateway's facade that searches, exports and imports."""
-
-    record: Record
-    settings: GatewaySettings
-    inbox: Inbox
-    searches: Search
-    _importing: asyncio.Lock
-
-    async def search(
-        self,
-        text: str,
-        *,
-        session: str | None = None,
-        role: str | None = None,
-        since: int | None = None,
-        until: int | None = None,
-        order: Order = "newest",
-        limit: int = 20,
-        after: str | None = None,
-    ) -> Json:
-        """One page of search results: {"hits", "next", "index"}. Pass `next` as `after`. Raises BadRequest, Busy."""
-        where = Filters(session, role, since, until)
-        return await self.searches.find(text, where, order=order, limit=limit, after=after)
+class ArchiveApi(Components):
+    """The part of the gateway's API that exports and imports sessions."""
 
     async def export(self, session: str) -> AsyncIterator[list[Json]]:
         """Yield a session as pages of records: header, turns, entries, claims without an entry (docs/export.md).
 
-        Entries that are added meanwhile are left out. Raises NoSuchSession.
+        Entries that are added during the export are left out. Raises NoSuchSession.
         """
-        number = await self._number_of(session)
-        if number is None:
-            raise NoSuchSession(session)
-        scope = await self.record.read(export.scope, number)
+        number = await self.record.find_session(session)
+        scope = await self.record.read(export.read_scope, number)
         yield [scope.header]
-        pages: tuple[Page, ...] = (export.turns, export.entries, export.unsaid)
+        pages: tuple[Page, ...] = (export.read_turns, export.read_entries, export.read_unsaid_claims)
         for page in pages:
             after: int | None = 0
             while after is not None:
@@ -70,50 +43,50 @@ class Archive:
                     yield records
 
     async def import_session(self, file: IO[bytes], key: str | None = None) -> Json:
-        """Create a session from an export, under its own key or `key`: {"session", "status", "entries"}.
+        """Create a session from an exported file. Returns {"session", "status", "entries"}.
 
-        `status` is "imported", or "known" if this very session exists already: imported before, or the exported one
-        itself. The whole file is checked before anything is written. An interrupted import continues where it stopped.
-        Raises BadRequest (the message names the line), Conflict.
+        `key`: the key of the new session, by default that of the exported one. The status is "imported", or "known" if
+        the session exists with the same content, because it was imported before or is the exported one itself. The
+        whole file is checked before anything is written. An interrupted import continues where it stopped. Raises
+        BadRequest (the message names the line), Conflict.
         """
         try:
-            checked = await asyncio.to_thread(_check, file)
+            checked = await asyncio.to_thread(lambda: check_file(_lines(file)))
             target = self._import_to(key or checked.header.key, checked.header.agent)
-        except ValueError as bad:
-            raise BadRequest(str(bad)) from None
+        except ValueError as error:
+            raise BadRequest(str(error)) from None
         async with self._importing:
             try:
                 status = await self._import(file, checked, target)
-            except (import_session.SessionExists, import_session.ImportDisturbed) as no:
-                raise Conflict(str(no)) from None
+            except (import_session.SessionExists, import_session.ImportDisturbed) as error:
+                raise Conflict(str(error)) from None
         return {"session": target.key, "status": status, "entries": checked.header.entries}
 
-    def _import_to(self, key: str, agent: str) -> To:
-        """The home follows from the key, as for any new session; the agent is the exported one if it is configured."""
-        to = self.inbox.target(check_session_key(key))
-        return To(key, agent, to.home) if agent in self.settings.agents else to
+    def _import_to(self, key: str, agent: str) -> Addressee:
+        """Return the new session's key, home and agent.
 
-    async def _import(self, file: IO[bytes], checked: Checked, target: To) -> str:
-        if await self._is_there(target.key, checked.digest, checked.header.entries):
+        The home follows from the key, as for any new session. `agent`: the exported one, used if it is configured.
+        """
+        to = self.inbox.target(check_session_key(key))
+        return Addressee(key, agent, to.home) if agent in self.settings.agents else to
+
+    async def _import(self, file: IO[bytes], checked: CheckedFile, target: Addressee) -> str:
+        if await self._exists_already(target.key, checked.digest, checked.header.entries):
             return "known"
-        stand = await self.record.write(import_session.begin, target, checked)
-        if stand.done:
+        progress = await self.record.write(import_session.begin_import, target, checked)
+        if progress.done:
             return "known"
-        steps = _steps(file, stand.lines)
+        steps = _steps(file, progress.lines)
         while batch := await asyncio.to_thread(next, steps, None):
-            stand = await self.record.write(import_session.take, stand, target, checked, batch)
-        await self.record.write(import_session.end, stand, target, checked)
+            progress = await self.record.write(import_session.import_lines, progress, target, checked, batch)
+        await self.record.write(import_session.finish_import, progress, target, checked)
         return "imported"
 
-    async def _number_of(self, key: str) -> int | None:
-        row = await self.record.read(views.find, key)
-        return None if row is None or row.deleted is not None else int(row.id)
-
-    async def _is_there(self, key: str, digest: str, entries: int) -> bool:
-        """Whether the session with this key exists and exports to exactly the content of the file."""
-        if await self._number_of(key) is None:
+    async def _exists_already(self, key: str, digest: str, entries: int) -> bool:
+        """Whether a session with this key exists and its export equals the file, by its `digest` and `entries`."""
+        if await self.record.read(views.find_session, key) is None:
             return False
-        writer = export.Writer()
+        writer = export.ExportWriter()
         async for records in self.export(key):
             if records[0].get("entries", entries) != entries:  # the header differs in length
                 return False
@@ -121,24 +94,19 @@ class Archive:
         return writer.digest == digest
 
 
-def _check(file: IO[bytes]) -> Checked:
-    file.seek(0)
-    return check(_lines(file))
-
-
 def _lines(file: IO[bytes]) -> Iterator[bytes]:
-    """The lines of the file; of a line that is too long, just enough to show that."""
+    """Yield the lines of the file. Of a line that is too long, only so much is read that a check can notice it."""
+    file.seek(0)
     while line := file.readline(MAX_LINE_BYTES + 1):
         yield line
 
 
-def _steps(file: IO[bytes], done: int) -> Iterator[list[Any_]]:
-    """The records after the first `done` lines, in batches of one transaction each."""
-    file.seek(0)
-    batch: list[Any_] = []
+def _steps(file: IO[bytes], done_lines: int) -> Iterator[list[AnyLine]]:
+    """Yield the records after the first `done_lines` lines, in batches, each for one transaction."""
+    batch: list[AnyLine] = []
     size = 0
-    for raw in itertools.islice(_lines(file), done, None):
-        batch += [record for _, record in read((raw,))]
+    for raw in itertools.islice(_lines(file), done_lines, None):
+        batch += [record for _, record in read_lines((raw,))]
         size += len(raw)
         if len(batch) >= STEP_LINES or size >= STEP_BYTES:
             yield batch

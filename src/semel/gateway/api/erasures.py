@@ -1,21 +1,19 @@
 """Erase the content of deleted sessions in the background, in short transactions (Law 11).
 
-The next gateway continues what is unfinished when this one ends. Files are removed last, and only while no copy into
-the store runs: equal content shares one blob, so a running copy may be about to use a blob that no entry holds.
+The next gateway continues an erasure that is unfinished when this one ends. Files are removed last, and only while no
+copy into the store runs: equal content shares one blob, so a running copy may need a blob that no entry holds yet.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Protocol
 
 import structlog
 
 from semel.gateway import files
-from semel.gateway.transactions import Record
+from semel.gateway.file_store import FileStore
+from semel.gateway.record import Record
 from semel.ledger.admin import erase
 from semel.ledger.storage.errors import LedgerError
 
@@ -25,81 +23,64 @@ PART_UNDER_WAY_RETRY_S = 5.0  # delay until the next try while a part of the ses
 RETRY_S = 2.0  # delay after a ledger error, or while files are being copied
 
 
-class Copies(Protocol):
-    """The counts of `semel.gateway.files.Copies`: copies begun so far, and those that the ledger does not hold yet."""
-
-    begun: int
-    open: int
-    kept: Mapping[str, int]  # by blob id: stored files that wait for their message
-
-
 class Erasures:
-    """The queue of sessions to erase. `run` it as a task; `add` each session that was deleted."""
+    """Erases deleted sessions. Run `run` as a task, and `add` each session that was deleted."""
 
-    def __init__(self, record: Record, blobs: Path, copies: Copies) -> None:
+    def __init__(self, record: Record, store: FileStore) -> None:
         self.record = record
-        self.blobs = blobs
-        self.copies = copies
-        self.todo: list[int] = []
-        self.later_s = PART_UNDER_WAY_RETRY_S
-        self._news = asyncio.Event()
-
-    def __repr__(self) -> str:
-        return f"<Erasures {len(self.todo)} sessions>"
+        self.store = store
+        self.queue: list[int] = []
+        self.part_retry_s = PART_UNDER_WAY_RETRY_S
 
     def add(self, session: int) -> None:
-        """Erase the content of a deleted session whose agent and jobs have ended."""
-        if session not in self.todo:
-            self.todo.append(session)
-        self._news.set()
-
-    def look(self) -> None:
-        """Check for unused files: an entry or message that held one may be gone."""
-        self._news.set()
+        """Queue a deleted session, whose agent and jobs have ended, to have its content erased."""
+        if session not in self.queue:
+            self.queue.append(session)
+        self.store.unused.set()
 
     async def run(self) -> None:
-        """Erase until cancelled. Each step is its own transaction, so that others can write in between."""
-        self.todo = [*await self.record.read(erase.left), *self.todo]
+        """Erase queued sessions until cancelled. Each step is a transaction, so that others can write in between."""
+        self.queue = [*await self.record.read(erase.list_unfinished), *self.queue]
         while True:
-            self._news.clear()
+            self.store.unused.clear()
             wait: float | None = None
-            for session in list(self.todo):
+            for session in list(self.queue):
                 try:
                     if await self._erase(session):
-                        self.todo.remove(session)
+                        self.queue.remove(session)
                     else:
-                        wait = self.later_s
-                except LedgerError as fault:
-                    log.warning("an erasure is put off", session=session, why=str(fault))
+                        wait = self.part_retry_s
+                except LedgerError as error:
+                    log.warning("an erasure is put off", session=session, why=str(error))
                     wait = RETRY_S
             try:
-                if not await self._files():
+                if not await self._remove_unheld_files():
                     wait = RETRY_S
-            except (LedgerError, OSError) as fault:
-                log.warning("a file that nobody holds is not removed yet", why=str(fault))
+            except (LedgerError, OSError) as error:
+                log.warning("a file that nobody holds is not removed yet", why=str(error))
                 wait = RETRY_S
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait):
-                    await self._news.wait()
+                    await self.store.unused.wait()
 
     async def _erase(self, session: int) -> bool:
-        """Erase a session step by step. False if it has to wait, for example for a part that is being sent."""
+        """Erase a session step by step. Returns False if it has to wait, such as for a part that is being sent."""
         step = "more"
         while step == "more":
-            step = await self.record.write(erase.step, session)
+            step = await self.record.write(erase.erase_step, session)
         return step == "done"
 
-    async def _files(self) -> bool:
-        """Remove files that no entry holds. False if some are left for the next round."""
-        before = self.copies.begun
-        gone = await self.record.read(erase.files_gone)
-        if not gone:
+    async def _remove_unheld_files(self) -> bool:
+        """Remove files that belong to no entry. Returns False if some are left for the next round."""
+        before = self.store.begun
+        unheld_ids = await self.record.read(erase.list_unheld_files)
+        if not unheld_ids:
             return True
-        if self.copies.open or self.copies.begun != before:
-            return False  # a running copy may have this very content; look again once it is recorded
-        found, gone = len(gone), [id for id in gone if not self.copies.kept.get(id)]
-        for id in gone:  # no await since the check above, so no copy can have begun
+        if self.store.open or self.store.begun != before:
+            return False  # a running copy may have the same content; try again when it is recorded
+        unheld, unheld_ids = len(unheld_ids), [id for id in unheld_ids if not self.store.held.get(id)]
+        for id in unheld_ids:  # no await since the check above, so no copy can have begun
             with contextlib.suppress(FileNotFoundError):
-                files.blob_path(self.blobs, id).unlink()
-        await self.record.write(erase.files_removed, gone)
-        return found < erase.FILES_PER_STEP
+                files.blob_path(self.store.path, id).unlink()
+        await self.record.write(erase.forget_files, unheld_ids)
+        return unheld < erase.FILES_PER_STEP

@@ -1,209 +1,146 @@
-"""The queries of the gateway's API: entries, live views, parts, channels, the books and `why`; and answers (Law 8)."""
+"""The queries of the gateway's API: entries, live views, parts, channels, the books and `why` (Law 8)."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Literal
 
 from semel import __version__
-from semel.gateway.errors import BadRequest, Conflict, NoSuchSession, NotFound
-from semel.gateway.hub import Hub
-from semel.gateway.inbound.admission import People
-from semel.gateway.settings import GatewaySettings
-from semel.gateway.transactions import Record
-from semel.law import identity
+from semel.gateway.api.components import Components
+from semel.gateway.errors import BadRequest, Conflict, NotFound
 from semel.law.delivery import STATES, PartStepNotAllowed
 from semel.ledger.admin import books, explain
 from semel.ledger.delivery import outgoing, parts
-from semel.ledger.inbound import answers, channel_batch
+from semel.ledger.inbound import channel_batch
+from semel.ledger.storage.rows import ItemRow, Row
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import views
-from semel.ledger.turns import jobs
+from semel.ledger.turns import jobs as job_rows
+from semel.text.json_types import Json
 
-Json = dict[str, Any]
-T = TypeVar("T")
-
-STREAM_EVERY = 0.033  # seconds between two frames that only extend a text; other changes are sent at once
+FRAME_INTERVAL_S = 0.033  # seconds between two frames that only extend a text; other changes are sent at once
 
 
-class Views:
-    """The part of the gateway's facade that reads, answers requests, and decides about held parts."""
+class BlobRow(Row):
+    """A stored file."""
 
-    record: Record
-    hub: Hub
-    blobs: Path
-    started_at: float
-    settings: GatewaySettings
-    turns: Any
-    spawns: Any
-    outbox: Any
-    tools: Any
-    hearing: Any
-    people: People
-    _found: Callable[[], list[Json]] | None
+    id: str
+    size: int
+    name: str
+    mime: str
+    at: int
 
-    async def _id(self, session: str) -> int:
-        row = await self.record.read(views.find, session)
-        if row is None:
-            raise NoSuchSession(session)
-        return int(row.id)
+
+class ReadApi(Components):
+    """The part of the gateway's API that answers queries, and records decisions about held parts."""
 
     async def entries(self, session: str, after: int = 0, limit: int = 1000) -> tuple[list[Json], int]:
-        """The entries that changed after a rev, and the rev to pass as `after` in the next call."""
-        return await self.record.read(views.entries, await self._id(session), after, limit)
+        """Return the entries that changed after the rev `after`, and the rev to pass as `after` in the next call."""
+        return await self.record.read(views.read_entries, await self.record.find_session(session), after, limit)
 
     async def history(self, session: str, before: int, limit: int = 100) -> Json:
-        """The page of history before the entry `before` (a seq): {"entries", "items", "more", "before"}."""
-        return await self.record.read(views.history, await self._id(session), before, limit)
+        """Return the page of history before the entry with the seq `before`: {"entries", "items", "more", "before"}."""
+        return await self.record.read(views.read_history, await self.record.find_session(session), before, limit)
 
     async def watch(self, session: str, after: int | None = None) -> AsyncIterator[Json]:
-        """Yield a snapshot, or the changes after the rev `after`; then every change as it is committed.
+        """Yield the frames of a live view of the session.
 
-        Ends when the session is deleted. Raises NoSuchSession.
+        The first frame is a snapshot, or the changes after the rev `after` if they are still known. Then every change
+        is yielded as it is committed. The iteration ends when the session is deleted. Raises NoSuchSession.
         """
-        number = await self._id(session)
+        number = await self.record.find_session(session)
         watcher = self.hub.join(number)
         try:
-            # Yield from a list and drop our reference: a snapshot is large, and a watcher may be slow.
-            told = [await self._catch_up(number, after)]
-            rev, over = int(told[0]["rev"]), _deleted(told[0])
-            yield told.pop()
+            # Keep no reference to a frame that is yielded: a snapshot is large, and a watcher may be slow.
+            frames = [await self._catch_up(number, after)]
+            rev, over = int(frames[0]["rev"]), _is_deleted(frames[0])
+            yield frames.pop()
             while not over:
                 await watcher.ready.wait()
                 if watcher.lagged:
                     watcher.lagged = False
                     watcher.take()
-                    caught = await self._catch_up(number, rev)
-                    if caught.get("changes") == []:  # the watcher has all of it already
-                        caught = {}
+                    frame = await self._catch_up(number, rev)
+                    if frame.get("changes") == []:  # the watcher has all of it already
+                        frame = {}
                 else:
-                    fresh = watcher.take(rev)
-                    caught = {"type": "change", "rev": fresh[-1]["rev"], "changes": fresh} if fresh else {}
-                if caught:
-                    rev, over = int(caught["rev"]), _deleted(caught)
-                    told.append(caught)
-                    caught, fresh = {}, []
-                    yield told.pop()
+                    changes = watcher.take(rev)
+                    frame = {"type": "change", "rev": changes[-1]["rev"], "changes": changes} if changes else {}
+                if frame:
+                    rev, over = int(frame["rev"]), _is_deleted(frame)
+                    frames.append(frame)
+                    frame, changes = {}, []
+                    yield frames.pop()
                     if over:
                         return
                     with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(STREAM_EVERY):  # wait_for would swallow a cancel, before Python 3.12
+                        async with asyncio.timeout(
+                            FRAME_INTERVAL_S
+                        ):  # wait_for would swallow a cancel, before Python 3.12
                             await watcher.urgent.wait()
         finally:
             self.hub.leave(number, watcher)
 
     async def _catch_up(self, session: int, after: int | None) -> Json:
         if after is not None:
-            since = await self.record.read(views.since, session, after)
+            since = await self.record.read(views.read_changes, session, after)
             if since is not None:
                 return {"type": "change", "rev": since[0], "changes": since[1]}
-        return {"type": "snapshot", **await self.record.read(views.snapshot, session)}
-
-    # ------------------------------------------------------------ answers
-
-    async def answer(
-        self, session: str, item: int, option: str | None, by: str, *, told: bool = False,
-        given: answers.AnswerContext = answers.OVER_THE_API,
-    ) -> str:  # fmt: skip
-        """Answer a permission request or a question. Returns "answered", "already" or "closed".
-
-        A permission request is "answered" only once the agent has the answer, too; if a stop was faster, it is
-        "closed". `told`: the person who was asked in a chat learns the outcome in another way. `given`: where the
-        answer came from. Raises NoSuchSession, NotFound, BadRequest.
-        """
-        number = await self._id(session)
-        if item >= 1 << 63:  # larger than any row id
-            raise NotFound(f"there is no request {item} in this session")
-        digest = identity.digest({"answer": option})
-        done = await self.record.write(answers.answer, number, item, option, by, digest, told, given)
-        if done.status == "unknown":
-            raise NotFound(f"there is no request {item} in this session")
-        if done.status == "no such option":
-            raise BadRequest(f"option: {option!r} is not one of the options of request {item}")
-        if done.status == "unseen":
-            raise BadRequest(f"seen: request {item} is newer than the rev that was seen; nothing was answered")
-        if done.status == "no words":
-            raise BadRequest(
-                "option: a question is answered with words; give one of its options, or a text of your own"
-            )
-        if done.kind == "permission" and done.status in ("answered", "repeat", "already"):
-            return await self._delivered(number, item, done)
-        if done.heard is not None:
-            self.turns.wake(number)
-        return str(done.status)
-
-    async def _delivered(self, session: int, item: int, done: answers.Answer) -> str:
-        """Give the agent the recorded answer and return the status for the person.
-
-        Also delivers an answer that was recorded earlier but not delivered, because the gateway had not learned that
-        the commit succeeded.
-        """
-        run = self.turns.runs.get(session)
-        delivered = run is not None and run.answered(item, done.option)
-        if done.status == "answered" and not delivered:
-            await self.record.write(answers.undelivered, item)
-        self.outbox.kick()
-        if done.status == "already":
-            return "already"
-        return "answered" if delivered or done.status == "repeat" else "closed"
+        return {"type": "snapshot", **await self.record.read(views.read_snapshot, session)}
 
     # ------------------------------------------------------------ parts
 
     async def parts(self, state: str | None = None, limit: int = 100, before: int | None = None) -> list[Json]:
-        """Parts, newest first."""
+        """Return parts, newest first. `state`: only those in this state. `before`: only those with a lower id.
+
+        Raises BadRequest.
+        """
         if state is not None and state not in STATES:
             raise BadRequest(f"state: {state!r} is not one of {', '.join(STATES)}")
-        return await self.record.read(parts.newest, state, limit, before)
+        return await self.record.read(parts.list_newest, state, limit, before)
 
     async def part(self, id: int) -> Json:
-        """One part."""
+        """Return one part. Raises NotFound."""
         try:
-            return await self.record.read(parts.show, id)
-        except parts.NoSuchPart as no:
-            raise NotFound(str(no)) from None
+            return await self.record.read(parts.get_json, id)
+        except parts.NoSuchPart as error:
+            raise NotFound(str(error)) from None
 
-    async def resend(self, id: int) -> Json:
-        """Send a held part again: it joins the tail of its destination's queue and is marked as a repeat."""
-        return await self._decide(id, "resend")
+    async def decide_part(self, id: int, decision: Literal["resend", "arrived", "drop"]) -> Json:
+        """Record a person's decision about a held part, and return the part.
 
-    async def arrived(self, id: int) -> Json:
-        """Record a person's decision that a held part has arrived."""
-        return await self._decide(id, "arrived")
-
-    async def drop(self, id: int) -> Json:
-        """Give up a held part; it is never sent."""
-        return await self._decide(id, "drop")
-
-    async def _decide(self, id: int, decision: str) -> Json:
+        "resend": the part is sent again, marked as a repeat, after all others for its destination. "arrived": it counts
+        as sent. "drop": it is never sent. Raises NotFound, or Conflict if the part is not held.
+        """
         try:
-            done: Json = await self.record.write(outgoing.decide, id, decision)
-        except parts.NoSuchPart as no:
-            raise NotFound(str(no)) from None
-        except PartStepNotAllowed as no:
-            raise Conflict(str(no)) from None
+            part: Json = await self.record.write(outgoing.decide, id, decision)
+        except parts.NoSuchPart as error:
+            raise NotFound(str(error)) from None
+        except PartStepNotAllowed as error:
+            raise Conflict(str(error)) from None
         self.outbox.kick()
-        return done
-
-    # ------------------------------------------------------------ channels
-
-    async def channel_list(self) -> list[Json]:
-        """Every channel with its state, since when, its last error, and counts of its events."""
-        found: list[Json] = self.hearing.list()
-        return found
+        return part
 
     async def quarantined(self, limit: int = 100, before: int | None = None) -> list[Json]:
-        """The events in quarantine, newest first: each with the reason and its raw content."""
-        return await self.record.read(channel_batch.quarantined, limit, before)
+        """Return the events in quarantine, newest first, each with the reason and its raw content."""
+        return await self.record.read(channel_batch.list_quarantined, limit, before)
+
+    async def jobs_of(self, session: str | None = None) -> list[Json]:
+        """Return the background jobs of a session, newest first; if `session` is None, all unfinished jobs."""
+        return await self.jobs.list(None if session is None else await self.record.find_session(session))
 
     # ------------------------------------------------------------ the books and the story
 
     async def why(self, ref: str) -> Json:
-        """The story of one event, claim, part, turn or platform message."""
-        story = await self.record.read(explain.story, ref)
+        """Return the story of one event, claim, part, turn, entry or platform message. Raises NotFound.
+
+        `ref`: its name, such as e1, c1, p1, t1 or KEY#1, an event's key, or a platform's message id.
+        """
+        story = await self.record.read(explain.tell_story, ref)
         if story is None:
             raise NotFound(
                 f"nothing is known of {ref!r}; ask for e1 (event), c1 (claim), p1 (part), t1 (turn), KEY#1 (entry), "
@@ -212,26 +149,26 @@ class Views:
         return story
 
     async def doctor(self) -> Json:
-        """Run all books on the live ledger: {"ok", "books", "ledger"}."""
-        return await self.record.read(report)
+        """Check all books of the ledger. Returns {"ok", "books", "ledger"}."""
+        return await self.record.read(audit_report)
 
     async def blob(self, id: str) -> tuple[Path, str, str]:
-        """(path, name, media type) of a stored file."""
-        row = await self.record.read(_blob, id)
+        """Return (path, name, media type) of a stored file. Raises NotFound."""
+        row = await self.record.read(lambda tx: tx.one(BlobRow, "blob_get", id=id))
         if row is None:
             raise NotFound(f"there is no file {id!r}")
-        return self.blobs / id, row[0], row[1]
+        return self.file_store.path / id, row.name, row.mime
 
     async def output(self, session: str, item: int) -> str:
-        """The whole output of a tool call (the view holds its head and tail)."""
-        number = await self._id(session)
-        text = await self.record.read(_output, number, item)
+        """Return the whole output of the tool call `item`; the view has only its head and tail. Raises NotFound."""
+        number = await self.record.find_session(session)
+        text = await self.record.read(_read_output, number, item)
         if text is None:
             raise NotFound(f"there is no tool call {item} in this session")
         return text
 
     async def status(self) -> Json:
-        """A summary of the gateway's state: version, uptime, agents, running turns, watchers, parts."""
+        """Return a summary of the gateway's state: version, uptime, agents, running turns, watchers, parts."""
         return {
             "version": __version__,
             "uptime": round(time.time() - self.started_at, 1),
@@ -239,50 +176,45 @@ class Views:
             "turns": len(self.turns.runs),
             "agents": self.spawns.status(),
             "watchers": self.hub.count,
-            "parts": await self.record.read(parts.backlog),
-            "found": self._found() if self._found is not None else [],
+            "parts": await self.record.read(parts.count_backlog),
+            "found": self.list_installed_agents() if self.list_installed_agents is not None else [],
         }
 
     async def metrics(self) -> dict[str, float]:
-        """Numbers for Prometheus, by metric name."""
-        backlog = await self.record.read(parts.backlog)
+        """Return the metrics for Prometheus, by name."""
+        backlog = await self.record.read(parts.count_backlog)
         return {
             "semel_uptime_seconds": time.time() - self.started_at,
             "semel_turns_running": float(len(self.turns.runs)),
             "semel_agents_live": float(len(self.spawns.live)),
             "semel_watchers": float(self.hub.count),
-            "semel_jobs_open": float(await self.record.read(jobs.count)),
-            "semel_strangers_total": float(self.tools.strangers),
+            "semel_jobs_open": float(await self.record.read(job_rows.count_open)),
+            "semel_strangers_total": float(self.tools.unknown_tokens),
             **self.people.metrics(),
             **{f"semel_parts_{state}": float(n) for state, n in backlog.items()},
             **self.outbox.metrics(),
-            **self.hearing.metrics(),
+            **self.channel_manager.metrics(),
         }
 
 
-def _deleted(frame: Json) -> bool:
-    """Whether this frame reports that the session is deleted, which makes it the last one."""
-    told = [frame.get("session", {}), *(c for c in frame.get("changes", ()) if c["op"] == "session")]
-    return any(one.get("state") == "deleted" for one in told)
+def _is_deleted(frame: Json) -> bool:
+    """Whether this frame reports that the session is deleted. If so, it is the last one."""
+    sessions = [frame.get("session", {}), *(c for c in frame.get("changes", ()) if c["op"] == "session")]
+    return any(session.get("state") == "deleted" for session in sessions)
 
 
-def report(tx: Tx) -> Json:
-    """The books of a ledger as a JSON object: {"ok", "books", "ledger"}."""
+def audit_report(tx: Tx) -> Json:
+    """Check all books of a ledger. Returns {"ok", "books", "ledger"}: whether all hold, each book, and row counts."""
     audit = books.audit(tx)
     return {
         "ok": all(b.ok for b in audit),
         "books": [{"name": b.name, "ok": b.ok, "law": b.law, "what": b.what, "rows": list(b.broken)} for b in audit],
-        "ledger": books.counts(tx),
+        "ledger": books.count_rows(tx),
     }
 
 
-def _blob(tx: Tx, id: str) -> tuple[str, str] | None:
-    row = tx.one("blob_get", id=id)
-    return None if row is None else (row.name, row.mime)
-
-
-def _output(tx: Tx, session: int, item: int) -> str | None:
-    row = tx.one("item_get", id=item)
+def _read_output(tx: Tx, session: int, item: int) -> str | None:
+    row = tx.one(ItemRow, "item_get", id=item)
     if row is None or row.session != session or row.kind != "tool":
         return None
-    return "".join(r.text for r in tx.all("output_of_item", item=item))
+    return "".join(tx.values(str, "output_of_item", item=item))

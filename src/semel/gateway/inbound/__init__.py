@@ -1,1 +1,1 @@
-"""What comes in: channels are supervised, messages are judged, recorded and handed to the scheduler of turns."""
+"""The way in: supervise channels, decide who may speak, record events, execute commands, and wake turns."""

@@ -9,30 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import structlog
 
 from semel.gateway.clock import Clock
-from semel.gateway.inbound.pairing import Pairing, RedeemResult
+from semel.gateway.inbound.pairing import RedeemResult
 from semel.gateway.inbound.roster import Roster
-from semel.gateway.inbound.unknown_senders import Strangers
-from semel.gateway.metric import format_labelled_metric
+from semel.gateway.inbound.strangers import HourlyLimit
 from semel.gateway.ports import Incoming, Person
-from semel.gateway.rate_limit import HourlyLimit
+from semel.gateway.record import Record
 from semel.gateway.settings import ChannelSettings, GatewaySettings
-from semel.gateway.transactions import Record
 from semel.law import access as law
 from semel.ledger import people as rows
-from semel.ledger.people import seen
 
-__all__ = ["People", "Verdict", "seen"]
+MAX_GUEST_MESSAGES_PER_HOUR = 20  # of one guest
+MAX_CHANNEL_GUEST_MESSAGES_PER_HOUR = 600  # of all guests of a channel together
+MAX_UNREADABLE_PER_HOUR = 200  # unreadable events without a sender, per channel: anybody may have sent them
 
-MAX_GUEST_MESSAGES_PER_HOUR = 20  # per hour and guest
-MAX_CHANNEL_GUEST_MESSAGES_PER_HOUR = 600  # per hour, of all guests of a channel together
-MAX_UNREADABLE_PER_HOUR = 200  # unreadable events without a sender, per hour and channel: anybody may have sent them
-
-Json = dict[str, Any]
 log = structlog.get_logger("semel.people")
 
 
@@ -40,9 +33,9 @@ log = structlog.get_logger("semel.people")
 class Verdict:
     """The access decision for one event.
 
-    refused: the reason as a metric label; nothing is recorded then. wakes: False if the event neither wakes the agent
-    nor counts as a command, None if its kind decides. command: record the event as the command of this name, with this
-    argument.
+    `refused`: the reason as a metric label if the event is refused and not recorded, else None. `wakes`: False if the
+    event neither wakes the agent nor counts as a command; None if that depends on its kind. `command`: (name, argument)
+    of the command as which the event is recorded, or None.
     """
 
     refused: str | None = None
@@ -50,24 +43,19 @@ class Verdict:
     person: str = ""  # the configured or paired name; "" if unknown
     wakes: bool | None = None
     command: tuple[str, str] | None = None
-    text: str = ""  # recorded instead of the written text, because pairing codes must not be in the ledger
+    text: str = ""  # if not "", recorded instead of the written text: pairing codes must not be in the ledger
 
 
 class People(Roster):
     """All known accounts, cached in memory. Loaded at the start and changed only through this class."""
 
     def __init__(self, record: Record, settings: GatewaySettings, clock: Clock) -> None:
-        self.record = record
-        self.settings = settings
-        self.clock = clock
-        self.strangers = Strangers()
-        self.pairing = Pairing(record, clock, frozenset(settings.people))
-        self._known = {}
-        self._guests: dict[str, HourlyLimit] = {}
-        self._nobodys: dict[str, HourlyLimit] = {}
+        super().__init__(record, settings, clock)
+        self._guest_limits: dict[str, HourlyLimit] = {}
+        self._unreadable_limits: dict[str, HourlyLimit] = {}
 
     def __repr__(self) -> str:
-        return f"<People {len(self._known)} accounts known, {self.strangers!r}>"
+        return f"<People {len(self.accounts)} accounts known, {self.strangers!r}>"
 
     async def start(self) -> None:
         """Load the known accounts and apply the configuration. Call it before any event is accepted."""
@@ -76,143 +64,145 @@ class People(Roster):
             for person in self.settings.people.values()
             for account in person.accounts
         ]
-        self._learn(await self.record.write(rows.configure, listed, self._roles()))
+        roles = {name: person.role for name, person in self.settings.people.items()}
+        self._set_accounts(await self.record.write(rows.replace_configured, listed, roles))
         await self.pairing.start()
-        for name, own in self.settings.channels.items():
-            if own.people and own.strangers == "refuse" and all(channel != name for channel, _ in self._known):
+        for name, channel_settings in self.settings.channels.items():
+            if (
+                channel_settings.people
+                and channel_settings.strangers == "refuse"
+                and all(channel != name for channel, _ in self.accounts)
+            ):
                 log.warning("nobody may talk on a channel", channel=name, what=f"`semel pair {name}` lets somebody in")
 
-    def _roles(self) -> dict[str, str]:
-        return {name: person.role for name, person in self.settings.people.items()}
-
-    def _own(self, channel: str) -> ChannelSettings:
-        return self.settings.channels.get(channel) or ChannelSettings(channel, "")
+    def _channel_settings(self, channel: str) -> ChannelSettings:
+        return self.settings.channels.get(channel) or ChannelSettings(name=channel, kind="")
 
     # ------------------------------------------------------------ judging
 
-    async def judge(self, channel: str, what: Incoming) -> Verdict:
-        """Decide about one event; the same event gets the same verdict. Writes only if a code is redeemed or voided."""
-        if what.kind in ("echo", "failed"):  # about a message of our own, so there is no sender to judge
-            return Verdict()
-        if what.kind == "unreadable" and what.sender is None:
-            return (
-                self._within(
-                    self._nobodys, channel, what, MAX_UNREADABLE_PER_HOUR, MAX_UNREADABLE_PER_HOUR, "unreadable"
-                )
-                or Verdict()
-            )
-        who = self._known.get((channel, what.sender.id)) if what.sender is not None else None
-        code, asked = law.read_pairing_message(what.text) if what.kind == "message" else (None, False)
-        verdict = None
-        if what.sender is not None and (code is not None or asked):
-            verdict = await self._code(channel, what, code, asked, who)
-        return verdict or self._judged(channel, what, who, guessed=code is not None and not what.group)
+    async def judge(self, channel: str, event: Incoming) -> Verdict:
+        """Decide whether an event is accepted. A repeat of an event gets the same verdict.
 
-    def _judged(self, channel: str, what: Incoming, who: rows.Account | None, guessed: bool) -> Verdict:
-        own = self._own(channel)
-        room = own.room(what.address) if what.group else None
-        if who is None:
-            open_to = own.strangers if room is None else room.strangers
-            if open_to != "guest" or what.sender is None:
-                return self._refuse(channel, what, "code" if guessed else "stranger")
+        Writes to the ledger only if the event redeems or voids a pairing code.
+        """
+        if event.kind in ("echo", "failed"):  # about a message of our own, so there is no sender to judge
+            return Verdict()
+        if event.kind == "unreadable" and event.sender is None:
+            limit = self._unreadable_limits.setdefault(
+                channel, HourlyLimit(MAX_UNREADABLE_PER_HOUR, MAX_UNREADABLE_PER_HOUR)
+            )
+            return self._count_within(limit, channel, event, "unreadable") or Verdict()
+        account = self.accounts.get((channel, event.sender.id)) if event.sender is not None else None
+        code, is_pair_command = law.read_pairing_message(event.text) if event.kind == "message" else (None, False)
+        verdict = None
+        if event.sender is not None and (code is not None or is_pair_command):
+            verdict = await self._judge_code(channel, event, code, is_pair_command, account)
+        return verdict or self._judge_sender(channel, event, account, is_code=code is not None and not event.group)
+
+    def _judge_sender(self, channel: str, event: Incoming, account: rows.Account | None, is_code: bool) -> Verdict:
+        channel_settings = self._channel_settings(channel)
+        room = channel_settings.room(event.address) if event.group else None
+        if account is None:
+            open_to = channel_settings.strangers if room is None else room.strangers
+            if open_to != "guest" or event.sender is None:
+                return self._refuse(channel, event, "code" if is_code else "stranger")
         wakes = None
         if room is not None:
-            heard = law.decide_group_wake(room.policy, what.mentioned)
-            if heard is None:
-                return self._refuse(channel, what, "group", known=who is not None)
-            wakes = None if heard else False
-        if who is not None:
-            return Verdict(role=who.role, person=who.name, wakes=wakes)
-        over = self._within(
-            self._guests, channel, what, MAX_GUEST_MESSAGES_PER_HOUR, MAX_CHANNEL_GUEST_MESSAGES_PER_HOUR, "limit"
+            wakes_agent = law.decide_group_wake(room.policy or channel_settings.groups, event.mentioned)
+            if wakes_agent is None:
+                return self._refuse(channel, event, "group", is_known=account is not None)
+            wakes = None if wakes_agent else False
+        if account is not None:
+            return Verdict(role=account.role, person=account.name, wakes=wakes)
+        limit = self._guest_limits.setdefault(
+            channel, HourlyLimit(MAX_GUEST_MESSAGES_PER_HOUR, MAX_CHANNEL_GUEST_MESSAGES_PER_HOUR)
         )
-        return over or Verdict(wakes=wakes)
+        return self._count_within(limit, channel, event, "limit") or Verdict(wakes=wakes)
 
-    def _within(
-        self, of: dict[str, HourlyLimit], channel: str, what: Incoming, each: int, all: int, reason: str
-    ) -> Verdict | None:
-        """The refusal if an hourly limit is reached; otherwise count the event (not a repeat) and return None."""
-        limit = of.setdefault(channel, HourlyLimit(each, all))
-        name, now = what.sender.id if what.sender is not None else "", self.clock.now()
-        if limit.counted(name, what.key):
+    def _count_within(self, limit: HourlyLimit, channel: str, event: Incoming, reason: str) -> Verdict | None:
+        """Return a refusal for `reason` if the limit is reached; otherwise count the event, unless it is a repeat, and
+        return None."""
+        name, now = event.sender.id if event.sender is not None else "", self.clock.now()
+        if limit.is_counted(name, event.key):
             return None
-        if limit.full(name, now):
-            return self._refuse(channel, what, reason)
-        limit.count(name, what.key, now)
+        if limit.is_full(name, now):
+            return self._refuse(channel, event, reason)
+        limit.count(name, event.key, now)
         return None
 
-    def _refuse(self, channel: str, what: Incoming, reason: str, known: bool = False) -> Verdict:
+    def _refuse(self, channel: str, event: Incoming, reason: str, is_known: bool = False) -> Verdict:
         self.strangers.count(channel, reason)
-        if what.sender is not None and not known:
-            self.strangers.met(channel, what.sender, self.clock.now())
+        if event.sender is not None and not is_known:
+            self.strangers.remember(channel, event.sender, self.clock.now())
         return Verdict(refused=reason)
 
     # ------------------------------------------------------------ codes
 
-    async def _code(
-        self, channel: str, what: Incoming, code: str | None, asked: bool, who: rows.Account | None
+    async def _judge_code(
+        self, channel: str, event: Incoming, code: str | None, is_pair_command: bool, account: rows.Account | None
     ) -> Verdict | None:
-        """The verdict for a message that may be a pairing code; None if it is an ordinary message.
+        """Return the verdict for a message that may be a pairing code; None if it is to be judged as any other message.
 
-        For a known sender it is a code only after `/pair`, or if it is a repeat of the message that paired them.
+        `code`: the text read as a code, or None. `is_pair_command`: whether it begins with /pair. `account`: of the
+        sender, None if unknown. For a known sender, a text is a code only after /pair, or in a repeat of the message
+        that paired them. A code that is sent in a group is voided.
         """
-        if what.group:
-            if code is not None and await self.pairing.burn(channel, what, code):
+        if event.group:
+            if code is not None and await self.pairing.void_code(channel, event, code):
                 self.strangers.count(channel, "shown")
             return None
-        if who is not None and (again := await self.pairing.repeated(channel, what)):
-            return _paired(again)
-        if who is not None and not asked:
+        if account is not None and (repeated := await self.pairing.repeated(channel, event)):
+            return _admit_paired(repeated)
+        if account is not None and not is_pair_command:
             return None
-        tried = await self.pairing.redeem(channel, what, code) if code is not None else RedeemResult("none")
-        if tried.outcome == "paired":
-            self._learn(tried.people)
-            self.strangers.forget(channel, what.sender.id if what.sender else "")
-            return _paired(tried)
-        if who is None:
-            return self._refuse(channel, what, "codes") if tried.outcome == "limited" else None
-        text = f"You are known here already, as {who.name} ({who.role})."
-        return Verdict(role=who.role, person=who.name, command=("pair", text), text="/pair")
+        result = await self.pairing.redeem(channel, event, code) if code is not None else RedeemResult("none")
+        if result.outcome == "paired":
+            self._set_accounts(result.people)
+            self.strangers.forget(channel, event.sender.id if event.sender else "")
+            return _admit_paired(result)
+        if account is None:
+            return self._refuse(channel, event, "codes") if result.outcome == "limited" else None
+        text = f"You are already known here, as {account.name} ({account.role})."
+        return Verdict(role=account.role, person=account.name, command=("pair", text), text="/pair")
 
-    # ------------------------------------------------------------ asking
+    # ------------------------------------------------------------ queries
 
-    async def known(self, channel: str, sender: Person, group: str = "") -> bool:
-        """Whether this person may speak on the channel at all, or in its group with that address."""
-        own = self._own(channel)
-        open_to = own.room(group).strangers if group else own.strangers
-        return (channel, sender.id) in self._known or open_to == "guest"
+    async def may_speak(self, channel: str, sender: Person, group: str = "") -> bool:
+        """Whether this person may speak on the channel in direct conversations, or in its group with that address."""
+        channel_settings = self._channel_settings(channel)
+        strangers = channel_settings.room(group).strangers if group else channel_settings.strangers
+        return (channel, sender.id) in self.accounts or strangers == "guest"
 
-    async def role_of(self, source: str, sender_id: str | None = None) -> law.Role:
-        """The role of an event's author: that of their account, that of the channel's secret, or else the owner."""
+    def role_of(self, source: str) -> law.Role:
+        """Return the role of a program that reports events of a source: that of the channel's settings, else owner."""
         kind, _, name = source.partition(":")
         channel = self.settings.channels.get(name) if kind == "channel" else None
-        if channel is None:
-            return "owner"
-        if sender_id is None:
-            return channel.role
-        who = self._known.get((name, sender_id))
-        return who.role if who is not None else "guest"
+        return "owner" if channel is None else channel.role
 
     async def approvals(self, sessions: Sequence[str]) -> frozenset[str]:
-        """The roles and names that may answer permission requests in all of these sessions."""
-        agents = [self.settings.agents.get(name) for name in await self.record.read(rows.agents_of, sessions)]
-        named = [frozenset(agent.approvals if agent is not None else ()) for agent in agents]
-        return frozenset.intersection(*named) if named else frozenset()
+        """Return the roles and names that may answer permission requests in all of these sessions."""
+        agents = [self.settings.agents.get(name) for name in await self.record.read(rows.find_agents, sessions)]
+        allowed = [frozenset(agent.approvals if agent is not None else ()) for agent in agents]
+        return frozenset.intersection(*allowed) if allowed else frozenset()
 
-    def not_allowed(self, source: str, reason: str) -> None:
-        """Count something that a known sender was not allowed to do."""
+    def count_refusal(self, source: str, reason: str) -> None:
+        """Count a command or answer that a known sender was not allowed to give."""
         self.strangers.count(source.removeprefix("channel:") if source.startswith("channel:") else "api", reason)
 
     def metrics(self) -> dict[str, float]:
-        """The number of refusals by channel and reason, for Prometheus."""
-        counts = {(channel, "stranger"): 0 for channel, own in self.settings.channels.items() if own.people}
+        """Return the number of refusals by channel and reason, as metrics for Prometheus."""
+        counts = {
+            (channel, "stranger"): 0
+            for channel, channel_settings in self.settings.channels.items()
+            if channel_settings.people
+        }
         counts |= self.strangers.refused
-        name = "semel_refused_total"
         return {
-            format_labelled_metric(name, channel=channel, reason=why): float(n) for (channel, why), n in counts.items()
+            f'semel_refused_total{{channel="{channel}",reason="{reason}"}}': float(count)
+            for (channel, reason), count in counts.items()
         }
 
 
-def _paired(tried: RedeemResult) -> Verdict:
-    text = f"You are paired as {tried.name} ({tried.role}). Say something; /help lists what you can do here."
-    return Verdict(role=tried.role, person=tried.name, command=("pair", text), text="/pair")
+def _admit_paired(result: RedeemResult) -> Verdict:
+    text = f"You are paired as {result.name} ({result.role}). Say something; /help lists what you can do here."
+    return Verdict(role=result.role, person=result.name, command=("pair", text), text="/pair")

@@ -1,7 +1,7 @@
 """The inbox of one channel (`ports.Inbox`): checks, authorizes and records its events with their cursor (Law 1).
 
-A batch of events and the cursor after it are committed in one transaction. No input makes `put` fail: an event that
-cannot be used is kept raw in quarantine, and the cursor moves on. Events of senders who may not speak leave no row.
+A batch of events and the cursor after it are committed in one transaction. No input makes `put` fail: an unusable event
+is stored raw in quarantine, and the cursor moves on. Events of senders who may not speak leave no row.
 """
 
 from __future__ import annotations
@@ -10,21 +10,23 @@ import base64
 import json
 from collections.abc import AsyncIterable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
+from semel.gateway.file_store import ReceivedFiles
 from semel.gateway.files import plain_mime, plain_name
-from semel.gateway.inbound.admission import Verdict
-from semel.gateway.inbound.inbox import TEXT_LIMIT, Inbox
-from semel.gateway.inbound.received_files import ReceivedFiles
+from semel.gateway.inbound.admission import People, Verdict
+from semel.gateway.inbound.channel_supervisor import ChannelStatus
+from semel.gateway.inbound.inbox import MAX_TEXT_CHARS, Inbox
 from semel.gateway.ports import Heard, Incoming, Kept, Missing, Person
 from semel.law import identity
-from semel.law.busy import Busy
 from semel.law.commands import Message
+from semel.law.wake import Busy
 from semel.ledger.inbound import channel_batch as rows
 from semel.ledger.inbound import commands as command_rows
 from semel.ledger.inbound import delivery_reports, hear
-from semel.ledger.inbound.references import Refers
+from semel.ledger.inbound.references import Reference
 from semel.ledger.transcript import entries
+from semel.text.json_types import Json
 from semel.text.wellformed import MAX_NAME_CHARS, MAX_REASON_CHARS, one_line, scrub
 
 MAX_ADDRESS_BYTES = 120  # bytes of UTF-8
@@ -32,254 +34,234 @@ MAX_RAW_BYTES = 8_000_000  # bytes kept of a quarantined event
 YEAR_10000 = 253_402_300_800  # seconds since the epoch
 KINDS = ("message", "edit", "delete", "reaction", "echo", "failed", "unreadable")
 
-Json = dict[str, Any]
-
-
-class AccessPolicy(Protocol):
-    """Access decisions (implemented by `semel.gateway.inbound.admission.People`)."""
-
-    async def judge(self, channel: str, what: Incoming) -> Verdict: ...
-
-    async def known(self, channel: str, sender: Person, group: str = "") -> bool: ...
-
-
-class StatusSink(Protocol):
-    """Receives a channel's state and event counts (implemented by `channel_supervisor.ChannelStatus`)."""
-
-    def online(self) -> None: ...
-
-    def count(self, what: str) -> None: ...
-
 
 @dataclass
-class _Read:
-    """A batch to record. `files`: all blob ids that came with it; `unused`: those of refused or unusable events."""
+class _Batch:
+    """A batch to record. `files`: the blob ids of all its events. `unused`: those of its refused or unusable events."""
 
     items: list[rows.Item] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
 
 
-class InboxOf:
+class ChannelInbox:
     """The `ports.Inbox` of one channel. The source of all its events is `channel:NAME`."""
 
     def __init__(
-        self, inbox: Inbox, channel: str, people: AccessPolicy, receiving: ReceivedFiles, seen: StatusSink,
+        self, inbox: Inbox, channel: str, people: People, received_files: ReceivedFiles, status: ChannelStatus,
         kick: Callable[[], None],
         channels: Collection[str] = (), numbered: bool = False,
     ) -> None:  # fmt: skip
-        """`kick` wakes the outbox. `channels`: those that can carry a failure notice. `numbered`: see `Caps`."""
-        self.receiving = receiving
+        """`kick`: wakes the outbox. `channels`: those to which failure notices can be sent. `numbered`: see `Caps`."""
+        self.received_files = received_files
         self._inbox = inbox
         self._channel = channel
         self._source = f"channel:{channel}"
         self._people = people
-        self._seen = seen
+        self._status = status
         self._kick = kick
         self._channels = tuple(channels)
         self._numbered = numbered
-        self.doubtful_until = 0  # ms: events up to then may have been answered before a restore (Law 14)
-
-    def __repr__(self) -> str:
-        return f"<InboxOf {self._channel}, {self.receiving!r}>"
+        self.doubtful_until = 0  # ms: events before this may have been answered before a restore (Law 14)
 
     async def cursor(self) -> str | None:
         """See `ports.Inbox.cursor`."""
-        return await self._inbox.record.read(_cursor, self._source)
+        return await self._inbox.record.read(lambda tx: tx.value(str, "cursor_get", source=self._source))
 
     async def known(self, sender: Person, group: str = "") -> bool:
         """See `ports.Inbox.known`."""
-        return await self._people.known(self._channel, sender, group)
+        return await self._people.may_speak(self._channel, sender, group)
 
     def online(self) -> None:
         """See `ports.Inbox.online`."""
-        self._seen.online()
+        self._status.online()
 
     async def keep(self, name: str, mime: str, content: AsyncIterable[bytes], limit: int = 50_000_000) -> Kept:
         """See `ports.Inbox.keep`."""
-        return await self.receiving.keep(name, mime, content, limit)
+        return await self.received_files.keep(name, mime, content, limit)
 
     async def hear(self, **event: Any) -> Heard:
         """See `ports.Inbox.hear`."""
-        heard = await self._inbox.hear(source=self._source, **{"scope": (), **event})
-        self._seen.count(heard.status)
-        return heard
+        outcome = await self._inbox.hear(source=self._source, **{"scope": (), **event})
+        self._status.count(outcome.status)
+        return outcome
 
     async def put(self, events: Sequence[Incoming], cursor: str | None = None) -> None:
         """See `ports.Inbox.put`."""
-        read = _Read()
-        for what in events:
-            await self._read(what, read)
-        record, copies = self._inbox.record, self.receiving.copies
-        with copies:  # keeps the batch's files from being removed meanwhile
-            done = await record.write(
-                rows.put, self._channel, self._source, read.items, scrub(cursor), read.unused, self._channels
+        batch = _Batch()
+        for event in events:
+            await self._read_event(event, batch)
+        record = self._inbox.record
+        with self.received_files.store:  # prevents the removal of the batch's files
+            results = await record.write(
+                rows.record_batch, self._channel, self._source, batch.items, scrub(cursor), batch.unused, self._channels
             )  # fmt: skip
-        self.receiving.put(read.files)
-        if read.files:
-            self.receiving.gone()
-        for one in done:
-            self._seen.count(one.what)
-            if one.heard is not None:
-                self._inbox.turns.heed(one.heard)
-                if one.heard.command:
-                    self._inbox.commands.heed(one.heard.session)
-        if any(one.what in ("echo", "failed") for one in done):
+        if batch.files:
+            self.received_files.let_go(batch.files)
+            self.received_files.store.unused.set()
+        for result in results:
+            self._status.count(result.status)
+            if result.addressed is not None:
+                self._inbox.turns.act_on(result.addressed)
+                if result.addressed.command:
+                    self._inbox.commands.wake(result.addressed.session)
+        if any(result.status in ("echo", "failed") for result in results):
             self._kick()
 
-    # ------------------------------------------------------------ reading one
+    # ------------------------------------------------------------ reading one event
 
-    async def _read(self, what: Incoming, into: _Read) -> None:
-        """Check one event and add what to record of it to the batch. Raises LedgerError."""
-        what = _incoming(what)
-        files = _ids(what.files)
-        into.files += files
-        why = _find_wrong_type(what)
-        what = _wellformed(what) if why is None else what
-        verdict = Verdict() if why is not None else await self._people.judge(self._channel, what)
+    async def _read_event(self, event: Incoming, batch: _Batch) -> None:
+        """Check and authorize one event and add the row to record to the batch. Raises LedgerError."""
+        event = _as_incoming(event)
+        files = _stored_file_ids(event.files)
+        batch.files += files
+        problem = _find_wrong_type(event)
+        event = _scrub_event(event) if problem is None else event
+        verdict = Verdict() if problem is not None else await self._people.judge(self._channel, event)
         if verdict.refused is not None:
-            self._seen.count(f"refused:{verdict.refused}")
-            into.unused += files
+            self._status.count(f"refused:{verdict.refused}")
+            batch.unused += files
             return
-        if why is None and 0 < what.at * 1000 <= self.doubtful_until:  # may be answered already: only record it
+        if problem is None and 0 < event.at * 1000 <= self.doubtful_until:  # perhaps answered already: only record it
             verdict = replace(verdict, wakes=False, command=None)
-        if why is None and what.kind == "echo" and what.of:
-            into.items.append(rows.Echo(scrub(what.key), str(what.of)))
+        if problem is None and event.kind == "echo" and event.of:
+            batch.items.append(rows.Echo(scrub(event.key), str(event.of)))
             return
-        session = self._session(what) if why is None and what.kind != "failed" else ""
-        why = why or _why_unusable(what, session)
-        if why is not None:
-            into.items.append(self._unusable(what, why))
-            into.unused += files
+        session = self._session_key(event) if problem is None and event.kind != "failed" else ""
+        problem = problem or _why_unusable(event, session)
+        if problem is not None:
+            batch.items.append(self._quarantine(event, problem))
+            batch.unused += files
             return
-        if what.kind == "failed":
-            await self._failed(what, into)
+        if event.kind == "failed":
+            await self._read_failure(event, batch)
             return
-        into.items.append(await self._message(what, verdict, session))
+        batch.items.append(await self._read_message(event, verdict, session))
 
-    async def _failed(self, what: Incoming, into: _Read) -> None:
-        """Add a delivery failure report to the batch.
+    async def _read_failure(self, report: Incoming, batch: _Batch) -> None:
+        """Add the report that a sent message failed to the batch.
 
-        A report about none of our parts may be forged; it counts against the hourly limit of unreadable events.
+        A report about no part of ours may be forged; it counts towards the hourly limit of unreadable events.
         """
-        of = str(what.of)
-        if not await self._inbox.record.read(delivery_reports.known, self._channel, self._source, what.key, of):
-            verdict = await self._people.judge(self._channel, Incoming("unreadable", what.key))
+        of = str(report.of)
+        if not await self._inbox.record.read(delivery_reports.is_known, self._channel, self._source, report.key, of):
+            verdict = await self._people.judge(self._channel, Incoming("unreadable", report.key))
             if verdict.refused is not None:
-                self._seen.count(f"refused:{verdict.refused}")
+                self._status.count(f"refused:{verdict.refused}")
                 return
-        data = {"of": of, "at": _at(what), "platform": scrub(dict(what.data))}
+        data = {"of": of, "at": _event_time_ms(report), "platform": scrub(dict(report.data))}
         event = hear.Event(
-            source=self._source, key=what.key, kind=what.kind, text=_name(what.text,
+            source=self._source, key=report.key, kind=report.kind, text=_shorten(report.text,
             MAX_REASON_CHARS) or "no reason was given",
-            digest=_digest(what), more={"data": _drop_empty(data)}, wakes=False,
+            digest=_digest_event(report), more={"data": _drop_empty(data)}, wakes=False,
         )  # fmt: skip
-        into.items.append(rows.Failed(event, of))
+        batch.items.append(rows.Failed(event, of))
 
-    def _session(self, what: Incoming) -> str:
-        """The key of the session for the event's address."""
+    def _session_key(self, event: Incoming) -> str:
+        """Return the key of the session for the event's address."""
         settings = self._inbox.settings
-        own = settings.channels.get(self._channel)
-        agent = (own.agent if own is not None else None) or settings.default_agent
-        return f"{agent}:{self._channel}:{identity.escape_address(what.address)}"
+        channel_settings = settings.channels.get(self._channel)
+        agent = (channel_settings.agent if channel_settings is not None else None) or settings.default_agent
+        return f"{agent}:{self._channel}:{identity.escape_address(event.address)}"
 
-    async def _message(self, what: Incoming, verdict: Verdict, session: str) -> rows.Message:
-        sender = what.sender or Person("")
-        text, name = verdict.text or what.text, _name(sender.name or sender.id)
-        kind, command = what.kind, verdict.command
+    async def _read_message(self, incoming: Incoming, verdict: Verdict, session: str) -> rows.Message:
+        sender = incoming.sender or Person("")
+        text, name = verdict.text or incoming.text, _shorten(sender.name or sender.id)
+        kind, command = incoming.kind, verdict.command
         busy: Busy | None = None
-        asks = what.kind == "message" and not sender.bot and verdict.wakes is not False
-        if command is None and asks and text.startswith("/"):
-            said = await self._inbox.commands.read(
-                text, name, self._source, [session], role=verdict.role, person=verdict.person, direct=not what.group
+        may_command = incoming.kind == "message" and not sender.bot and verdict.wakes is not False
+        if command is None and may_command and text.startswith("/"):
+            parsed = await self._inbox.commands.read(
+                text, name, self._source, [session], role=verdict.role, person=verdict.person, direct=not incoming.group
             )
-            if isinstance(said, Message):
-                text, busy = said.text, said.mode  # type: ignore[assignment]
+            if isinstance(parsed, Message):
+                text, busy = parsed.text, parsed.mode  # type: ignore[assignment]
             else:
-                command = said
+                command = parsed
         event = hear.Event(
-            source=self._source, key=what.key, kind=command_rows.KIND if command is not None else kind, text=text,
-            digest=_digest(what), sender=name or None, more=_more(what, verdict, sender), wakes=verdict.wakes,
-            busy=busy, automatic=sender.bot, command=command, refers=Refers(what.of, self._channel, sender.id),
-            numbered=self._numbered,
+            source=self._source, key=incoming.key, kind=command_rows.KIND if command is not None else kind, text=text,
+            digest=_digest_event(incoming), sender=name or None, more=_stored_data(incoming, verdict, sender),
+            wakes=verdict.wakes, busy=busy, automatic=sender.bot, command=command,
+            reference=Reference(incoming.of, self._channel, sender.id),
+            has_growing_ids=self._numbered,
         )  # fmt: skip
         return rows.Message(
-            event, self._inbox.target(session), what.address, sender.id, not what.group, _name(what.title),
-            tuple(file.id for file in what.files if isinstance(file, Kept)),
+            event, self._inbox.target(session), incoming.address, sender.id, not incoming.group,
+            _shorten(incoming.title), tuple(file.id for file in incoming.files if isinstance(file, Kept)),
         )  # fmt: skip
 
-    def _unusable(self, what: Incoming, why: str) -> rows.Unusable:
-        raw = _raw(what)
-        told, encoding = _as_text(raw[:MAX_RAW_BYTES])
+    def _quarantine(self, incoming: Incoming, problem: str) -> rows.Unusable:
+        raw = _raw_bytes(incoming)
+        text, encoding = _decode_raw(raw[:MAX_RAW_BYTES])
         more: Json = {"encoding": encoding} if encoding else {}
         if len(raw) > MAX_RAW_BYTES:
             more["cut"] = len(raw)
-        digest = identity.digest({"raw": base64.b64encode(raw).decode("ascii")})
-        key, kind, sender = what.key, what.kind, what.sender
+        digest = identity.digest_fields({"raw": base64.b64encode(raw).decode("ascii")})
+        key, kind, sender = incoming.key, incoming.kind, incoming.sender
         try:
             identity.check_event_key(key)
-        except (ValueError, TypeError, AttributeError):  # without a key it would be quarantined on every delivery
+        except (ValueError, TypeError, AttributeError):  # without a key, every repeat would be quarantined again
             key = f"unusable:{digest.hex()}"
         event = hear.Event(
-            source=self._source, key=key, kind=kind if kind in KINDS else "unreadable", text=told, digest=digest,
-            sender=_name(sender.name or sender.id) or None if isinstance(sender, Person) else None,
+            source=self._source, key=key, kind=kind if kind in KINDS else "unreadable", text=text, digest=digest,
+            sender=_shorten(sender.name or sender.id) or None if isinstance(sender, Person) else None,
             more=more or None, wakes=False,
         )  # fmt: skip
-        return rows.Unusable(event, _name(why, MAX_REASON_CHARS))
+        return rows.Unusable(event, _shorten(problem, MAX_REASON_CHARS))
 
 
-# ---------------------------------------------------------------- what it says
+# ---------------------------------------------------------------- the stored data
 
 
-def _more(what: Incoming, verdict: Verdict, sender: Person) -> Json:
-    """The data stored with an event and its entry (docs/channels.md, "What an entry says")."""
-    who: Json = {"id": sender.id, "name": _name(sender.name), "bot": sender.bot, "role": verdict.role}
-    who["person"] = verdict.person
+def _stored_data(event: Incoming, verdict: Verdict, sender: Person) -> Json:
+    """Return the data that is stored with an event and its entry (docs/channels.md, "What an entry says")."""
+    author: Json = {"id": sender.id, "name": _shorten(sender.name), "bot": sender.bot, "role": verdict.role}
+    author["person"] = verdict.person
     data: Json = {
-        "address": what.address, "from": _drop_empty(who), "group": what.group, "mentioned": what.mentioned,
-        "of": what.of,
-        "title": _name(what.title), "at": _at(what),
-        "platform": scrub(dict(what.data)),
+        "address": event.address, "from": _drop_empty(author), "group": event.group, "mentioned": event.mentioned,
+        "of": event.of,
+        "title": _shorten(event.title), "at": _event_time_ms(event),
+        "platform": scrub(dict(event.data)),
     }  # fmt: skip
     more: Json = {"data": _drop_empty(data)}
-    if what.kind == "reaction":
-        more["emoji"] = what.text
-        if what.removed:
+    if event.kind == "reaction":
+        more["emoji"] = event.text
+        if event.removed:
             more["removed"] = True
-    if what.files:
-        more["files"] = [_file(file) for file in what.files]
+    if event.files:
+        more["files"] = [_file_fields(file) for file in event.files]
     return more
 
 
-def _at(what: Incoming) -> int | None:
-    """The event's time by the platform's clock, in ms; None if it is not a valid date."""
-    return round(what.at * 1000) if abs(what.at) < YEAR_10000 else None
+def _event_time_ms(event: Incoming) -> int | None:
+    """Return the event's time by the platform's clock, in ms; None if it is not a valid date."""
+    return round(event.at * 1000) if abs(event.at) < YEAR_10000 else None
 
 
 def _drop_empty(value: Json) -> Json:
-    """Drop empty and false values; a missing field means false or none."""
-    return {name: one for name, one in value.items() if one not in (None, "", False, 0, {})}
+    """Return the fields without empty and false values. (Readers treat a missing field as empty or false.)"""
+    return {name: field for name, field in value.items() if field not in (None, "", False, 0, {})}
 
 
-def _file(file: Kept | Missing) -> Json:
+def _file_fields(file: Kept | Missing) -> Json:
     name, mime = plain_name(file.name), plain_mime(file.mime)
     if isinstance(file, Kept):
         return {"id": file.id, "name": name, "mime": mime, "size": file.size}
-    return {"name": name, "mime": mime, "missing": _name(file.why, MAX_REASON_CHARS) or "it did not come"}
+    return {"name": name, "mime": mime, "missing": _shorten(file.why, MAX_REASON_CHARS) or "it did not come"}
 
 
-def _digest(what: Incoming) -> bytes:
-    """The digest over the fields that are equal in every delivery. Names and files are fetched and may differ."""
-    sender = what.sender.id if what.sender is not None else None
-    told = {"kind": what.kind, "text": what.text, "sender": sender, "of": what.of, "address": what.address}
-    return identity.digest(told | ({"removed": True} if what.removed else {}))
+def _digest_event(event: Incoming) -> bytes:
+    """Return the digest over the fields that are equal in every delivery, so without names and files."""
+    sender = event.sender.id if event.sender is not None else None
+    fields = {"kind": event.kind, "text": event.text, "sender": sender, "of": event.of, "address": event.address}
+    return identity.digest_fields(fields | ({"removed": True} if event.removed else {}))
 
 
-def _name(text: str, most: int = MAX_NAME_CHARS) -> str:
+def _shorten(text: str, most: int = MAX_NAME_CHARS) -> str:
     return one_line(text, most)
 
 
-# ---------------------------------------------------------------- what cannot be used
+# ---------------------------------------------------------------- unusable events
 
 
 _SHAPES: dict[str, tuple[type, ...]] = {
@@ -289,112 +271,107 @@ _SHAPES: dict[str, tuple[type, ...]] = {
 }  # fmt: skip
 
 
-def _find_wrong_type(what: Incoming) -> str | None:
-    """Describe a field whose type violates the port's contract (a bug in the channel); None if all are right."""
-    if what.kind not in KINDS:
-        return f"its kind is {what.kind!r}, which is none of {', '.join(KINDS)}"
+def _find_wrong_type(event: Incoming) -> str | None:
+    """Describe a field whose type is not that of `Incoming` (a bug in the channel); None if all are right."""
+    if event.kind not in KINDS:
+        return f"its kind is {event.kind!r}, not one of {', '.join(KINDS)}"
     for name, kinds in _SHAPES.items():
-        if not isinstance(getattr(what, name), kinds):
-            return f"its {name} is a {type(getattr(what, name)).__name__}"
-    if what.sender is not None and any(not isinstance(getattr(what.sender, name), str) for name in ("id", "name")):
-        return "its sender has an id or a name that is no text"
-    if any(type(file) not in (Kept, Missing) for file in what.files):
+        if not isinstance(getattr(event, name), kinds):
+            return f"its {name} is a {type(getattr(event, name)).__name__}"
+    if event.sender is not None and any(not isinstance(getattr(event.sender, name), str) for name in ("id", "name")):
+        return "its sender has an id or a name that is not text"
+    if any(type(file) not in (Kept, Missing) for file in event.files):
         return "one of its files is neither kept nor missing"
     if any(
-        not isinstance(getattr(file, name, ""), str) for file in what.files for name in ("id", "name", "mime", "why")
+        not isinstance(getattr(file, name, ""), str) for file in event.files for name in ("id", "name", "mime", "why")
     ):
-        return "one of its files has an id, a name, a type or a reason that is no text"
+        return "one of its files has an id, a name, a type or a reason that is not text"
     return None
 
 
-def _incoming(what: object) -> Incoming:
-    """Wrap anything that is not an Incoming as an unreadable event, so that it is quarantined."""
-    if isinstance(what, Incoming):
-        return what
-    return Incoming("unreadable", "", raw=_shown(what), why=f"it is a {type(what).__name__} and no Incoming")
+def _as_incoming(event: object) -> Incoming:
+    """Return the event; if it is not an Incoming, an unreadable event, which is quarantined."""
+    if isinstance(event, Incoming):
+        return event
+    return Incoming("unreadable", "", raw=_safe_repr(event), why=f"it is a {type(event).__name__}, not an Incoming")
 
 
-def _ids(files: object) -> list[str]:
-    """The blob ids of the stored files."""
-    given = files if isinstance(files, tuple | list) else ()
-    return [file.id for file in given if isinstance(file, Kept) and isinstance(file.id, str)]
+def _stored_file_ids(files: object) -> list[str]:
+    """Return the blob ids of those files that were stored."""
+    stored = files if isinstance(files, tuple | list) else ()
+    return [file.id for file in stored if isinstance(file, Kept) and isinstance(file.id, str)]
 
 
-def _wellformed(what: Incoming) -> Incoming:
-    """The event without lone surrogates, which no store takes. The key is checked separately."""
-    sender = what.sender
+def _scrub_event(event: Incoming) -> Incoming:
+    """Return the event without lone surrogates, which cannot be stored. The key is checked separately."""
+    sender = event.sender
     if sender is not None:
         sender = Person(scrub(sender.id), scrub(sender.name), bool(sender.bot))
     return replace(
-        what, address=scrub(what.address), sender=sender, text=scrub(what.text), of=scrub(what.of),
-        title=scrub(what.title), why=scrub(what.why),
+        event, address=scrub(event.address), sender=sender, text=scrub(event.text), of=scrub(event.of),
+        title=scrub(event.title), why=scrub(event.why),
     )  # fmt: skip
 
 
-def _why_unusable(what: Incoming, session: str) -> str | None:
-    """The reason why this event cannot become an entry; None if it can."""
-    if what.kind == "unreadable":
-        return what.why or "the channel could not read it"
-    if what.kind == "echo":
-        return "an echo of our own message that does not name the platform's id of it"
-    if what.kind != "failed" and (what.sender is None or not what.sender.id):
-        return "nobody is named as its sender"
-    if what.kind != "failed" and not what.address:
+def _why_unusable(event: Incoming, session: str) -> str | None:
+    """Return the reason why this event cannot be used; None if it can."""
+    if event.kind == "unreadable":
+        return event.why or "the channel could not read it"
+    if event.kind == "echo":
+        return "an echo of our own message without the platform's id of it"
+    if event.kind != "failed" and (event.sender is None or not event.sender.id):
+        return "it names no sender"
+    if event.kind != "failed" and not event.address:
         return "it has no address"
-    if len(what.address.encode("utf-8", "surrogatepass")) > MAX_ADDRESS_BYTES:
+    if len(event.address.encode("utf-8", "surrogatepass")) > MAX_ADDRESS_BYTES:
         return f"its address is longer than {MAX_ADDRESS_BYTES} bytes"
-    if len(what.text) > TEXT_LIMIT:
-        return f"its text is longer than {TEXT_LIMIT:,} characters"
+    if len(event.text) > MAX_TEXT_CHARS:
+        return f"its text is longer than {MAX_TEXT_CHARS:,} characters"
     try:
-        identity.check_event_key(what.key)
-        if what.kind != "failed":
+        identity.check_event_key(event.key)
+        if event.kind != "failed":
             identity.check_session_key(session)
-        entries.dump(scrub(dict(what.data)))
-    except identity.BadKey as bad:
-        return str(bad)
-    except (ValueError, TypeError, RecursionError) as bad:
-        return f"its data is no JSON: {bad}"
-    return _why_empty(what)
+        entries.dump(scrub(dict(event.data)))
+    except identity.BadKey as error:
+        return str(error)
+    except (ValueError, TypeError, RecursionError) as error:
+        return f"its data is not JSON: {error}"
+    return _why_empty(event)
 
 
-def _why_empty(what: Incoming) -> str | None:
-    if what.kind == "message" and not what.text.strip() and not what.files:
-        return "it holds neither a text nor a file"
-    if what.kind == "failed" and not what.of:
-        return "a report that a message of our own failed does not name the platform's id of it"
-    if what.kind in ("edit", "delete", "reaction") and not what.of:
-        return f"a message of the kind {what.kind} names no message that it is about"
-    if what.kind == "reaction" and not what.text.strip() and not what.removed:
-        return "a reaction without a sign"
+def _why_empty(event: Incoming) -> str | None:
+    if event.kind == "message" and not event.text.strip() and not event.files:
+        return "it has neither a text nor a file"
+    if event.kind == "failed" and not event.of:
+        return "a report that a message of our own failed, without the platform's id of it"
+    if event.kind in ("edit", "delete", "reaction") and not event.of:
+        return f"a message of the kind {event.kind} does not name the message it refers to"
+    if event.kind == "reaction" and not event.text.strip() and not event.removed:
+        return "a reaction without an emoji"
     return None
 
 
-def _raw(what: Incoming) -> bytes:
-    """The raw content for quarantine; if the channel gave none, the event itself as JSON."""
-    if isinstance(what.raw, bytes) and what.raw:
-        return what.raw
+def _raw_bytes(event: Incoming) -> bytes:
+    """Return the raw content of an event for quarantine; if the channel gave none, the event as JSON."""
+    if isinstance(event.raw, bytes) and event.raw:
+        return event.raw
     try:
-        return json.dumps(vars(what), ensure_ascii=True, default=repr, sort_keys=True).encode()
+        return json.dumps(vars(event), ensure_ascii=True, default=repr, sort_keys=True).encode()
     except Exception:  # a channel may put any object into the event
-        return _shown(what)
+        return _safe_repr(event)
 
 
-def _shown(what: object) -> bytes:
+def _safe_repr(value: object) -> bytes:
     try:
-        return repr(what).encode("utf-8", "backslashreplace")
+        return repr(value).encode("utf-8", "backslashreplace")
     except Exception:
-        return f"a {type(what).__name__} that cannot be shown".encode()
+        return f"a {type(value).__name__} that cannot be shown".encode()
 
 
-def _as_text(raw: bytes) -> tuple[str, str | None]:
-    """(text, encoding): UTF-8 text as it is, with encoding None; anything else as base64."""
+def _decode_raw(raw: bytes) -> tuple[str, str | None]:
+    """Return raw bytes as (text, encoding): as UTF-8 with encoding None if possible, else in "base64"."""
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
         return base64.b64encode(raw).decode("ascii"), "base64"
     return (text, None) if "\0" not in text else (base64.b64encode(raw).decode("ascii"), "base64")
-
-
-def _cursor(tx: Any, source: str) -> str | None:
-    value = tx.value("cursor_get", source=source)
-    return None if value is None else str(value)

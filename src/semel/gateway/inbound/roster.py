@@ -1,62 +1,65 @@
-"""The owner's operations on people: list known and refused senders, add and remove accounts, create pairing codes."""
+"""The owner's operations on people: list people and refused senders, add and remove accounts, create pairing codes."""
 
 from __future__ import annotations
 
 import difflib
 import re
 from collections.abc import Collection
-from typing import Any
 
 from semel.gateway.clock import Clock
 from semel.gateway.errors import BadRequest, Conflict, NotFound
 from semel.gateway.inbound.pairing import Pairing
-from semel.gateway.inbound.unknown_senders import Strangers
+from semel.gateway.inbound.strangers import Strangers
+from semel.gateway.record import Record
 from semel.gateway.settings import GatewaySettings
-from semel.gateway.transactions import Record
 from semel.law import access as law
 from semel.ledger import people as rows
+from semel.text.json_types import Json
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-ACCOUNT_LENGTH = 500  # characters of a platform's id
+NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+MAX_ACCOUNT_CHARS = 500  # characters of a platform's id
 MAX_LISTED_CODES = 20
-
-Json = dict[str, Any]
 
 
 class Roster:
-    """The part of `People` that the CLI and the HTTP API call. Raises BadRequest, NotFound and Conflict."""
+    """The part of `People` that the CLI and the HTTP API call. Its methods raise BadRequest, NotFound and Conflict."""
 
-    record: Record
-    settings: GatewaySettings
-    clock: Clock
-    strangers: Strangers
-    pairing: Pairing
-    _known: dict[tuple[str, str], rows.Account]
+    def __init__(self, record: Record, settings: GatewaySettings, clock: Clock) -> None:
+        self.record = record
+        self.settings = settings
+        self.clock = clock
+        self.strangers = Strangers()
+        self.pairing = Pairing(record, clock, frozenset(settings.people))
+        self.accounts: dict[tuple[str, str], rows.Account] = {}
 
-    def _learn(self, accounts: Collection[rows.Account]) -> None:
-        self._known = {(one.channel, one.id): one for one in accounts}
+    def _set_accounts(self, accounts: Collection[rows.Account]) -> None:
+        self.accounts = {(account.channel, account.id): account for account in accounts}
 
-    def everybody(self) -> list[Json]:
-        """Each person: {"name", "role", "accounts": [{"account", "origin"}]}, by name.
+    def list_people(self) -> list[Json]:
+        """Return all people, sorted by name: {"name", "role", "accounts": [{"account", "origin"}]}.
 
-        `origin`: how the account became known: "config", "added" or "paired".
+        An account's origin is "config", "added" or "paired".
         """
         people: dict[str, Json] = {
-            one.name: {"name": one.name, "role": one.role, "accounts": []} for one in self.settings.people.values()
+            person.name: {"name": person.name, "role": person.role, "accounts": []}
+            for person in self.settings.people.values()
         }
-        for one in self._known.values():
-            person = people.setdefault(one.name, {"name": one.name, "role": one.role, "accounts": []})
-            person["accounts"].append({"account": f"{one.channel}:{one.id}", "origin": one.origin})
+        for account in self.accounts.values():
+            listed = people.setdefault(account.name, {"name": account.name, "role": account.role, "accounts": []})
+            listed["accounts"].append({"account": f"{account.channel}:{account.id}", "origin": account.origin})
         return [people[name] for name in sorted(people)]
 
     def refused(self) -> Json:
-        """{"strangers": the latest refused senders, newest first; "refused": counts by channel and reason}. In ms."""
+        """Return {"strangers": the latest refused senders, newest first, "refused": counts by channel and reason}.
+
+        Times are in ms since the epoch.
+        """
         latest = [
             {
-                "account": f"{one.channel}:{one.id}", "channel": one.channel, "id": one.id, "name": one.name,
-                "first": one.first, "last": one.last, "times": one.times,
+                "account": f"{stranger.channel}:{stranger.id}", "channel": stranger.channel, "id": stranger.id,
+                "name": stranger.name, "first": stranger.first, "last": stranger.last, "times": stranger.times,
             }
-            for one in self.strangers.latest()
+            for stranger in self.strangers.latest()
         ]  # fmt: skip
         counts = sorted(self.strangers.refused.items())
         return {
@@ -65,54 +68,63 @@ class Roster:
         }
 
     async def add(self, account: str, name: str | None = None, role: str | None = None) -> Json:
-        """Add or change an account. Without a name, use that of the refused sender, or else the id."""
+        """Add or change an account, and return its person as `list_people` does.
+
+        `account`: CHANNEL:ID. `name`: by default the account's present name, else one made from the refused sender's
+        name or the id. `role`: by default that of the person's other accounts, else member.
+        """
         channel, _, id = account.partition(":")
         self._check_channel(channel)
-        if not id or len(id) > ACCOUNT_LENGTH:
+        if not id or len(id) > MAX_ACCOUNT_CHARS:
             raise BadRequest(f"account: {account[:80]!r} should be CHANNEL:ID, like matrix:@ada:example.org")
-        known = self._known.get((channel, id))
-        if known is not None and known.origin == "config":
-            raise Conflict(f"{account} is listed in semel.toml, as {known.name}: change it there")
+        existing = self.accounts.get((channel, id))
+        if existing is not None and existing.origin == "config":
+            raise Conflict(f"{account} is listed in semel.toml, as {existing.name}: change it there")
         if name is None:
-            name = known.name if known is not None else self._called(channel, id)
-        role = self._role(name, role)
-        self._learn(await self.record.write(rows.put, rows.Account(channel, id, name, role, "added")))
+            name = existing.name if existing is not None else self._name_refused_sender(channel, id)
+        role = self._choose_role(name, role)
+        self._set_accounts(await self.record.write(rows.save_account, rows.Account(channel, id, name, role, "added")))
         self.strangers.forget(channel, id)
-        return self._person(name)
+        return next(person for person in self.list_people() if person["name"] == name)
 
-    def _called(self, channel: str, id: str) -> str:
-        met = next((one.name for one in self.strangers.latest() if (one.channel, one.id) == (channel, id)), "")
-        return law.make_unique_name(met or id, self._taken())
+    def _name_refused_sender(self, channel: str, id: str) -> str:
+        shown_name = next(
+            (stranger.name for stranger in self.strangers.latest() if (stranger.channel, stranger.id) == (channel, id)),
+            "",
+        )
+        taken = {account.name for account in self.accounts.values()} | set(self.settings.people)
+        return law.make_unique_name(shown_name or id, taken)
 
     async def remove(self, account: str) -> None:
-        """Remove an account; its messages are then those of a stranger."""
+        """Remove an account (CHANNEL:ID). Its messages are then those of a stranger."""
         channel, _, id = account.partition(":")
         try:
-            left = await self.record.write(rows.remove, channel, id)
-        except rows.Listed:
+            accounts = await self.record.write(rows.remove_account, channel, id)
+        except rows.AccountConfigured:
             raise Conflict(
                 f"{account} is listed in semel.toml: remove it from its [people.NAME] there, and restart the gateway"
             ) from None
-        if left is None:
-            near = difflib.get_close_matches(account, [f"{c}:{i}" for c, i in self._known], 1)
+        if accounts is None:
+            near = difflib.get_close_matches(account, [f"{c}:{i}" for c, i in self.accounts], 1)
             raise NotFound(f"{account!r} is nobody's account{f'; did you mean {near[0]!r}?' if near else ''}")
-        self._learn(left)
+        self._set_accounts(accounts)
 
     async def pair(self, channel: str, name: str | None = None, role: str | None = None) -> Json:
-        """Create a pairing code, which is shown only here: {"code", "channel", "name", "role", "expires" (ms)}.
+        """Create a pairing code. Returns {"code", "channel", "name", "role", "expires" (ms)}; the code is never shown
+        again.
 
-        Without a name, the person who uses it is named as on the platform.
+        `name`: of the person who will use it, by default their name on the platform.
         """
         self._check_channel(channel)
-        told = self._role(name, role) if name is not None else self._checked(role or "member")
-        made = await self.pairing.show(channel, name or "", told)
+        checked_role = self._choose_role(name, role) if name is not None else self._check_role(role or "member")
+        code = await self.pairing.show(channel, name or "", checked_role)
         return {
-            "code": made.code, "channel": made.channel, "name": made.name or None, "role": made.role,
-            "expires": made.expires,
+            "code": code.code, "channel": code.channel, "name": code.name or None, "role": code.role,
+            "expires": code.expires,
         }  # fmt: skip
 
     async def pairings(self) -> list[Json]:
-        """The newest codes with their state (open, used, expired or void), without the codes themselves."""
+        """Return the newest pairing codes with their state (open, used, expired or void), but not the codes' text."""
         now = self.clock.now()
         return [
             {
@@ -121,39 +133,36 @@ class Roster:
                 "state": "expired" if row.state == "open" and row.expires <= now else row.state,
                 "account": f"{row.channel}:{row.account}" if row.account is not None else None,
             }
-            for row in await self.record.read(rows.pairings, MAX_LISTED_CODES)
+            for row in await self.record.read(rows.list_pairings, MAX_LISTED_CODES)
         ]  # fmt: skip
 
-    # ------------------------------------------------------------ what is asked for
-
-    def _person(self, name: str) -> Json:
-        return next(one for one in self.everybody() if one["name"] == name)
-
-    def _taken(self) -> set[str]:
-        return {one.name for one in self._known.values()} | set(self.settings.people)
+    # ------------------------------------------------------------ checking arguments
 
     def _check_channel(self, channel: str) -> None:
-        known = sorted(self.settings.channels)
-        if channel not in known:
-            near = difflib.get_close_matches(channel, known, 1)
-            there = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(known) or 'none'}"
-            raise BadRequest(f"channel: {channel[:80]!r} is not configured; {there}")
+        names = sorted(self.settings.channels)
+        if channel not in names:
+            near = difflib.get_close_matches(channel, names, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(names) or 'none'}"
+            raise BadRequest(f"channel: {channel[:80]!r} is not configured; {hint}")
         if not self.settings.channels[channel].people:
             raise BadRequest(f"channel: {channel!r} has no people of its own; whoever knows its secret may speak")
 
-    def _role(self, name: str, role: str | None) -> law.Role:
-        """The role for an account of that person: the requested one, else that of their other accounts, else member."""
-        if not NAME.fullmatch(name) or name in law.ROLES:
+    def _choose_role(self, name: str, role: str | None) -> law.Role:
+        """Check the name and return the role for an account of this person.
+
+        That is the requested `role`, else the role of the person's other accounts, else member.
+        """
+        if not NAME_PATTERN.fullmatch(name) or name in law.ROLES:
             raise BadRequest(f"name: {name[:80]!r} should be letters, digits, - and _, and not the name of a role")
         listed = self.settings.people.get(name)
         if listed is not None and role not in (None, listed.role):
             raise Conflict(f"{name} is {listed.role} in semel.toml: change the role there, or choose another name")
-        has = next((one.role for one in self._known.values() if one.name == name), None)
-        return self._checked(role or (listed.role if listed is not None else has) or "member")
+        current_role = next((account.role for account in self.accounts.values() if account.name == name), None)
+        return self._check_role(role or (listed.role if listed is not None else current_role) or "member")
 
     @staticmethod
-    def _checked(role: str) -> law.Role:
-        for known in law.ROLE_NAMES:
-            if role == known:
-                return known
+    def _check_role(role: str) -> law.Role:
+        for name in law.ROLE_NAMES:
+            if role == name:
+                return name
         raise BadRequest(f"role: {role[:80]!r} is not one of {', '.join(law.ROLE_NAMES)}")

@@ -1,1 +1,1 @@
-"""What goes out: the outbox, attempts to send, previews, typing, and the destinations of a session."""
+"""The way out: the outbox, attempts to send, previews, typing indicators, and the destinations of a session."""

@@ -1,6 +1,6 @@
-"""Make one attempt to send a part, or one look-up of it: time-limited, and always with an outcome.
+"""Make one attempt to send a part, or one look-up of it, with a time limit. Each ends with an `Outcome`.
 
-The outcome of an attempt is a receipt, "not sent" (provably), "refused", or "silence" (unknown). An unexpected error of
+The outcome of an attempt is "receipt", "not sent" (provably), "refused" or "silence" (unknown). An unexpected error of
 the channel counts as silence, because bytes may have left.
 """
 
@@ -15,12 +15,12 @@ from typing import Any
 
 from semel.gateway.clock import Clock
 from semel.gateway.ports import Answers, Caps, Channel, NotSent, Op, Receipt, Rejected, Unknown
-from semel.ledger.delivery.outgoing import Departure, Outcome
+from semel.ledger.delivery.outgoing import AttemptOutcome, Departure
 
 CLOCK_MARGIN_S = 60.0
-"""A look-up starts this many seconds before the first attempt, because the platform's clock may differ from ours."""
+"""A look-up covers messages from this many seconds before the first attempt on, because clocks differ."""
 MAX_RETRY_AFTER_S = 30 * 86400.0
-"""Longest wait in seconds that is accepted from a platform."""
+"""The longest Retry-After in seconds that is accepted from a platform."""
 
 _log = logging.getLogger("semel.outbox")
 _strays: set[asyncio.Future[Any]] = set()
@@ -31,7 +31,7 @@ class _NoAnswer(Exception):
 
 
 def make_op(departure: Departure, files: Path | None = None) -> Op:
-    """The `Op` of a departure. A file named by its blob id is resolved in the directory `files`."""
+    """Make the `Op` for a departure (a part that is to be sent). `files`: the directory of stored files."""
     op = departure.op
     file = Path(op["file"]) if op.get("file") else None
     if file is not None and files is not None:
@@ -46,7 +46,7 @@ def make_op(departure: Departure, files: Path | None = None) -> Op:
         name=op.get("name"),
         mime=op.get("mime"),
         session=departure.session,
-        marked=departure.marked,
+        marked=departure.is_marked,
         at=departure.at / 1000,
         n=departure.n,
         answers=None if departure.answers is None else Answers(**departure.answers),
@@ -54,7 +54,7 @@ def make_op(departure: Departure, files: Path | None = None) -> Op:
 
 
 def find_unsupported(caps: Caps, op: Op) -> str | None:
-    """Why the channel does not support this operation; None if it does."""
+    """Return the reason why the channel does not support this operation; None if it does."""
     if op.kind == "edit" and not caps.edits:
         return "this channel cannot edit messages"
     if op.kind == "delete" and not caps.deletes:
@@ -64,47 +64,57 @@ def find_unsupported(caps: Caps, op: Op) -> str | None:
     if op.kind == "file" and not caps.files:
         return "this channel takes no files"
     if op.kind in ("edit", "delete", "react") and op.target is None:
-        return "the message it refers to has no id that is known: it was never delivered, or its platform told none"
+        return "the id of the message it refers to is not known: it was never delivered, or its platform gave none"
     return None
 
 
-async def send(channel: Channel, op: Op, clock: Clock, halt: asyncio.Event, timeout: float | None = None) -> Outcome:
-    """Make exactly one attempt, of at most `timeout` seconds (default: the channel's `caps.timeout`)."""
-    if why := find_unsupported(channel.caps, op):
-        return Outcome("refused", why=why)
+async def send(
+    channel: Channel, op: Op, clock: Clock, halt: asyncio.Event, timeout: float | None = None
+) -> AttemptOutcome:
+    """Make exactly one attempt to send and return its outcome.
+
+    `timeout`: in seconds, by default `caps.timeout` of the channel. `halt`: if it is set, stop waiting for the answer.
+    """
+    if problem := find_unsupported(channel.caps, op):
+        return AttemptOutcome("refused", reason=problem)
     try:
-        receipt = await _bounded(channel.send(op), timeout or channel.caps.timeout, clock, halt)
-        return Outcome("receipt", receipt=receipt.id)
-    except NotSent as no:
-        return Outcome("not sent", why=_describe_error(no), retry_after=_wait(no.retry_after))
-    except Rejected as no:
-        return Outcome("refused", why=_describe_error(no))
-    except (Unknown, _NoAnswer) as lost:
-        return Outcome("silence", why=_describe_error(lost))
-    except Exception as fault:
+        receipt = await _run_bounded(channel.send(op), timeout or channel.caps.timeout, clock, halt)
+        return AttemptOutcome("receipt", receipt=receipt.id)
+    except NotSent as error:
+        return AttemptOutcome("not sent", reason=_describe_error(error), retry_after=_retry_delay_ms(error.retry_after))
+    except Rejected as error:
+        return AttemptOutcome("refused", reason=_describe_error(error))
+    except (Unknown, _NoAnswer) as error:
+        return AttemptOutcome("silence", reason=_describe_error(error))
+    except Exception as error:
         _log.exception("channel %s failed while sending %s", channel.name, op.key)
-        return Outcome("silence", why=f"the channel failed: {_describe_error(fault)}")
+        return AttemptOutcome("silence", reason=f"the channel failed: {_describe_error(error)}")
 
 
-async def look(channel: Channel, op: Op, first: int, clock: Clock, halt: asyncio.Event) -> Outcome:
-    """Look up a part that may have arrived. `first`: the time of its first attempt, in ms."""
+async def look(channel: Channel, op: Op, first: int, clock: Clock, halt: asyncio.Event) -> AttemptOutcome:
+    """Look up a part that may have arrived, and return the outcome of the look-up.
+
+    `first`: the time of the part's first attempt, in ms. `halt`: when it is set, stop waiting for the answer.
+    """
     since = first / 1000 - CLOCK_MARGIN_S
     try:
-        receipt = await _bounded(channel.find(op, since), channel.caps.timeout, clock, halt)
-    except (Rejected, NotImplementedError) as no:
-        return Outcome("hold", why=f"the platform cannot say whether it arrived: {_describe_error(no)}")
-    except (NotSent, Unknown, _NoAnswer) as lost:
-        return Outcome("cannot tell", why=_describe_error(lost))
-    except Exception as fault:
+        receipt = await _run_bounded(channel.find(op, since), channel.caps.timeout, clock, halt)
+    except (Rejected, NotImplementedError) as error:
+        return AttemptOutcome("hold", reason=f"the platform cannot say whether it arrived: {_describe_error(error)}")
+    except (NotSent, Unknown, _NoAnswer) as error:
+        return AttemptOutcome("cannot tell", reason=_describe_error(error))
+    except Exception as error:
         _log.exception("channel %s failed while looking for %s", channel.name, op.key)
-        return Outcome("cannot tell", why=f"the channel failed: {_describe_error(fault)}")
-    return Outcome("found", receipt=receipt.id) if receipt else Outcome("absent")
+        return AttemptOutcome("cannot tell", reason=f"the channel failed: {_describe_error(error)}")
+    return AttemptOutcome("found", receipt=receipt.id) if receipt else AttemptOutcome("absent")
 
 
-async def _bounded(work: Coroutine[Any, Any, Receipt | Any], timeout: float, clock: Clock, halt: asyncio.Event) -> Any:
-    """The result of `work`; raises _NoAnswer after `timeout`, or once `halt` is set.
+async def _run_bounded(
+    work: Coroutine[Any, Any, Receipt | Any], timeout: float, clock: Clock, halt: asyncio.Event
+) -> Any:
+    """Return the result of `work`. Raises _NoAnswer after `timeout` seconds, or when `halt` is set.
 
-    The task is cancelled but not awaited, so that a channel which ignores cancellation blocks nobody.
+    Then `work` is cancelled but not awaited, so that a channel which ignores cancellation delays nothing.
     """
     task = asyncio.ensure_future(work)
     timer = asyncio.ensure_future(clock.sleep(timeout))
@@ -112,27 +122,27 @@ async def _bounded(work: Coroutine[Any, Any, Receipt | Any], timeout: float, clo
     try:
         await asyncio.wait({task, timer, halted}, return_when=asyncio.FIRST_COMPLETED)
         if task.cancelled():  # the channel cancelled itself
-            raise _NoAnswer("the channel gave up without saying why")
+            raise _NoAnswer("the channel gave no reason")
         if task.done():
             return task.result()
         late = f"no answer within {timeout:g} s"
         raise _NoAnswer(late if timer.done() else "the gateway stopped before the answer came")
     finally:
-        for each in (task, timer, halted):
-            each.cancel()
+        for waiter in (task, timer, halted):
+            waiter.cancel()
         if not task.done():
             _strays.add(task)
-            task.add_done_callback(_forget)
+            task.add_done_callback(_discard_stray)
 
 
-def _forget(task: asyncio.Future[Any]) -> None:
+def _discard_stray(task: asyncio.Future[Any]) -> None:
     _strays.discard(task)
     if not task.cancelled():
         task.exception()  # its outcome was recorded as unknown already
 
 
-def _wait(seconds: float | None) -> int | None:
-    """The platform's retry delay in ms, capped; None if it gave none, or no finite number."""
+def _retry_delay_ms(seconds: float | None) -> int | None:
+    """Return the platform's retry delay in ms, limited to MAX_RETRY_AFTER_S; None if it is no finite number."""
     if not isinstance(seconds, int | float) or not math.isfinite(seconds):
         return None
     return round(min(max(0.0, seconds), MAX_RETRY_AFTER_S) * 1000)

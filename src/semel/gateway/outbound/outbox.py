@@ -13,27 +13,28 @@ import random
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 from semel.gateway.clock import Clock, SystemClock
-from semel.gateway.metric import format_labelled_metric
 from semel.gateway.outbound.attempt import look, make_op, send
-from semel.gateway.outbound.previews import Previews
+from semel.gateway.outbound.previews import DestinationPace, Previews
 from semel.gateway.ports import Caps, Channel
+from semel.gateway.record import Record
 from semel.law.delivery import Rules
 from semel.ledger.delivery import outgoing
-from semel.ledger.delivery.outgoing import ChannelCapacity, Departure, Outcome, Round
+from semel.ledger.delivery.outgoing import AttemptOutcome, ChannelCapacity, Departure, DueParts
 from semel.ledger.storage.errors import LedgerClosed, LedgerError
+from semel.ledger.storage.store import Store
 
 T = TypeVar("T")
 UnknownOutcome = Literal["silence", "cannot tell"]
 MAX_ATTEMPTS_PER_CHANNEL = 64
-"""Most attempts and look-ups of one channel under way at once."""
+"""The maximum number of attempts and look-ups of one channel at the same time."""
 LEDGER_RETRY_RANGE_S = (1.0, 30.0)
-"""Seconds between attempts to write to an unwritable ledger (a full disk): the first and the longest delay."""
+"""The first and the longest delay, in seconds, between attempts to write to an unwritable ledger (a full disk)."""
 
 LAST_WRITES_TIMEOUT_S = 5.0
-"""Seconds that `stop` waits, after its grace, until the last outcomes are written."""
+"""How long `stop` waits, after its grace, for the last outcomes to be written."""
 
 UNRECORDED = "its outcome could not be recorded"
 _ATTEMPTED = frozenset({"receipt", "not sent", "refused", "silence"})
@@ -41,16 +42,8 @@ _ATTEMPTED = frozenset({"receipt", "not sent", "refused", "silence"})
 _log = logging.getLogger("semel.outbox")
 
 
-class Ledger(Protocol):
-    """The access to the ledger: a `Store`, or a `Record`, which also publishes changes to watchers."""
-
-    async def write(self, body: Callable[..., T], /, *args: Any, **kwargs: Any) -> T: ...
-
-    async def read(self, body: Callable[..., T], /, *args: Any, **kwargs: Any) -> T: ...
-
-
-def rules_of(caps: Caps, resend_unknown: bool = False) -> Rules:
-    """The capabilities of a channel in the form that `semel.law.delivery` uses. Times in ms."""
+def make_rules(caps: Caps, resend_unknown: bool = False) -> Rules:
+    """Return the capabilities of a channel in the form that `semel.law.delivery` uses, with times in ms."""
     return Rules(
         safety=caps.safety.value,
         key_life=round(caps.key_life * 1000),
@@ -61,44 +54,44 @@ def rules_of(caps: Caps, resend_unknown: bool = False) -> Rules:
 
 
 class Outbox:
-    """The sending loop. `run` it as a task; `kick` it after each commit that added or settled a part."""
+    """Sends parts. Run `run` as a task, and call `kick` after each commit that added or settled a part."""
 
     def __init__(
         self,
-        ledger: Ledger,
+        ledger: Record | Store,
         channels: Mapping[str, Channel],
         clock: Clock | None = None,
         *,
         resend_unknown: Collection[str] = (),
         files: Path | None = None,
-        room: int = MAX_ATTEMPTS_PER_CHANNEL,
+        max_attempts: int = MAX_ATTEMPTS_PER_CHANNEL,
         dice: Callable[[], float] = random.random,
     ) -> None:
-        """`resend_unknown`: names of channels; `files`: the directory of stored files; `room`: attempts per channel;
-        `dice`: random numbers in [0, 1) for the jitter of the backoff."""
+        """`resend_unknown`: the channels with this setting. `files`: the directory of stored files. `max_attempts`: of
+        one channel at the same time. `dice`: returns random numbers in [0, 1) for the jitter of the backoff."""
         self.outcomes: Counter[tuple[str, str]] = Counter()  # outcomes by (channel, outcome) since the start
         self.rejected: Counter[str] = Counter()  # rejected parts by channel since the start
         self._ledger = ledger
         self._channels = dict(channels)
-        self._rules = {n: rules_of(c.caps, n in resend_unknown) for n, c in channels.items()}
+        self._rules = {n: make_rules(c.caps, n in resend_unknown) for n, c in channels.items()}
         self._clock = clock or SystemClock()
         self._files = files
-        self._room = room
-        self._dice = dice
-        self._rest: dict[str, int] = {}  # destination -> earliest time (ms) of its next part
+        self._max_attempts = max_attempts
+        self._random = dice
         self._under_way: dict[asyncio.Task[None], Departure] = {}
-        self._woken = asyncio.Event()
+        self._kicked = asyncio.Event()
         self._quiet = asyncio.Event()
         self._halt = asyncio.Event()
         self._stopping = False
-        self._ended_running = asyncio.Event()
-        self._ended_running.set()
-        self.previews = Previews(ledger, self._channels, self._clock, self, self._halt)
+        self._run_ended = asyncio.Event()
+        self._run_ended.set()
+        self._pace = DestinationPace(self._clock)
+        self.previews = Previews(ledger, self._channels, self._clock, self._pace, self._halt)
 
     def __repr__(self) -> str:
-        busy = self._busy()
-        each = ", ".join(f"{name}: {busy[name]} under way" for name in self._channels)
-        return f"<Outbox {'stopping' if self._stopping else 'open'}, {each or 'no channels'}>"
+        busy = self._count_under_way()
+        counts = ", ".join(f"{name}: {busy[name]} under way" for name in self._channels)
+        return f"<Outbox {'stopping' if self._stopping else 'open'}, {counts or 'no channels'}>"
 
     @property
     def under_way(self) -> int:
@@ -106,34 +99,36 @@ class Outbox:
         return len(self._under_way)
 
     def metrics(self) -> dict[str, float]:
-        """For Prometheus, by metric name."""
-        rejected = "semel_parts_rejected_total"
-        out = {format_labelled_metric(rejected, channel=name): float(self.rejected[name]) for name in self._channels}
-        for (channel, what), count in self.outcomes.items():
-            out[format_labelled_metric("semel_attempts_total", channel=channel, outcome=what)] = float(count)
-        return out
+        """Return the metrics for Prometheus, by name."""
+        rejected = {
+            f'semel_parts_rejected_total{{channel="{name}"}}': float(self.rejected[name]) for name in self._channels
+        }
+        return rejected | {
+            f'semel_attempts_total{{channel="{channel}",outcome="{outcome}"}}': float(count)
+            for (channel, outcome), count in self.outcomes.items()
+        }
 
     def kick(self) -> None:
-        """Wake the loop: there may be something to send. Cheap; call it on the event loop."""
+        """Wake the sending loop, because there may be something to send. It is quick; call it on the event loop."""
         self._quiet.clear()
-        self._woken.set()
+        self._kicked.set()
 
     async def quiet(self) -> None:
-        """Wait until nothing is under way and nothing is due."""
+        """Wait until no attempt or look-up is under way and no part is due."""
         await self._quiet.wait()
 
     # ------------------------------------------------------------ the loop
 
     async def run(self) -> None:
-        """Settle the parts that the last gateway left under way, then send until `stop`."""
-        self._ended_running.clear()
+        """Settle the parts that an earlier gateway was sending when it ended, then send until `stop` is called."""
+        self._run_ended.clear()
         try:
             await self._run()
         finally:
-            self._ended_running.set()
+            self._run_ended.set()
 
     async def _run(self) -> None:
-        orphans = await self._insist(outgoing.recover, self._rules)
+        orphans = await self._write_until_done(outgoing.recover, self._rules)
         for channel, parts in (orphans or {}).items():
             _log.warning(
                 "%d parts wait for channel %r, which is not configured: configure it again, or see 'semel outbox list'",
@@ -141,151 +136,135 @@ class Outbox:
                 channel,
             )
         while not self._stopping:
-            self._woken.clear()
+            self._kicked.clear()
             try:
-                done = await self._depart()
+                # Without a channel nothing can be sent, so the transaction is skipped.
+                asks, pauses = self._capacities(), self._pace.pauses()
+                departures = await self._write_until_done(outgoing.depart, asks, pauses) if asks else DueParts()
             except Exception:  # a bug of ours: one unreadable row must not end all sending
                 _log.exception("the outbox cannot tell what to send; it tries again in %g s", LEDGER_RETRY_RANGE_S[1])
-                done = Round(due=self._clock.now() + round(LEDGER_RETRY_RANGE_S[1] * 1000))
-            if done is None:
+                departures = DueParts(due=self._clock.now() + round(LEDGER_RETRY_RANGE_S[1] * 1000))
+            if departures is None:
                 return
-            self._begin(done)
-            await self._wait(done.due)
-
-    async def _depart(self) -> Round | None:
-        if not self._channels:  # nothing can be sent: save a transaction after each turn
-            return Round()
-        return await self._insist(outgoing.depart, self._asks(), self._resting())
+            self._begin_round(departures)
+            await self._wait(departures.due)
 
     async def stop(self, grace: float) -> None:
-        """Begin no more attempts; give those under way `grace` seconds, then record them as unknown."""
+        """Stop sending: wait `grace` seconds for the attempts under way, then record the others as unknown."""
         self._stopping = True
         await self.previews.stop()
         self.kick()
         for patience in (grace, LAST_WRITES_TIMEOUT_S):
             try:
                 async with asyncio.timeout(patience):
-                    await self._ended_running.wait()
+                    await self._run_ended.wait()
                     while self._under_way:
                         await asyncio.wait(self._under_way)
             except TimeoutError:
                 pass
             self._halt.set()
 
-    def _busy(self) -> Counter[str]:
-        """Attempts and look-ups that are under way, by channel."""
-        return Counter(each.channel for each in self._under_way.values())
+    def _count_under_way(self) -> Counter[str]:
+        """Return the number of attempts and look-ups that are under way, by channel."""
+        return Counter(departure.channel for departure in self._under_way.values())
 
-    def busy(self, dest: str) -> bool:
-        """Whether something is under way to this destination."""
-        return any(each.dest == dest for each in self._under_way.values())
+    def _capacities(self) -> dict[str, ChannelCapacity]:
+        busy = self._count_under_way()
+        return {name: ChannelCapacity(rules, self._max_attempts - busy[name]) for name, rules in self._rules.items()}
 
-    def rests(self, dest: str) -> int:
-        """The earliest time (ms) at which the next part may leave for a destination; 0 if at once."""
-        return self._rest.get(dest, 0)
-
-    def rest(self, dest: str, until: int) -> None:
-        """Send nothing to a destination before `until` (ms), because of its pace or a `Retry-After`."""
-        self._rest[dest] = max(until, self.rests(dest))
-
-    def _asks(self) -> dict[str, ChannelCapacity]:
-        busy = self._busy()
-        return {name: ChannelCapacity(rules, self._room - busy[name]) for name, rules in self._rules.items()}
-
-    def _resting(self) -> dict[str, int]:
-        now = self._clock.now()
-        self._rest = {dest: until for dest, until in self._rest.items() if until > now}
-        return self._rest
-
-    def _begin(self, done: Round) -> None:
-        for departure in done.sends:
+    def _begin_round(self, departures: DueParts) -> None:
+        for departure in departures.sends:
             channel = self._channels[departure.channel]
             if channel.caps.pace:
-                self.rest(departure.dest, self._clock.now() + round(channel.caps.pace * 1000))
+                self._pace.pause(departure.dest, self._clock.now() + round(channel.caps.pace * 1000))
             self._start(departure, self._attempt(channel, departure))
-        for departure in done.looks:
+        for departure in departures.look_ups:
             self._start(departure, self._look(self._channels[departure.channel], departure))
 
     def _start(self, departure: Departure, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work, name=f"outbox part {departure.part}")
         self._under_way[task] = departure
+        self._pace.begin(departure.dest)
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        del self._under_way[task]
+        self._pace.end(self._under_way.pop(task).dest)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("%s failed", task.get_name(), exc_info=error)
         self.kick()
 
     async def _wait(self, due: int | None) -> None:
-        """Wait for a kick, or until the next part is due (ms)."""
-        if self._woken.is_set() or (due is not None and due <= self._clock.now()):
+        """Wait for a kick, or until `due`, when the next part is due (ms; None: no part)."""
+        if self._kicked.is_set() or (due is not None and due <= self._clock.now()):
             await asyncio.sleep(0)
             return
         if not self._under_way:
             self._quiet.set()
-        waits: list[asyncio.Task[Any]] = [asyncio.create_task(self._woken.wait())]
+        waiters: list[asyncio.Task[Any]] = [asyncio.create_task(self._kicked.wait())]
         if due is not None:
-            waits.append(asyncio.create_task(self._clock.sleep_until(due)))
+            waiters.append(asyncio.create_task(self._clock.sleep_until(due)))
         try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._quiet.clear()
-            for wait in waits:
-                wait.cancel()
+            for waiter in waiters:
+                waiter.cancel()
 
     # ------------------------------------------------------------ one part
 
     async def _attempt(self, channel: Channel, departure: Departure) -> None:
         await self.previews.settled(departure.dest)
         if self._stopping:  # provably not sent
-            await self._record(departure, Outcome("not sent", why="the gateway stopped"))
+            await self._record(departure, AttemptOutcome("not sent", reason="the gateway stopped"))
             return
-        await self._record(departure, await self._send(channel, departure))
-
-    async def _send(self, channel: Channel, departure: Departure) -> Outcome:
         try:
             op = make_op(departure, self._files)
-        except Exception as fault:  # a bug of ours that a retry would not fix
+        except Exception as error:  # a bug of ours that a retry would not fix
             _log.exception("part %d cannot be sent", departure.part)
-            return Outcome("refused", why=f"it cannot be sent as it is recorded: {fault!r}")
-        return await send(channel, op, self._clock, self._halt)
+            await self._record(
+                departure, AttemptOutcome("refused", reason=f"it cannot be sent as it is recorded: {error!r}")
+            )
+        else:
+            await self._record(departure, await send(channel, op, self._clock, self._halt))
 
     async def _look(self, channel: Channel, departure: Departure) -> None:
-        await self._record(departure, await self._found(channel, departure))
-
-    async def _found(self, channel: Channel, departure: Departure) -> Outcome:
         try:
             op = make_op(departure, self._files)
-        except Exception as fault:  # a bug of ours: only a person can settle it
+        except Exception as error:  # a bug of ours: only a person can settle it
             _log.exception("part %d cannot be looked for", departure.part)
-            return Outcome("hold", why=f"it cannot be looked for as it is recorded: {fault!r}")
-        return await look(channel, op, departure.first, self._clock, self._halt)
+            await self._record(
+                departure, AttemptOutcome("hold", reason=f"it cannot be looked for as it is recorded: {error!r}")
+            )
+        else:
+            await self._record(departure, await look(channel, op, departure.first, self._clock, self._halt))
 
-    async def _record(self, departure: Departure, outcome: Outcome) -> None:
-        """Record the outcome in any case: a part that stayed `sending` would block its destination."""
-        self.outcomes[departure.channel, outcome.what] += 1
-        if outcome.what in ("receipt", "found") and outcome.receipt is None:
+    async def _record(self, departure: Departure, outcome: AttemptOutcome) -> None:
+        """Record the outcome even if that fails at first: a part that stayed "sending" would block its destination."""
+        self.outcomes[departure.channel, outcome.result] += 1
+        if outcome.result in ("receipt", "found") and outcome.receipt is None:
             _log.warning("%r took part %d, and its id of it cannot be kept", departure.channel, departure.part)
         try:
             await self._write(departure, outcome)
         except Exception:  # a bug of ours: treat it as unknown, so that the safety class decides
-            _log.exception("the outcome of part %d cannot be recorded: %s", departure.part, outcome.what)
-            lost: UnknownOutcome = "silence" if outcome.what in _ATTEMPTED else "cannot tell"
-            await self._write(departure, Outcome(lost, why=f"{UNRECORDED}: {outcome.what}"))
+            _log.exception("the outcome of part %d cannot be recorded: %s", departure.part, outcome.result)
+            unknown: UnknownOutcome = "silence" if outcome.result in _ATTEMPTED else "cannot tell"
+            await self._write(departure, AttemptOutcome(unknown, reason=f"{UNRECORDED}: {outcome.result}"))
 
-    async def _write(self, departure: Departure, outcome: Outcome) -> None:
-        """Write the outcome, waiting while the ledger cannot be written: until then it is known only here."""
+    async def _write(self, departure: Departure, outcome: AttemptOutcome) -> None:
+        """Write the outcome, and retry while the ledger cannot be written: only this process knows the outcome."""
         rules, others = self._rules[departure.channel], tuple(self._rules)
-        state = await self._insist(
-            outgoing.receipt, departure.part, outcome, rules, jitter=self._dice(), channels=others
+        state = await self._write_until_done(
+            outgoing.record_outcome, departure.part, outcome, rules, jitter=self._random(), channels=others
         )
         self.rejected[departure.channel] += state == "rejected"
         if state == "sent":
             self.previews.arrived(departure.part)
 
-    async def _insist(self, body: Callable[..., T], *args: Any, **kwargs: Any) -> T | None:
-        """Write with retries while the ledger cannot be written. None if the gateway stops before that."""
+    async def _write_until_done(self, body: Callable[..., T], *args: Any, **kwargs: Any) -> T | None:
+        """Run a transaction, with retries while the ledger cannot be written, and return its result.
+
+        Returns None if the gateway stops before it succeeds.
+        """
         wait, longest = LEDGER_RETRY_RANGE_S
         while True:
             try:
@@ -296,8 +275,8 @@ class Outbox:
                 _log.error("the outbox waits for the ledger: %s", error)
             if self._halt.is_set():
                 return None
-            nap = [asyncio.ensure_future(self._clock.sleep(wait)), asyncio.ensure_future(self._halt.wait())]
-            await asyncio.wait(nap, return_when=asyncio.FIRST_COMPLETED)
-            for each in nap:
-                each.cancel()
+            waiters = [asyncio.ensure_future(self._clock.sleep(wait)), asyncio.ensure_future(self._halt.wait())]
+            await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
+            for waiter in waiters:
+                waiter.cancel()
             wait = min(wait * 2, longest)

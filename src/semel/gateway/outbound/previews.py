@@ -1,8 +1,9 @@
 """Live previews in chats: show a text while it is written, by editing its placeholder message.
 
-A preview shows only recorded text and is not a part itself: it is not retried, and its outcome is not recorded. At most
-one edit per destination is under way, and never together with a part; the final text waits for it, so that no preview
-overtakes it (docs/outbox.md).
+The placeholder is a message that is sent when the text begins; each preview edits it, and so does the final text. A
+preview shows only recorded text. It is not a part: it is not retried, and its outcome is not recorded. At most one edit
+per destination is under way, and never together with a part. The final text waits for a running edit, so that no
+preview overwrites it (docs/outbox.md).
 
 If the platform definitely refuses an edit, the message gets no more previews (Law 7): somebody has deleted it, and the
 final text is sent as a new message.
@@ -13,24 +14,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
 
 from semel.gateway.clock import Clock
 from semel.gateway.outbound.attempt import send
 from semel.gateway.ports import Caps, Channel, Op
+from semel.gateway.record import Record
 from semel.ledger.delivery import placeholders
 from semel.ledger.storage.errors import LedgerError
+from semel.ledger.storage.store import Store
 from semel.text.split import measure, render_parts
 
-T = TypeVar("T")
-EVERY = 1.5
-"""Minimum seconds between two edits of one message; a slower `caps.pace` of the channel counts instead."""
-PATIENCE = 10.0
-"""Timeout of one edit in seconds. The final text waits for a running edit."""
-SLOWEST = 30.0
-"""Longest interval in seconds between edits while the platform does not answer."""
+MIN_EDIT_INTERVAL_S = 1.5
+"""The minimum time between two edits of one message, in seconds, unless `caps.pace` of the channel is longer."""
+EDIT_TIMEOUT_S = 10.0
+"""The timeout of one edit, in seconds. It is short because the final text waits for a running edit."""
+MAX_EDIT_INTERVAL_S = 30.0
+"""The longest interval between edits, in seconds, while the platform does not answer."""
 MORE_MARKER = f" {placeholders.TEXT}"
 """Appended to a text that is not complete yet."""
 
@@ -39,47 +41,73 @@ Text = Callable[[], str]
 _log = logging.getLogger("semel.outbox")
 
 
-class Reader(Protocol):
-    async def read(self, body: Callable[..., T], /, *args: Any, **kwargs: Any) -> T: ...
+class DestinationPace:
+    """Keeps, for each destination, whether something is being sent there and when the next may be sent. Times in ms."""
 
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._paused_until: dict[str, int] = {}
+        self._under_way: Counter[str] = Counter()
 
-class Line(Protocol):
-    """The state of a destination's queue (implemented by `Outbox`)."""
-
-    def busy(self, dest: str) -> bool:
+    def is_busy(self, dest: str) -> bool:
         """Whether an attempt is under way for this destination."""
+        return self._under_way[dest] > 0
 
-    def rests(self, dest: str) -> int:
-        """The earliest time (ms) at which something may leave for this destination."""
+    def begin(self, dest: str) -> None:
+        self._under_way[dest] += 1
 
-    def rest(self, dest: str, until: int) -> None:
-        """Send nothing to this destination before `until` (ms)."""
+    def end(self, dest: str) -> None:
+        self._under_way[dest] -= 1
+        self._under_way += Counter()  # forget destinations with none
+
+    def paused_until(self, dest: str) -> int:
+        """Return the earliest time at which something may be sent; 0 if at once."""
+        return self._paused_until.get(dest, 0)
+
+    def pause(self, dest: str, until: int) -> None:
+        """Send nothing to this destination before `until`, because of the channel's pace or a `Retry-After`."""
+        self._paused_until[dest] = max(until, self.paused_until(dest))
+
+    def pauses(self) -> dict[str, int]:
+        """Return the destinations that are paused now, each with the end of its pause."""
+        now = self._clock.now()
+        self._paused_until = {dest: until for dest, until in self._paused_until.items() if until > now}
+        return self._paused_until
 
 
 @dataclass
 class _Preview:
-    """One placeholder message. `text()` is the recorded text so far; `every`: seconds between edits; `due`: ms."""
+    """The previews in one placeholder message.
+
+    `part`: the message's part. `text`: returns the recorded text so far. `interval_s`: seconds between edits. `due`:
+    the time of the next edit, in ms. `shown`: the text of the last edit.
+    """
 
     part: int
     dest: str
     text: Text
-    every: float
+    interval_s: float
     due: int = 0
     shown: str = ""
     editing: bool = False
-    news: asyncio.Event = field(default_factory=asyncio.Event)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Previews:
-    """Edits placeholder messages: call `show` after each recorded batch, and `end` with the turn."""
+    """Edits placeholder messages. Call `show` after each recorded batch of text, and `end` at the end of the turn."""
 
     def __init__(
-        self, ledger: Reader, channels: Mapping[str, Channel], clock: Clock, line: Line, halt: asyncio.Event
+        self,
+        ledger: Record | Store,
+        channels: Mapping[str, Channel],
+        clock: Clock,
+        pace: DestinationPace,
+        halt: asyncio.Event,
     ) -> None:
         self._ledger = ledger
         self._channels = channels
         self._clock = clock
-        self._line = line
+        self._pace = pace
         self._halt = halt
         self._followed: dict[int, tuple[_Preview, asyncio.Task[None]]] = {}  # by part
         self._refused: set[int] = set()  # parts whose edit was refused: no more previews until they end
@@ -89,31 +117,31 @@ class Previews:
         return f"<Previews of {len(self._followed)} messages, {len(self._edits)} edits under way>"
 
     def show(self, dest: str, part: int, text: Text) -> None:
-        """Show the text in the placeholder message of this part."""
+        """Preview the text in the placeholder message of this part. `text`: returns the recorded text so far."""
         if part in self._refused:
             return
-        known = self._followed.get(part)
-        if known is None:
+        shown_preview = self._followed.get(part)
+        if shown_preview is None:
             caps = self._channels[dest.partition(":")[0]].caps
-            one = _Preview(part, dest, text, max(EVERY, caps.pace))
-            known = one, asyncio.create_task(self._follow(one), name=f"preview in part {part}")
-            self._followed[part] = known
-        known[0].text = text
-        known[0].news.set()
+            preview = _Preview(part, dest, text, max(MIN_EDIT_INTERVAL_S, caps.pace))
+            shown_preview = preview, asyncio.create_task(self._follow(preview), name=f"preview in part {part}")
+            self._followed[part] = shown_preview
+        shown_preview[0].text = text
+        shown_preview[0].changed.set()
 
     def arrived(self, part: int) -> None:
-        """Note that a part was sent: a placeholder message can be edited from now on."""
+        """Note that a part was sent. If it is a placeholder message, it can be edited from now on."""
         if part in self._followed:
-            self._followed[part][0].news.set()
+            self._followed[part][0].changed.set()
 
     def end(self, part: int) -> None:
         """Stop the previews in this part."""
         self._refused.discard(part)
-        if (known := self._followed.pop(part, None)) is not None and not known[0].editing:
-            known[1].cancel()  # otherwise the task ends after its edit
+        if (shown_preview := self._followed.pop(part, None)) is not None and not shown_preview[0].editing:
+            shown_preview[1].cancel()  # otherwise the task ends after its edit
 
     async def settled(self, dest: str) -> None:
-        """Wait until no edit is under way for this destination; an edit takes at most its timeout."""
+        """Wait until no edit is under way for this destination, at most for the timeout of an edit."""
         if (over := self._edits.get(dest)) is not None:
             await over.wait()
 
@@ -127,86 +155,89 @@ class Previews:
 
     # ------------------------------------------------------------ one message
 
-    async def _follow(self, one: _Preview) -> None:
+    async def _follow(self, preview: _Preview) -> None:
         try:
-            while one.part in self._followed:
-                await one.news.wait()
-                one.news.clear()
-                await self._clock.sleep_until(max(one.due, self._line.rests(one.dest)))
-                if not await self._alone(one, self._edit):
+            while preview.part in self._followed:
+                await preview.changed.wait()
+                preview.changed.clear()
+                await self._clock.sleep_until(max(preview.due, self._pace.paused_until(preview.dest)))
+                if not await self._edit_alone(preview, self._edit):
                     break
         except Exception:
-            _log.exception("part %d is previewed no more", one.part)
+            _log.exception("part %d is previewed no more", preview.part)
         finally:
-            self._followed.pop(one.part, None)
+            self._followed.pop(preview.part, None)
 
-    async def _alone(self, one: _Preview, deed: Callable[[_Preview], Awaitable[bool]]) -> bool:
-        """Run `deed`, or try later if another edit for this destination is under way. Returns whether to go on."""
-        if one.dest in self._edits:
-            self._again(one, EVERY)
+    async def _edit_alone(self, preview: _Preview, edit: Callable[[_Preview], Awaitable[bool]]) -> bool:
+        """Run `edit`, or plan a retry if another edit for this destination is under way.
+
+        Returns whether the message may get more previews.
+        """
+        if preview.dest in self._edits:
+            self._retry_in(preview, MIN_EDIT_INTERVAL_S)
             return True
-        over = self._edits[one.dest] = asyncio.Event()
-        one.editing = True
+        edited = self._edits[preview.dest] = asyncio.Event()
+        preview.editing = True
         try:
-            return await deed(one)
+            return await edit(preview)
         finally:
-            one.editing = False
-            del self._edits[one.dest]
-            over.set()
+            preview.editing = False
+            del self._edits[preview.dest]
+            edited.set()
 
-    async def _edit(self, one: _Preview) -> bool:
-        channel = self._channels[one.dest.partition(":")[0]]
-        text = fitted(one.text(), channel.caps)
-        if text == one.shown:
+    async def _edit(self, preview: _Preview) -> bool:
+        channel = self._channels[preview.dest.partition(":")[0]]
+        text = fit_preview(preview.text(), channel.caps)
+        if text == preview.shown:
             return True
         try:
-            found = await self._ledger.read(placeholders.message, one.part)
+            message = await self._ledger.read(placeholders.find_message, preview.part)
         except LedgerError:
-            self._again(one, one.every)
+            self._retry_in(preview, preview.interval_s)
             return True
-        if found is None:
+        if message is None:
             return False
-        if found.receipt is None:  # `arrived` tells when it is
+        if message.receipt is None:  # `arrived` tells when it is
             return True
-        if self._line.busy(one.dest):
-            self._again(one, EVERY)
+        if self._pace.is_busy(preview.dest):
+            self._retry_in(preview, MIN_EDIT_INTERVAL_S)
             return True
-        self._line.rest(one.dest, self._after(channel.caps.pace))
+        self._pace.pause(preview.dest, self._time_in(channel.caps.pace))
         op = Op(
-            secrets.token_hex(12), "edit", one.dest.partition(":")[2], text, target=found.receipt,
-            session=found.session_key, at=self._clock.now() / 1000,
+            secrets.token_hex(12), "edit", preview.dest.partition(":")[2], text, target=message.receipt,
+            session=message.session_key, at=self._clock.now() / 1000,
         )  # fmt: skip
-        return await self._sent(one, channel, op)
+        return await self._send_edit(preview, channel, op)
 
-    async def _sent(self, one: _Preview, channel: Channel, op: Op) -> bool:
-        outcome = await send(channel, op, self._clock, self._halt, min(PATIENCE, channel.caps.timeout))
-        one.due = self._after(one.every)
-        match outcome.what:
+    async def _send_edit(self, preview: _Preview, channel: Channel, op: Op) -> bool:
+        outcome = await send(channel, op, self._clock, self._halt, min(EDIT_TIMEOUT_S, channel.caps.timeout))
+        preview.due = self._time_in(preview.interval_s)
+        match outcome.result:
             case "receipt":
-                one.shown, one.every = op.text, max(EVERY, channel.caps.pace)
+                preview.shown, preview.interval_s = op.text, max(MIN_EDIT_INTERVAL_S, channel.caps.pace)
             case "refused":
-                _log.info("part %d is previewed no more: %s", one.part, outcome.why)
-                if one.part in self._followed:  # else it has ended meanwhile
-                    self._refused.add(one.part)
+                _log.info("part %d is previewed no more: %s", preview.part, outcome.reason)
+                if preview.part in self._followed:  # else it has ended meanwhile
+                    self._refused.add(preview.part)
                 return False
             case "not sent":
-                self._again(one, max(one.every, (outcome.retry_after or 0) / 1000))
-                self._line.rest(one.dest, self._after((outcome.retry_after or 0) / 1000))
+                self._retry_in(preview, max(preview.interval_s, (outcome.retry_after or 0) / 1000))
+                self._pace.pause(preview.dest, self._time_in((outcome.retry_after or 0) / 1000))
             case _:
-                one.every = min(one.every * 2, SLOWEST)
-                self._again(one, one.every)
+                preview.interval_s = min(preview.interval_s * 2, MAX_EDIT_INTERVAL_S)
+                self._retry_in(preview, preview.interval_s)
         return True
 
-    def _again(self, one: _Preview, seconds: float) -> None:
-        one.due = self._after(seconds)
-        one.news.set()
+    def _retry_in(self, preview: _Preview, seconds: float) -> None:
+        preview.due = self._time_in(seconds)
+        preview.changed.set()
 
-    def _after(self, seconds: float) -> int:
+    def _time_in(self, seconds: float) -> int:
         return self._clock.now() + round(seconds * 1000)
 
 
-def fitted(text: str, caps: Caps) -> str:
-    """The beginning of a text that fits into one message, with a marker that more is to come."""
+def fit_preview(text: str, caps: Caps) -> str:
+    """Return the beginning of a text that fits into one message, with MORE_MARKER behind it."""
     text = text.rstrip()
     if caps.max_len is not None:
         room = max(1, caps.max_len - measure(MORE_MARKER, caps.unit))

@@ -1,6 +1,6 @@
-"""Typing indicators: show the person who asked that an answer is on its way, while the turn runs.
+"""Typing indicators: while a turn runs, show the person who asked for it that an answer is being written.
 
-A call is not a part: it is not recorded or retried, and nothing waits for it.
+A call of the channel's `typing` is not a part: it is not recorded or retried, and nothing waits for it.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 from semel.gateway.clock import Clock
 from semel.gateway.ports import Channel
-from semel.ledger.turns.turns import Begun, Bound
+from semel.ledger.turns.turns import BegunTurn, TurnEvent
 
-EVERY = 4.0
+TYPING_INTERVAL_S = 4.0
 """Seconds between two calls. Platforms show the indicator for at least five."""
 
 _log = logging.getLogger("semel.typing")
@@ -34,23 +34,23 @@ class Typing:
     def __repr__(self) -> str:
         return f"<Typing in {len(self._turns)} turns, {len(self._calls)} calls under way>"
 
-    def begin(self, begun: Begun, waits: Callable[[], bool]) -> None:
-        """Start the indicator of a turn. It is not shown while `waits()`: the turn then waits for a permission."""
+    def begin(self, begun: BegunTurn, waits: Callable[[], bool]) -> None:
+        """Start the indicator of a turn. It is not shown while `waits()` is true: the turn then waits for a person."""
         typist = self._typist(begun)
         if typist is not None and begun.home is not None:
             address = begun.home.partition(":")[2]
             work = self._type(typist, address, waits)
             self._turns[begun.turn] = asyncio.create_task(work, name=f"typing in turn {begun.turn}")
 
-    def end(self, begun: Begun) -> None:
+    def end(self, begun: BegunTurn) -> None:
         """Stop the indicator of a turn, without waiting for a call under way."""
         if (task := self._turns.pop(begun.turn, None)) is not None:
             task.cancel()
 
-    def _typist(self, begun: Begun) -> Typist | None:
+    def _typist(self, begun: BegunTurn) -> Typist | None:
         name = (begun.home or "").partition(":")[0]
         channel = self._channels.get(name)
-        if channel is None or not channel.caps.typing or not asked(begun.events, name):
+        if channel is None or not channel.caps.typing or not is_asked_by_person(begun.events, name):
             return None
         typist: Typist | None = getattr(channel, "typing", None)
         return typist
@@ -60,10 +60,10 @@ class Typing:
         try:
             while True:
                 if not waits() and (call is None or call.done()):  # do not start a second call while one hangs
-                    call = asyncio.create_task(_tell(typist, address))
+                    call = asyncio.create_task(_show_typing(typist, address))
                     self._calls.add(call)
                     call.add_done_callback(self._calls.discard)
-                await self._clock.sleep(EVERY)
+                await self._clock.sleep(TYPING_INTERVAL_S)
                 if call is not None:
                     call.cancel()
         finally:
@@ -72,21 +72,21 @@ class Typing:
 
     async def stop(self) -> None:
         """Cancel all indicators and calls."""
-        left = [*self._turns.values(), *self._calls]
+        tasks = [*self._turns.values(), *self._calls]
         self._turns.clear()
-        for task in left:
+        for task in tasks:
             task.cancel()
-        if left:
-            await asyncio.wait(left, timeout=0.1)
+        if tasks:
+            await asyncio.wait(tasks, timeout=0.1)
 
 
-def asked(events: Iterable[Bound], channel: str) -> bool:
+def is_asked_by_person(events: Iterable[TurnEvent], channel: str) -> bool:
     """Whether a person asked for the turn through this channel, and not a schedule or a program."""
     return any(e.kind == "message" and e.source == f"channel:{channel}" and not e.data.get("automatic") for e in events)
 
 
-async def _tell(typist: Typist, address: str) -> None:
+async def _show_typing(typist: Typist, address: str) -> None:
     try:
         await typist(address)
-    except Exception as fault:
-        _log.debug("typing could not be shown: %r", fault)
+    except Exception as error:
+        _log.debug("typing could not be shown: %r", error)

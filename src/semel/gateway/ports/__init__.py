@@ -12,12 +12,12 @@ from semel.gateway.ports.agent import (
     Conversation,
     Died,
     Inside,
-    Json,
     Launch,
     Signal,
     Update,
 )  # fmt: skip
 from semel.gateway.ports.channel import (
+    REPEAT_PREFIX,
     Answers,
     Caps,
     Channel,
@@ -40,10 +40,11 @@ from semel.gateway.ports.channel import (
 from semel.gateway.ports.jobs import BY_AGENT, Background, CannotBegin, Job, Orphan
 from semel.ledger.turns.history import Deed, Past, Spoken, Stretch
 from semel.ledger.turns.summary import Summary
+from semel.text.json_types import Json
 
 __all__ = [
-    "BY_AGENT", "RECORD", "Agent", "AgentError", "Answered", "Answers", "Asked", "Background", "CannotBegin", "Caps",
-    "Channel", "Conversation", "Deed", "Denied", "Died", "Heard", "Inbox", "Incoming", "Inside", "Job", "Json", "Kept",
-    "Launch", "Missing", "NotSent", "Offline", "Op", "Orphan", "Past", "Person", "Receipt", "Rejected", "Safety",
-    "Signal", "Spoken", "Stretch", "Summary", "TooLarge", "Unknown", "Update",
+    "BY_AGENT", "RECORD", "REPEAT_PREFIX", "Agent", "AgentError", "Answered", "Answers", "Asked", "Background",
+    "CannotBegin", "Caps", "Channel", "Conversation", "Deed", "Denied", "Died", "Heard", "Inbox", "Incoming",
+    "Inside", "Job", "Json", "Kept", "Launch", "Missing", "NotSent", "Offline", "Op", "Orphan", "Past", "Person",
+    "Receipt", "Rejected", "Safety", "Signal", "Spoken", "Stretch", "Summary", "TooLarge", "Unknown", "Update",
 ]  # fmt: skip

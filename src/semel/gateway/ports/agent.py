@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from semel.ledger.turns.history import Past, Stretch
-
-Json = dict[str, Any]
+from semel.text.json_types import Json
 
 
 @dataclass(frozen=True)
 class Update:
-    """One ACP `session/update`'s `update` object, as it came (v1 shapes; unknown kinds included).
+    """An update from the agent. `data`: the "update" object of an ACP v1 session/update, unchanged, of any kind.
 
-    `replay` is true while the agent replays a loaded session (`session/load`), judged by the order on the wire.
+    `replay`: whether it belongs to the replay of a loaded session (session/load), by its order on the wire.
     """
 
     data: Json
@@ -25,7 +24,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Asked:
-    """A permission request of the agent. `id` is unique in its conversation; reply with `Conversation.answer`."""
+    """A permission request from the agent. `id`: unique in its conversation. Reply with `Conversation.answer`."""
 
     id: str
     tool_call: Json
@@ -34,7 +33,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Answered:
-    """The response to a prompt, which ends it. `stop` is ACP's stop reason, or "error" with `error` set."""
+    """The response that ends a prompt. `stop`: ACP's stop reason, or "error". `error`: the message if it is "error"."""
 
     stop: str
     error: str | None = None
@@ -43,7 +42,7 @@ class Answered:
 
 @dataclass(frozen=True)
 class Died:
-    """The process ended or its pipe is closed; no other signal follows."""
+    """The agent's process ended or its pipe is closed. No other signal follows."""
 
     why: str
 
@@ -52,21 +51,23 @@ Signal = Update | Asked | Answered | Died
 
 
 class Inside(Protocol):
-    """The services of the gateway for an agent that runs in the gateway's own process (`kind = "model"`)."""
+    """The services that the gateway offers to an agent in its own process (`kind = "model"`)."""
 
     async def past(self, room: int) -> Past:
-        """The history of the chapter before the running turn, at most `room` bytes of it. Raises LedgerError."""
+        """Return the chapter's newest history before the running turn, at most `room` bytes. Raises LedgerError."""
 
     async def older(self, keep: int, most: int) -> Stretch | None:
-        """The part of that history to summarise: all but the newest turns, which together fill `keep` bytes.
+        """Return the older history that is to be summarised; None if there is none. Raises LedgerError.
 
-        At most its newest `most` bytes. `None` if there is nothing older. Raises LedgerError.
+        `keep`: the newest turns, up to this many bytes, are left out. `most`: return at most this many bytes before
+        them.
         """
 
     async def summarised(self, stretch: Stretch, text: str, more: Json) -> None:
-        """Record the summary of a stretch as an entry, with which later prompts begin (Law 4).
+        """Record the summary of a stretch as an entry. Later prompts begin with it (Law 4).
 
-        `more` is added to the entry's data. Raises AgentError if the turn is over, LedgerError.
+        `stretch`: the result of `older`. `text`: the summary. `more`: additional fields of the entry's data. Raises
+        AgentError if the turn is over, LedgerError.
         """
 
     async def settled(self) -> None:
@@ -77,7 +78,10 @@ class Inside(Protocol):
         """
 
     async def call(self, method: str, params: Json) -> Json:
-        """Call an RPC method of the gateway directly (`semel.gateway.tools.rpc`). Raises RpcError, LedgerError."""
+        """Make a request as an agent's MCP process does (`semel.gateway.tools.tool_calls`), and return its result.
+
+        Raises GatewayError, LedgerError.
+        """
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,7 @@ class Launch:
     """The parameters with which a conversation is started."""
 
     session: str  # session key
-    spawn: int  # the spawn row
+    spawn: int  # the id of the spawn's row
     token: str  # the fencing token, for the agent's MCP process
     socket: Path  # the gateway's unix socket
     memory: str | None  # the agent's id of the conversation to load or resume; None: start a new one
@@ -96,54 +100,54 @@ class Launch:
 
 
 RECORD = "ledger"
-"""The `memory` of an agent without a history of its own: it reads the transcript (`Inside.past`)."""
+"""The `memory` of an agent that has no history of its own and reads the transcript (`Inside.past`)."""
 
 
 class Conversation(Protocol):
-    """One live agent process that holds one session."""
+    """One conversation with a live agent, for one session."""
 
     memory: str  # the agent's id of the conversation (ACP sessionId), or RECORD
     restored: Literal["new", "loaded", "resumed"]
-    agent_name: str  # from `initialize` (agentInfo.name), "" if it did not say
-    profile: str  # the name of the stream profile that fits (semel.acp_stream.profiles)
-    images: bool  # it takes image blocks in a prompt (ACP promptCapabilities)
+    agent_name: str  # agentInfo.name from the agent's answer to `initialize`, "" if it has none
+    profile: str  # the name of the stream profile for this agent (semel.acp_stream.profiles)
+    images: bool  # whether a prompt may contain images (ACP promptCapabilities)
 
     @property
     def modes(self) -> Json | None:
-        """ACP SessionModeState, if any."""
+        """The agent's ACP SessionModeState; None if it reported none."""
 
     @property
     def models(self) -> Json | None:
-        """ACP SessionModelState or the model config option, if any."""
+        """The agent's ACP SessionModelState or config option for models; None if it reported none."""
 
     async def next(self) -> Signal:
-        """Wait for the next signal, in the order of the wire. After `Died` it returns `Died` again."""
+        """Wait for the next signal, in the order of the wire. After `Died`, always returns `Died`."""
 
     async def prompt(self, content: Sequence[Json]) -> None:
-        """Write a prompt (ACP content blocks) to the agent. It ends with a signal `Answered`, or `Died`.
+        """Write a prompt (ACP content blocks) to the agent. The signal `Answered` or `Died` ends it.
 
-        A second prompt while one runs is sent only to agents whose profile says that they accept it (steering); each
-        prompt then gets its own `Answered`.
+        Call it while another prompt runs (steering) only if the agent's profile allows that; each prompt then gets its
+        own `Answered`.
         """
 
     async def answer(self, id: str, option: str | None) -> None:
-        """Answer a permission request with an option id, or None for cancelled. Unknown ids are ignored."""
+        """Answer the permission request `id`. `option`: an option's id; None: cancelled. Unknown `id`s are ignored."""
 
     async def cancel(self) -> None:
-        """Cancel the running prompt, and answer its open permission requests as cancelled (ACP)."""
+        """Cancel the running prompt, and answer its open permission requests with "cancelled", as ACP demands."""
 
     async def set_mode(self, mode: str) -> None: ...
 
     async def set_model(self, model: str) -> None: ...
 
     async def close(self, grace: float) -> None:
-        """End the process group: stdin closed, SIGTERM after `grace` seconds, SIGKILL after `grace` more."""
+        """End the process group: close stdin, send SIGTERM after `grace` seconds and SIGKILL after `grace` more."""
 
 
 class AgentError(Exception):
-    """The agent could not be started or refused a session. The message says what to do.
+    """The agent could not be started, or refused a session. The message says what to do.
 
-    `passing`: the error is transient; the same call may succeed a little later.
+    `passing`: whether the error is transient, so that the same call may succeed a little later.
     """
 
     def __init__(self, message: str, *, passing: bool = False) -> None:
@@ -152,18 +156,17 @@ class AgentError(Exception):
 
 
 class Agent(Protocol):
-    """A configured agent: it can be started for a session."""
+    """A configured agent, which can be started for a session."""
 
     name: str
 
     @property
     def process(self) -> bool:
-        """Whether each conversation is a process of its own, which counts towards `max_live_agents`."""
+        """Whether each conversation is a process, which counts towards the setting `max_live_agents`."""
 
     async def open(self, launch: Launch) -> Conversation:
-        """Start the process, `initialize`, then load, resume or create the session.
+        """Start the process, initialize it, then load, resume or create the agent's session.
 
-        A replay (`session/load`) arrives through `next` as `Update(replay=True)`, before `open` returns or after.
-        Raises AgentError. If `memory` was given and the agent cannot restore it, a new session is made and
-        `restored` is "new".
+        If `launch.memory` is given but the agent cannot restore it, a new session is made and `restored` is "new". The
+        updates of a replay (session/load) come from `Conversation.next` with `replay` set. Raises AgentError.
         """

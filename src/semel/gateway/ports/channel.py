@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from semel.law.busy import Busy
+from semel.law.wake import Busy
+
+REPEAT_PREFIX = "(repeat) "
+"""The text that begins a part which a person has resent (`Op.marked`). It is the same on every platform."""
 
 
 class Safety(enum.StrEnum):
-    """How a part with unknown outcome can be resolved on a platform (docs/laws.md, safety classes)."""
+    """How a part whose outcome is unknown is resolved on a platform (docs/laws.md, safety classes)."""
 
     IDEMPOTENT = "idempotent"
     RECONCILABLE = "reconcilable"
@@ -21,33 +24,39 @@ class Safety(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Caps:
-    """The capabilities and limits of a channel. Times are in seconds, lengths in `unit`."""
+    """The capabilities and limits of a channel. Times are in seconds, lengths in `unit`.
+
+    `max_len`: of one message. `key_life`: how long the platform recognises a repeated idempotency key. `settle`: how
+    long after an attempt `find` reliably finds it. `edits`, `deletes`, `reactions`, `files`: which kinds of `Op` it can
+    send besides posts.
+    """
 
     safety: Safety
     max_len: int | None = None
     unit: Literal["utf16", "char", "byte"] = "char"
     key_life: float = 0.0
     settle: float = 0.0
-    finds: bool = False  # `find` is implemented; required of a reconcilable channel
+    finds: bool = False  # whether `find` is implemented; a reconcilable channel must have it
     pace: float = 0.0  # minimum time between two sends to one destination
-    timeout: float = 30.0  # one attempt
+    timeout: float = 30.0  # maximum time of one attempt to send
     edits: bool = False
     deletes: bool = False
     reactions: bool = False
     typing: bool = False
     threads: bool = False
     files: bool = False
-    file_limit: int | None = None  # bytes of one file that may be sent
-    caption_len: int | None = None  # longest text sent along with a file, if shorter than `max_len`
+    file_limit: int | None = None  # maximum size of one sent file, in bytes
+    caption_len: int | None = None  # maximum length of the text of a file, if less than `max_len`
     dialect: str = "plain"
-    numbered: bool = False  # message ids are PLACE/NUMBER; all numbers of a place increase, ours too
+    numbered: bool = False  # whether message ids are PLACE/NUMBER, and all numbers of a place increase, also our own
 
 
 @dataclass(frozen=True)
 class Answers:
-    """The message that a part answers: the last one that its turn was asked by, if it came through the same channel.
+    """The message that a part answers: the last one that asked for its turn, if it came through the same channel.
 
-    Used for a reply marker, a thread or a subject line. `id`, `sender` and `data` are the channel's own values of it.
+    The channel may use it for a reply marker, a thread or a subject line. `id`, `sender` and `data` are the values that
+    the channel reported in its `Incoming`.
     """
 
     id: str
@@ -57,7 +66,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class Op:
-    """One part to send. `key` is an idempotency key, the same on every retry."""
+    """One part to send. `key`: the idempotency key, the same on every retry."""
 
     key: str
     kind: Literal["post", "edit", "react", "file", "delete"]
@@ -68,7 +77,7 @@ class Op:
     name: str | None = None
     mime: str | None = None
     session: str = ""
-    marked: bool = False  # a deliberate resend of a part that may have arrived; to be marked as such
+    marked: bool = False  # a deliberate resend of a part that may have arrived; begins with REPEAT_PREFIX
     at: float = 0.0  # when it was said, seconds since the epoch; the same on every retry
     n: int = 0  # which part of its message this is, from 0
     answers: Answers | None = None
@@ -80,7 +89,10 @@ class Receipt:
 
 
 class NotSent(Exception):
-    """Provably not sent, or not accepted by the platform (429, documented not-accepted answers). It is retried."""
+    """The part was provably not sent, or the platform did not accept it (429 or a documented answer). It is retried.
+
+    `retry_after`: seconds to wait before that, if the platform says so.
+    """
 
     def __init__(self, why: str, retry_after: float | None = None):
         super().__init__(why)
@@ -92,11 +104,11 @@ class Rejected(Exception):
 
 
 class Unknown(Exception):
-    """Data was sent, but no answer says whether the part was accepted."""
+    """The part may have been sent, and no answer says whether the platform accepted it."""
 
 
 class Offline(Exception):
-    """`Channel.run` lost its connection. It is run again with backoff, not before `retry_after` seconds."""
+    """`Channel.run` lost its connection. It is called again with backoff, after `retry_after` seconds or later."""
 
     def __init__(self, why: str, retry_after: float | None = None):
         super().__init__(why)
@@ -106,7 +118,7 @@ class Offline(Exception):
 class Denied(Exception):
     """The platform refuses this account (a wrong token, a second bot on the same one). The message says what to do.
 
-    `Channel.run` is run again after ten minutes; the status shows the message meanwhile.
+    `Channel.run` is called again after ten minutes; until then the channel's status shows the message.
     """
 
 
@@ -116,16 +128,16 @@ class TooLarge(Exception):
 
 @dataclass(frozen=True)
 class Person:
-    """The author of an event. `id` is their account, stable and unique on the platform; `name` is for display."""
+    """The author of an event. `id`: their account, stable and unique on the platform. `name`: for display."""
 
     id: str
     name: str = ""
-    bot: bool = False  # a program (Law 2: it does not wake)
+    bot: bool = False  # whether it is a program, whose messages do not wake the agent (Law 2)
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A received file that was stored. `id` is its blob id, `size` is in bytes."""
+    """A received file that was stored. `id`: its blob id. `size`: in bytes."""
 
     id: str
     size: int
@@ -135,7 +147,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Missing:
-    """A file of a message that could not be stored: too large, or gone. `why` is shown to people."""
+    """A file of a message that could not be stored, because it was too large or gone. `why`: shown to people."""
 
     name: str
     why: str
@@ -184,41 +196,48 @@ class Incoming:
 
 @dataclass(frozen=True)
 class Heard:
-    """The outcome of accepting an event. A repeat of the event gets the outcome "duplicate" or "conflict" (Law 1)."""
+    """The outcome of accepting an event. `event`: its id, or that of the event it repeats.
+
+    `status`: "duplicate" for a repeat with the same content, "conflict" for one with other content (Law 1).
+    """
 
     event: int
     status: Literal["accepted", "duplicate", "conflict"]
     digest: str = ""  # hex digest of the stored content
     other: str = ""  # hex digest of the content of this call, if it conflicts
-    waiting: Busy | None = None  # the busy mode by which it waits for a turn; None: it does not wait
+    waiting: Busy | None = None  # the busy mode by which it waits for the running turn; None if it does not wait
     place: int | None = None  # its position in the queue, from 1
     why: str | None = None  # why the requested busy mode was not applied
 
 
 class Inbox(Protocol):
-    """Accepts a channel's events. Each call returns after the commit; acknowledge to the platform only then."""
+    """Accepts a channel's events. `put` and `hear` return after the commit; acknowledge to the platform only then."""
 
     async def cursor(self) -> str | None:
-        """The saved sync cursor; `None` on the first run: start at the present and save that cursor."""
+        """Return the saved sync cursor; None on the first run: then start at the present and save that cursor."""
 
     async def put(self, events: Sequence[Incoming], cursor: str | None = None) -> None:
-        """Accept events in the platform's order, and save the cursor after them, in one transaction (Law 1).
+        """Accept events, in the platform's order, and save the cursor after them, in one transaction (Law 1).
 
-        Repeats are ignored forever. Events of people who may not speak are refused and counted. Unusable events go to
-        quarantine. Raises only if nothing was committed (a full disk): let the error out of `run`, which is run again.
+        Repeats are ignored. Events of people who may not speak are refused and counted. Unusable events go to
+        quarantine. Raises only if nothing was committed, such as on a full disk: let `run` raise the error, and it is
+        called again.
         """
 
     async def known(self, sender: Person, group: str = "") -> bool:
-        """Whether this person may speak here, or in the group with that address.
+        """Whether this person may speak on this channel, or in its group with the address `group`.
 
-        For use before accepting an invitation, which is not a message, and before downloading a file.
+        Ask this before accepting an invitation, which is not a message, and before downloading a file.
         """
 
     async def keep(self, name: str, mime: str, content: AsyncIterable[bytes], limit: int = 50_000_000) -> Kept:
-        """Store a received file before putting its message. Raises TooLarge, and whatever `content` raises."""
+        """Store a received file, before its message is put.
+
+        `limit`: the maximum size in bytes. Raises TooLarge, and any error of the iteration over `content`.
+        """
 
     def online(self) -> None:
-        """Report that the channel is connected and has put what it missed. Call it again after each reconnect."""
+        """Report that the channel is connected and has put all missed events. Call it again after each reconnect."""
 
     async def hear(
         self,
@@ -236,15 +255,15 @@ class Inbox(Protocol):
         automatic: bool = False,
         scope: Sequence[str] = (),
     ) -> Heard:
-        """Accept one event of a program that presented a secret, such as a webhook, and save the cursor after it.
+        """Accept one event from a program that presented a secret, such as a webhook, and save the cursor after it.
 
-        `scope`: the session keys, or patterns of them, that the program may address. The home of a new session is on
-        this channel, on another channel that a pattern names literally, or else on the web page.
-
-        `stable` names the fields that the digest covers: "text", "sender", "kind", "data" (all of it), "session"
-        (those it is addressed to), or a key of `data`.
-        `wakes=None`: the kind decides, and whether a program sent it (`automatic`: a bot, an auto-reply).
-        `busy`: how it is treated while its session is busy (`semel.law.busy`); `None`: the session's mode.
+        `session`: the key of its session, or of several. `key`: its idempotency key; None: it is never a duplicate.
+        `stable`: the fields that the digest covers: "text", "sender", "kind", "data" (all of it), "session" (the keys),
+        or a key of `data`. `wakes`: whether it wakes the agent; None: that depends on its kind, and on `automatic`.
+        `automatic`: whether a program wrote it (a bot, an auto-reply). `busy`: how it is treated during a turn
+        (`semel.law.wake`); None: by the session's mode. `scope`: the session keys, or patterns of them, that the
+        program may address. The home of a new session is on this channel, on another channel that a pattern names
+        literally, or else on the web page.
         """
 
 
@@ -253,7 +272,7 @@ class Channel(Protocol):
 
     Two more methods are optional. `async def typing(self, address: str) -> None`, announced by `caps.typing`, shows a
     typing indicator for some seconds; it is called repeatedly and may fail. `async def receive(self, inbox, headers,
-    body) -> tuple[int, Json]` handles HTTP requests of a platform that calls us (status, response body).
+    body) -> tuple[int, Json]` handles a platform's HTTP request and returns (status, response body).
     """
 
     name: str
@@ -262,18 +281,18 @@ class Channel(Protocol):
     async def run(self, inbox: Inbox) -> None:
         """Receive until cancelled. Raises Offline if the connection is lost, Denied if the account is refused.
 
-        Do not reconnect inside: the gateway runs it again. Put first what was missed meanwhile.
+        Do not reconnect inside: the gateway calls `run` again. First put the events that were missed in between.
         """
 
     async def send(self, op: Op) -> Receipt:
-        """Make exactly one attempt. Raises NotSent, Rejected or Unknown; any other error counts as Unknown.
+        """Make exactly one attempt to send. Raises NotSent, Rejected or Unknown; any other error counts as Unknown.
 
-        May be called while `run` is not running. Edits, deletions and reactions are idempotent: if the message already
-        is in the requested state, return a receipt.
+        It may be called while `run` is not running. Edits, deletions and reactions are idempotent: if the message is
+        in the requested state already, return a receipt.
         """
 
     async def find(self, op: Op, since: float) -> Receipt | None:
-        """Look for a message of this op sent after `since` (seconds since the epoch); `None` if there is none.
+        """Look up whether this op was sent after `since` (seconds since the epoch). Returns its receipt; None if not.
 
-        Needed only of reconcilable channels.
+        Only reconcilable channels need it.
         """

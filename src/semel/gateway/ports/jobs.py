@@ -6,21 +6,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from semel.gateway.ports.agent import Json
+from semel.text.json_types import Json
 
 BY_AGENT = "the agent"
-"""The `by` of a job that its session's own agent cancelled. The end of such a job does not wake the agent."""
+"""The argument `by` of `Background.cancel` if the session's own agent cancels. Then the job's end wakes no agent."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A command to run in the background, in the workspace and environment of `agent`. `seconds` is its time limit,
-    `output` the number of bytes of its output to keep."""
+    """A command to run in the background, in the workspace and environment of `agent`.
+
+    `seconds`: its time limit. `output`: how many bytes of its output are kept. `at`: when it was started.
+    """
 
     id: str
     session: str  # session key
     agent: str
-    command: str  # as a shell reads it
+    command: str  # a shell command
     name: str
     seconds: float
     output: int
@@ -28,19 +30,19 @@ class Job:
 
 
 class CannotBegin(Exception):
-    """Provably not started; the message says why."""
+    """The job was provably not started. The message says why."""
 
 
 class Orphan(Protocol):
-    """A job whose supervisor is gone, with its undelivered reports. It stays locked until `release`."""
+    """A job whose supervisor is gone and which has undelivered reports. It stays locked until `release`."""
 
     session: str
 
     def reports(self) -> list[Json]:
-        """The undelivered reports in order: {"kind", "key", "text", "data", "wakes"?}, with the end of the job."""
+        """Return the undelivered reports in order, up to the job's end: {"kind", "key", "text", "data", "wakes"?}."""
 
     def release(self, heard: int) -> None:
-        """Unlock the job. The first `heard` reports were accepted and are not delivered again."""
+        """Unlock the job. `heard`: how many of its reports were accepted; these are not delivered again."""
 
 
 class Background(Protocol):
@@ -50,10 +52,13 @@ class Background(Protocol):
         """Start a job. `ended` is called, in any thread, when the job's supervisor exits. Raises CannotBegin."""
 
     def cancel(self, id: str, by: str) -> bool:
-        """Have the job ended: SIGTERM to its process group, SIGKILL later. False if it has no supervisor."""
+        """Let the job's supervisor end it: SIGTERM to its process group, SIGKILL later.
+
+        `by`: the name of the canceller, for the report. Returns False if the job has no supervisor.
+        """
 
     def present(self) -> set[str]:
-        """The ids of the jobs that may still run or have undelivered reports."""
+        """Return the ids of the jobs that may still run or have undelivered reports."""
 
     def orphans(self) -> list[Orphan]:
-        """The jobs whose supervisor is gone. What still runs of them is killed: nothing enforces their limits."""
+        """Return the jobs whose supervisor is gone, and kill their processes, because nothing enforces their limits."""

@@ -1,1 +1,1 @@
-"""What agents may do in mid-turn: tool calls, background jobs, schedules, and the socket they come by."""
+"""The tools of agents: handle their tool calls, run background jobs, and fire schedules and heartbeats."""

@@ -2,60 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
-
+from semel.gateway.errors import BadRequest
 from semel.gateway.ports import BY_AGENT
-from semel.gateway.tools.jobs import Jobs, line, lines, state
-from semel.gateway.tools.rpc import RpcError
-from semel.gateway.tools.tool_calls import Asked
-from semel.ledger.delivery.claims import Made
-from semel.ledger.storage.sql import Row, Tx
+from semel.gateway.tools.jobs import JobManager, describe_state, format_job, format_jobs
+from semel.gateway.tools.tool_calls import SilentTool, ToolRequest, make_refusal
+from semel.ledger.delivery.claims import ClaimResult
+from semel.ledger.storage.rows import SessionJob
+from semel.ledger.storage.sql import Tx
 from semel.ledger.turns import jobs as rows
 from semel.ledger.turns import tool_calls
+from semel.text.json_types import Json
 from semel.timing.durations import parse_duration
 
-Json = dict[str, Any]
-COMMAND_LIMIT = 100_000  # bytes; kernels limit one argument to little more
-NAME_LIMIT = 80  # characters
+MAX_COMMAND_BYTES = 100_000  # bytes; kernels limit one argument to little more
+MAX_JOB_NAME_CHARS = 80  # characters
 
 
-def tools(jobs: Jobs) -> dict[str, Callable[[Asked], Awaitable[Json]]]:
-    """The handlers by tool name, for `ToolCalls.acts`."""
-    mine = _JobTools(jobs)
-    return {"run_in_background": mine.begin, "list_background": mine.list, "cancel_background": mine.cancel}
+def make_job_tools(jobs: JobManager) -> dict[str, SilentTool]:
+    """Return the handlers of these tools for `ToolCallHandler`, by tool name."""
+    handlers = _JobTools(jobs)
+    return {"run_in_background": handlers.begin, "list_background": handlers.list, "cancel_background": handlers.cancel}
 
 
 class _JobTools:
-    """The handlers. An agent sees and cancels only the jobs of its own session."""
+    """The handlers of the tools. An agent sees and cancels only the jobs of its own session."""
 
-    def __init__(self, jobs: Jobs) -> None:
+    def __init__(self, jobs: JobManager) -> None:
         self.jobs = jobs
         self.clock = jobs.clock
 
-    async def begin(self, asked: Asked) -> Json:
-        command = _text(asked, "command")
-        name = " ".join(str(asked.arguments.get("name") or "").split())[:NAME_LIMIT]
-        timeout = asked.arguments.get("timeout")
+    async def begin(self, call: ToolRequest) -> Json:
+        command = call.text("command")
+        name = " ".join(str(call.arguments.get("name") or "").split())[:MAX_JOB_NAME_CHARS]
+        timeout = call.arguments.get("timeout")
         try:
-            _check(command, asked)
-            within = None if timeout is None else seconds(str(timeout), self.jobs.settings.time_s)
-        except ValueError as no:
-            return _refused(f"{no}. Nothing was started.")
+            _check_command(command, call)
+            time_limit = None if timeout is None else parse_timeout(str(timeout), self.jobs.settings.time_s)
+        except ValueError as error:
+            return make_refusal(f"{error}. Nothing was started.")
         try:
-            made = await self.jobs.ask(asked.call, command, name, within)
-        except tool_calls.SameIdOtherCall as bad:
-            raise RpcError("bad-call", str(bad)) from None
-        if isinstance(made, Made):
-            return _refused(f"{made.reason}. Nothing was started.")
-        return self._begun(made)
+            outcome = await self.jobs.start_job(call.row, command, name, time_limit)
+        except tool_calls.SameIdOtherCall as error:
+            raise BadRequest(str(error)) from None
+        if isinstance(outcome, ClaimResult):
+            return make_refusal(f"{outcome.reason}. Nothing was started.")
+        return self._begun(outcome)
 
-    def _begun(self, row: Row) -> Json:
-        job = rows.shown(row)
+    def _begun(self, row: SessionJob) -> Json:
+        job = rows.job_json(row)
         if row.state == "failed":
             return {"ok": False, "text": f"not started: {row.error}. Nothing runs.", "data": job}
         if row.ended is not None:  # a repeat of the call after the job ended
-            text = f"started before as {row.run}, and over: it {state(job, self.clock.now())}."
+            text = f"started before as {row.run}, and over: it {describe_state(job, self.clock.now())}."
             return {"ok": True, "text": text, "data": job}
         text = (
             f"started in the background as {row.run}; it may run for {row.seconds:g} s. When it has ended you are told "
@@ -63,68 +61,60 @@ class _JobTools:
         )
         return {"ok": True, "text": text, "data": job}
 
-    async def list(self, asked: Asked) -> Json:
-        found = await self.jobs.list(asked.who.session)
-        return {"ok": True, "text": lines(found, self.clock.now()), "data": {"jobs": found}}
+    async def list(self, call: ToolRequest) -> Json:
+        jobs = await self.jobs.list(call.caller.session)
+        return {"ok": True, "text": format_jobs(jobs, self.clock.now()), "data": {"jobs": jobs}}
 
-    async def cancel(self, asked: Asked) -> Json:
-        run = _text(asked, "id").strip()
-        deed = await self.jobs.record.write(
-            tool_calls.act, asked.call, f"cancel background job {run}", lambda tx, who: _cancel(tx, who, run)
+    async def cancel(self, call: ToolRequest) -> Json:
+        run = call.text("id").strip()
+        outcome = await self.jobs.record.write(
+            tool_calls.perform, call.row, f"cancel background job {run}", lambda tx, who: _cancel_job(tx, who, run)
         )
-        if isinstance(deed, Made):
-            return _refused(f"{deed.reason}. Nothing was cancelled.")
-        if deed is None:
-            return _refused(f"there is no background job {run!r} in this conversation. Nothing was cancelled.")
-        before, row = deed
-        now = self.clock.now()
+        if isinstance(outcome, ClaimResult):
+            return make_refusal(f"{outcome.reason}. Nothing was cancelled.")
+        if outcome is None:
+            return make_refusal(f"there is no background job {run!r} in this conversation. Nothing was cancelled.")
+        before, row = outcome
+        now_ms = self.clock.now()
         if before.ended is not None:
-            text = f"nothing to cancel: {line(rows.shown(before), now)}."
-            return {"ok": True, "text": text, "data": rows.shown(before)}
+            text = f"nothing to cancel: {format_job(rows.job_json(before), now_ms)}."
+            return {"ok": True, "text": text, "data": rows.job_json(before)}
         await self.jobs.end(row)
         job = await self.jobs.show(run)
-        again = f"; {before.cancelled} had cancelled it before" if before.cancelled else ""
+        earlier = f"; {before.cancelled} had cancelled it before" if before.cancelled else ""
         if job["state"] in ("asked", "running"):
-            text = f"cancelled, but it has not ended yet: {line(job, now)}{again}. You are told when it has."
+            text = f"cancelled, but it has not ended yet: {format_job(job, now_ms)}{earlier}. You are told when it has."
         else:
-            text = f"{line(job, now)}{again}."
+            text = f"{format_job(job, now_ms)}{earlier}."
         return {"ok": True, "text": text, "data": job}
 
 
-def _cancel(tx: Tx, who: tool_calls.Spawned, run: str) -> tuple[Row, Row] | None:
-    """The job's row before and after the cancellation; None if this session has no such job."""
+def _cancel_job(tx: Tx, caller: tool_calls.CallingSpawn, run: str) -> tuple[SessionJob, SessionJob] | None:
+    """Record the cancellation of a job. Returns its row before and after that; None if the session has no such job."""
     before = rows.get(tx, run)
-    if before is None or before.session != who.session:
+    if before is None or before.session != caller.session:
         return None
     return before, rows.cancel(tx, run, BY_AGENT)
 
 
-def seconds(told: str, most: float) -> float:
-    """Parse a duration: "90", "90s", "10m", "2h". Raises ValueError, whose message says what is allowed."""
-    value = parse_duration(told)
+def parse_timeout(text: str, max_s: float) -> float:
+    """Parse a time limit like "90", "90s", "10m" or "2h" into seconds. Raises ValueError with what is allowed.
+
+    `max_s`: the longest time limit that is allowed, in seconds.
+    """
+    value = parse_duration(text)
     if not value:
-        raise ValueError(f"timeout: {told[:40]!r} is no time: write seconds, or like '90s', '10m', '2h'")
-    if value > most:
-        raise ValueError(f"timeout: {told[:40]!r} is longer than a job may run here, {most:g} s")
+        raise ValueError(f"timeout: {text[:40]!r} is not a duration: write seconds, or like '90s', '10m', '2h'")
+    if value > max_s:
+        raise ValueError(f"timeout: {text[:40]!r} is longer than a job may run here, {max_s:g} s")
     return value
 
 
-def _check(command: str, asked: Asked) -> None:
-    """Raise ValueError for a command that is never run, or an agent that may run none."""
+def _check_command(command: str, call: ToolRequest) -> None:
+    """Raise ValueError if the command cannot be run, or the agent may run no commands."""
     if "\0" in command:
         raise ValueError("command: it holds a zero byte, which no shell can read")
-    if len(command.encode("utf-8", "replace")) > COMMAND_LIMIT:
-        raise ValueError(f"command: at most {COMMAND_LIMIT:,} bytes; write a longer one into a file, and run that")
-    if asked.agent.permissions == "deny":
+    if len(command.encode("utf-8", "replace")) > MAX_COMMAND_BYTES:
+        raise ValueError(f"command: at most {MAX_COMMAND_BYTES:,} bytes; write a longer one into a file, and run that")
+    if call.agent.permissions == "deny":
         raise ValueError('this agent is allowed nothing that needs a permission (permissions = "deny")')
-
-
-def _text(asked: Asked, name: str) -> str:
-    value = asked.arguments.get(name)
-    if not isinstance(value, str) or not value.strip():
-        raise RpcError("bad-call", f"{name!r} must be a text that is not empty")
-    return value
-
-
-def _refused(why: str) -> Json:
-    return {"ok": False, "text": f"refused: {why}", "data": {"outcome": "refused", "reason": why}}

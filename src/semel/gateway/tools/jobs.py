@@ -11,33 +11,32 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
 import structlog
 
 from semel.gateway.clock import Clock
 from semel.gateway.errors import Conflict, GatewayError, NotFound
 from semel.gateway.ports import Background, CannotBegin, Heard, Job, Orphan
+from semel.gateway.record import Record
 from semel.gateway.settings import BackgroundSettings
-from semel.gateway.transactions import Record
-from semel.ledger.delivery.claims import Made
+from semel.ledger.delivery.claims import ClaimResult
 from semel.ledger.storage.errors import LedgerError
-from semel.ledger.storage.sql import Row
+from semel.ledger.storage.rows import SessionJob
 from semel.ledger.turns import job_calls
 from semel.ledger.turns import jobs as rows
-from semel.ledger.turns.tool_calls import Call
+from semel.ledger.turns.tool_calls import AgentCall
+from semel.text.json_types import Json
 
 log = structlog.get_logger("semel.jobs")
 
-Json = dict[str, Any]
 SWEEP_INTERVAL_S = 5.0  # seconds between sweeps: supervisors of earlier gateways are not our children
 CANCEL_TIMEOUT_S = 12.0  # seconds a cancel waits for SIGTERM, the supervisor's grace, SIGKILL and its report
 DEFAULT_CANCELLER = "the gateway"  # canceller if the row names nobody
 Report = Callable[..., Awaitable[Heard]]
 
 
-class Jobs:
-    """The jobs of a gateway. `report` accepts an event (`Gateway.report`). Without a `port` no job can be run."""
+class JobManager:
+    """The jobs of a gateway. `report`: accepts an event (`Gateway.report`). `port`: runs jobs; None: there are none."""
 
     def __init__(
         self, record: Record, settings: BackgroundSettings, port: Background | None, report: Report, clock: Clock
@@ -48,93 +47,98 @@ class Jobs:
         self.clock = clock
         self._report = report
         self._starting: dict[str, asyncio.Event] = {}
-        self._ends: dict[str, set[asyncio.Event]] = {}  # job id -> waiters for its end
-        self._look = asyncio.Event()
+        self._end_waiters: dict[str, set[asyncio.Event]] = {}  # job id -> waiters for its end
+        self._sweep_now = asyncio.Event()
         self._resumed = asyncio.Event()  # jobs left by earlier gateways are reported
         self._stopped = False
-        self.doubtful_until = 0  # ms: jobs asked for up to then may have run, their reports lost (Law 14)
+        self.doubtful_until = 0  # ms: jobs from before this may have run, but their reports are lost (Law 14)
 
-    def __repr__(self) -> str:
-        return f"<Jobs {len(self._starting)} starting>"
+    # ------------------------------------------------------------ starting a job
 
-    # ------------------------------------------------------------ starting one
+    async def start_job(
+        self, call: AgentCall, command: str, name: str, seconds: float | None
+    ) -> SessionJob | ClaimResult:
+        """Start the job that a tool call asks for; a repeat of the call starts none. Returns its row, or the refusal.
 
-    async def ask(self, call: Call, command: str, name: str, seconds: float | None) -> Row | Made:
-        """Start the job of this tool call, once. Returns its row, or the refusal. Raises SameIdOtherCall."""
+        `seconds`: its time limit, by default the longest that is allowed. Raises SameIdOtherCall.
+        """
         limit = self.settings.time_s
         run = f"job-{secrets.token_hex(5)}"
-        wanted = job_calls.JobRequest(run, command, name, limit if seconds is None else seconds)
-        limits = job_calls.Limits(self.settings.jobs if self.port is not None else 0, self.settings.all)
+        request = job_calls.JobRequest(run, command, name, limit if seconds is None else seconds)
+        limits = job_calls.JobLimits(self.settings.jobs if self.port is not None else 0, self.settings.all)
         self._starting[run] = asyncio.Event()  # set before the row exists, so that a sweep does not report it as lost
         try:
-            made = await self.record.write(job_calls.ask, call, wanted, limits)
-            if isinstance(made, Made):
-                return made
-            if made.run == run:
-                await self._begin(made)
+            outcome = await self.record.write(job_calls.request_job, call, request, limits)
+            if isinstance(outcome, ClaimResult):
+                return outcome
+            if outcome.run == run:
+                await self._start_process(outcome)
             else:  # a repeat of the call: wait for the outcome of the first
                 await self._resumed.wait()
-                await self._started(made.run)
-            return await self._row(made.run)
+                await self._wait_until_started(outcome.run)
+            return await self._row(outcome.run)
         finally:
             self._starting.pop(run).set()
-            self._look.set()
+            self._sweep_now.set()
 
-    async def _started(self, run: str) -> None:
-        """Wait until this gateway is no longer starting this job."""
+    async def _wait_until_started(self, run: str) -> None:
+        """If this gateway is just starting this job, wait until it has been started or could not be."""
         if (first := self._starting.get(run)) is not None:
             await first.wait()
 
-    async def _begin(self, row: Row) -> None:
+    async def _start_process(self, row: SessionJob) -> None:
         assert self.port is not None
         job = Job(row.run, row.key, row.agent, row.command, row.name, row.seconds, self.settings.output, row.at)
         loop = asyncio.get_running_loop()
 
         def ended() -> None:
             with contextlib.suppress(RuntimeError):  # the loop of this gateway is closed
-                loop.call_soon_threadsafe(self._look.set)
+                loop.call_soon_threadsafe(self._sweep_now.set)
 
         try:
             await asyncio.to_thread(self.port.begin, job, ended)
-        except CannotBegin as no:
-            log.warning("a job could not be started", job=row.run, session=row.key, why=str(no))
-            await self.record.write(rows.failed, row.run, str(no))
+        except CannotBegin as error:
+            log.warning("a job could not be started", job=row.run, session=row.key, why=str(error))
+            await self.record.write(rows.mark_failed, row.run, str(error))
 
-    # ------------------------------------------------------------ looking
+    # ------------------------------------------------------------ queries
 
     async def list(self, session: int | None = None) -> list[Json]:
-        """The jobs of a session, newest first; without a session, all unfinished jobs."""
-        return await self.record.read(rows.listed, session)
+        """Return the jobs of a session, newest first; if `session` is None, all unfinished jobs."""
+        return await self.record.read(rows.list_json, session)
 
     async def show(self, run: str) -> Json:
-        """One job. Raises NotFound."""
-        return rows.shown(await self._row(run))
+        """Return one job. Raises NotFound."""
+        return rows.job_json(await self._row(run))
 
-    async def _row(self, run: str) -> Row:
+    async def _row(self, run: str) -> SessionJob:
         row = await self.record.read(rows.get, run)
         if row is None:
             raise NotFound(f"there is no job {run!r}")
         return row
 
-    # ------------------------------------------------------------ cancelling one
+    # ------------------------------------------------------------ cancelling a job
 
     async def cancel(self, run: str, by: str) -> Json:
-        """Cancel a job, wait a while for its end, and return its state then. Raises NotFound, Conflict."""
+        """Cancel a job, wait for its end as `end` does, and return its state. Raises NotFound, or Conflict if it ended.
+
+        `by`: the name of the canceller.
+        """
         if (row := await self._row(run)).ended is not None:
-            raise Conflict(f"there is nothing to cancel: {line(rows.shown(row), self.clock.now())}")
+            raise Conflict(f"there is nothing to cancel: {format_job(rows.job_json(row), self.clock.now())}")
         row = await self.record.write(rows.cancel, run, by)
         await self.end(row)
         return await self.show(run)
 
-    async def end(self, row: Row) -> None:
-        """End the job of this row. Returns when it has ended, or after a timeout of 12 seconds."""
+    async def end(self, row: SessionJob) -> None:
+        """End the job of this row. Returns when it has ended, or after CANCEL_TIMEOUT_S."""
         if row.ended is not None or self.port is None:
             return
         over = asyncio.Event()
-        self._ends.setdefault(row.run, set()).add(over)
+        self._end_waiters.setdefault(row.run, set()).add(over)
         try:
             async with asyncio.timeout(CANCEL_TIMEOUT_S):
-                await self._started(row.run)
+                await self._wait_until_started(row.run)
                 if not await asyncio.to_thread(self.port.cancel, row.run, row.cancelled or DEFAULT_CANCELLER):
                     await self.sweep()
                 if (await self._row(row.run)).ended is None:
@@ -142,41 +146,41 @@ class Jobs:
         except TimeoutError:
             log.warning("a job that was cancelled does not end", job=row.run, session=row.key)
         finally:
-            self._ends[row.run].discard(over)
-            if not self._ends[row.run]:
-                del self._ends[row.run]
+            self._end_waiters[row.run].discard(over)
+            if not self._end_waiters[row.run]:
+                del self._end_waiters[row.run]
 
-    def heard(self, kind: str, key: str | None) -> None:
-        """Wake the waiters if this accepted event reports the end of a job."""
+    def note_end(self, kind: str, key: str | None) -> None:
+        """Wake the callers of `end` if this event, which was accepted, reports the end of their job."""
         if kind in ("exec.finished", "exec.lost"):
-            for over in self._ends.get((key or "").removesuffix(f":{kind}"), ()):
+            for over in self._end_waiters.get((key or "").removesuffix(f":{kind}"), ()):
                 over.set()
 
-    # ------------------------------------------------------------ what lost its supervisor
+    # ------------------------------------------------------------ jobs without a supervisor
 
     async def run(self) -> None:
         """Sweep when a supervisor exits, and periodically while any job is open, until `stop`."""
         while not self._stopped:
-            self._look.clear()
+            self._sweep_now.clear()
             try:
-                open_ = await self.sweep()
+                any_open = await self.sweep()
                 if not self._resumed.is_set():
-                    await self._cancel_again()
-            except (LedgerError, GatewayError, OSError) as fault:
-                log.warning("jobs are looked at later", why=str(fault))
-                open_ = True
+                    await self._repeat_cancellations()
+            except (LedgerError, GatewayError, OSError) as error:
+                log.warning("jobs are looked at later", why=str(error))
+                any_open = True
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(SWEEP_INTERVAL_S if open_ else None):
-                    await self._look.wait()
+                async with asyncio.timeout(SWEEP_INTERVAL_S if any_open else None):
+                    await self._sweep_now.wait()
 
     async def stop(self) -> None:
         """Stop sweeping after the current sweep. Jobs keep running and report to the next gateway."""
         self._stopped = True
-        self._look.set()
+        self._sweep_now.set()
 
-    async def _cancel_again(self) -> None:
-        """At the start, repeat recorded cancellations: the earlier gateway may not have carried them out."""
-        for row in await self.record.read(rows.not_over):
+    async def _repeat_cancellations(self) -> None:
+        """Carry out recorded cancellations again at the start: the earlier gateway may have ended before it did."""
+        for row in await self.record.read(rows.list_open):
             if row.cancelled is not None and self.port is not None:
                 await asyncio.to_thread(self.port.cancel, row.run, row.cancelled)
         self._resumed.set()
@@ -185,31 +189,32 @@ class Jobs:
         """Report each job without a supervisor, once. Returns whether any job is open afterwards."""
         if self.port is None:
             return False
-        known = [row for row in await self.record.read(rows.not_over) if row.run not in self._starting]
+        rows_open = [row for row in await self.record.read(rows.list_open) if row.run not in self._starting]
         present = await asyncio.to_thread(self.port.present)
         for orphan in await asyncio.to_thread(self.port.orphans):
-            await self._hear(orphan)
-        for row in known:
+            await self._deliver_reports(orphan)
+        for row in rows_open:
             if row.run not in present and (await self._row(row.run)).ended is None:
-                await self._never_started(row)
-        return bool(await self.record.read(rows.count))
+                await self._report_unstarted(row)
+        return bool(await self.record.read(rows.count_open))
 
-    async def _hear(self, orphan: Orphan) -> None:
-        heard = 0
+    async def _deliver_reports(self, orphan: Orphan) -> None:
+        delivered = 0
         try:
             for body in orphan.reports():
                 await self._report(
                     orphan.session, body["kind"], body["text"], key=body["key"], data=body.get("data"),
                     wakes=body.get("wakes"),
                 )  # fmt: skip
-                heard += 1
+                delivered += 1
         finally:
-            await asyncio.to_thread(orphan.release, heard)
+            await asyncio.to_thread(orphan.release, delivered)
 
-    async def _never_started(self, row: Row) -> None:
-        """Report a job that has a row but no process: the gateway died between the two, so nothing was run.
+    async def _report_unstarted(self, row: SessionJob) -> None:
+        """Report a job that has a row but no process, because the gateway died between the two: nothing was run.
 
-        If the ledger was restored from a backup made before the job ended, the job may have run; the report says so.
+        If the ledger was restored from a backup made before the job ended, the job may have run, and the report says
+        so.
         """
         name, doubtful = f", {row.name}" if row.name else "", row.at <= self.doubtful_until
         text = (
@@ -227,19 +232,19 @@ class Jobs:
         )  # fmt: skip
 
 
-def lines(found: Sequence[Json], now: int) -> str:
-    """A list of jobs as text for an agent."""
-    return "\n".join(f"- {line(one, now)}: {one['command']!r}" for one in found) or "no background jobs here"
+def format_jobs(jobs: Sequence[Json], now: int) -> str:
+    """Return a list of jobs as text for an agent. `now`: in ms since the epoch."""
+    return "\n".join(f"- {format_job(job, now)}: {job['command']!r}" for job in jobs) or "no background jobs here"
 
 
-def line(job: Json, now: int) -> str:
-    """A job and its state in one line."""
+def format_job(job: Json, now: int) -> str:
+    """Return a job and its state in one line. `now`: in ms since the epoch."""
     name = f" ({job['name']})" if job.get("name") else ""
-    return f"{job['id']}{name} {state(job, now)}"
+    return f"{job['id']}{name} {describe_state(job, now)}"
 
 
-def state(job: Json, now: int) -> str:
-    """A job's state in words: "runs for 12 s, at most 3600 s", "ended with exit code 0", "is lost" ..."""
+def describe_state(job: Json, now: int) -> str:
+    """Return a job's state in words: "runs for 12 s, at most 3600 s", "ended with exit code 0", "is lost" ..."""
     by = f", cancelled by {job['cancelled_by']}" if job.get("cancelled_by") else ""
     if job["state"] in ("asked", "running"):
         return f"runs for {max(0, now - job['at']) // 1000} s, at most {job['seconds']:g} s{by}"

@@ -2,92 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
-from semel.gateway.tools.rpc import RpcError
-from semel.gateway.tools.schedules import FORMS, Schedules
-from semel.gateway.tools.tool_calls import Asked
-from semel.gateway.zones import local
-from semel.ledger.delivery.claims import Made
+from semel.gateway.clock import format_local
+from semel.gateway.tools.schedules import FORMS, ScheduleManager
+from semel.gateway.tools.tool_calls import SilentTool, ToolRequest, make_refusal
+from semel.ledger.delivery.claims import ClaimResult
 from semel.ledger.inbound import schedules as rows
+from semel.ledger.storage.rows import ScheduleRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.turns import tool_calls
+from semel.text.json_types import Json
 from semel.timing.walltime import BadSchedule
 
-Json = dict[str, Any]
 
-
-def tools(schedules: Schedules) -> dict[str, Callable[[Asked], Awaitable[Json]]]:
-    """The handlers by tool name, for `ToolCalls.acts`."""
-    mine = _ScheduleTools(schedules)
-    return {"schedule": mine.schedule, "list_schedules": mine.list, "cancel_schedule": mine.cancel}
+def make_schedule_tools(schedules: ScheduleManager) -> dict[str, SilentTool]:
+    """Return the handlers of these tools for `ToolCallHandler`, by tool name."""
+    handlers = _ScheduleTools(schedules)
+    return {"schedule": handlers.schedule, "list_schedules": handlers.list, "cancel_schedule": handlers.cancel}
 
 
 class _ScheduleTools:
-    """The handlers. An agent sees and changes only the schedules of its own session."""
+    """The handlers of the tools. An agent sees and changes only the schedules of its own session."""
 
-    def __init__(self, schedules: Schedules) -> None:
+    def __init__(self, schedules: ScheduleManager) -> None:
         self.schedules = schedules
 
-    async def schedule(self, asked: Asked) -> Json:
-        spec, text = _text(asked, "cron"), _text(asked, "text")
-        tz = str(asked.arguments.get("tz") or "UTC")
+    async def schedule(self, call: ToolRequest) -> Json:
+        spec, text = call.text("cron"), call.text("text")
+        tz = str(call.arguments.get("tz") or "UTC")
         try:
-            told = self.schedules.of_agent(asked.who.key, spec, text, tz)
-            name = await self._act(asked, f"schedule {spec}", lambda tx, who: rows.add_by_agent(tx, told))
-        except (BadSchedule, rows.ScheduleRefused) as no:
-            return _refused(f"{no}. Nothing was scheduled.")
-        if isinstance(name, Made):
-            return _refused(f"{name.reason}. Nothing was scheduled.")
-        self.schedules.changed()
-        found = await self.schedules.show(name)
-        return {"ok": True, "text": f"scheduled as {name}; it fires next {_when(found)}.", "data": found}
+            definition = self.schedules.define_for_agent(call.caller.key, spec, text, tz)
+            name = await self._act(call, f"schedule {spec}", lambda tx, who: rows.add_by_agent(tx, definition))
+        except (BadSchedule, rows.ScheduleRefused) as error:
+            return make_refusal(f"{error}. Nothing was scheduled.")
+        if isinstance(name, ClaimResult):
+            return make_refusal(f"{name.reason}. Nothing was scheduled.")
+        self.schedules.wake_timer()
+        schedule = await self.schedules.show(name)
+        return {"ok": True, "text": f"scheduled as {name}; it fires next {_format_next(schedule)}.", "data": schedule}
 
-    async def list(self, asked: Asked) -> Json:
-        found = await self.schedules.list(asked.who.key)
-        text = "\n".join(_line(one) for one in found) or "no schedules in this session"
-        return {"ok": True, "text": text, "data": {"schedules": found}}
+    async def list(self, call: ToolRequest) -> Json:
+        schedules = await self.schedules.list(call.caller.key)
+        text = "\n".join(_format_schedule(schedule) for schedule in schedules) or "no schedules in this session"
+        return {"ok": True, "text": text, "data": {"schedules": schedules}}
 
-    async def cancel(self, asked: Asked) -> Json:
-        name = _text(asked, "name")
+    async def cancel(self, call: ToolRequest) -> Json:
+        name = call.text("name")
         try:
-            done = await self._act(asked, f"cancel schedule {name}", lambda tx, who: _cancel(tx, who.key, name))
-        except rows.ScheduleRefused as no:
-            return _refused(f"{no}. Nothing was cancelled.")
-        if isinstance(done, Made):
-            return _refused(f"{done.reason}. Nothing was cancelled.")
-        self.schedules.changed()
-        text = f"cancelled: {name} does not fire any more" if done else f"there is no schedule {name!r} in this session"
-        return {"ok": done, "text": text + ".", "data": {"name": name}}
+            outcome = await self._act(
+                call, f"cancel schedule {name}", lambda tx, who: _cancel_schedule(tx, who.key, name)
+            )
+        except rows.ScheduleRefused as error:
+            return make_refusal(f"{error}. Nothing was cancelled.")
+        if isinstance(outcome, ClaimResult):
+            return make_refusal(f"{outcome.reason}. Nothing was cancelled.")
+        self.schedules.wake_timer()
+        text = (
+            f"cancelled: {name} does not fire any more" if outcome else f"there is no schedule {name!r} in this session"
+        )
+        return {"ok": outcome, "text": text + ".", "data": {"name": name}}
 
-    async def _act(self, asked: Asked, what: str, deed: Callable[[Tx, tool_calls.Spawned], Any]) -> Any:
-        return await self.schedules.record.write(tool_calls.act, asked.call, what, deed)
+    async def _act(
+        self, call: ToolRequest, description: str, body: Callable[[Tx, tool_calls.CallingSpawn], Any]
+    ) -> Any:
+        return await self.schedules.record.write(tool_calls.perform, call.row, description, body)
 
 
-def _cancel(tx: Tx, session: str, name: str) -> bool:
-    row = tx.one("schedule_get", name=name)
+def _cancel_schedule(tx: Tx, session: str, name: str) -> bool:
+    row = tx.one(ScheduleRow, "schedule_get", name=name)
     return row is not None and row.session == session and rows.remove(tx, name)
 
 
-def _line(found: Json) -> str:
-    form = next(one for one in FORMS if one in found)
-    last = found["last"]
-    fired = f", last fired {local(last['due'] // 1000, found['tz'])} (turn {last['turn']})" if last else ""
-    state = f"next {_when(found)}" if found["enabled"] else "paused"
-    return f"- {found['name']}: {form} {found[form]!r}, {state}{fired}: {found['text']!r}"
+def _format_schedule(schedule: Json) -> str:
+    form = next(name for name in FORMS if name in schedule)
+    last = schedule["last"]
+    fired = f", last fired {format_local(last['due'] // 1000, schedule['tz'])} (turn {last['turn']})" if last else ""
+    state = f"next {_format_next(schedule)}" if schedule["enabled"] else "paused"
+    return f"- {schedule['name']}: {form} {schedule[form]!r}, {state}{fired}: {schedule['text']!r}"
 
 
-def _when(found: Json) -> str:
-    return local(found["next"] // 1000, found["tz"]) if found["next"] is not None else "never again"
-
-
-def _text(asked: Asked, name: str) -> str:
-    value = asked.arguments.get(name)
-    if not isinstance(value, str) or not value.strip():
-        raise RpcError("bad-call", f"{name!r} must be a text that is not empty")
-    return value
-
-
-def _refused(why: str) -> Json:
-    return {"ok": False, "text": f"refused: {why}", "data": {"outcome": "refused", "reason": why}}
+def _format_next(schedule: Json) -> str:
+    return format_local(schedule["next"] // 1000, schedule["tz"]) if schedule["next"] is not None else "never again"

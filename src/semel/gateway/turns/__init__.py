@@ -1,1 +1,1 @@
-"""Turns: scheduling, running one, the prompt, the agent's stream, permission requests, the pool of agents."""
+"""Turns: schedule and run them, build prompts, show the agent's stream, ask for permissions, keep a pool of agents."""

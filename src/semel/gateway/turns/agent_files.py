@@ -1,11 +1,11 @@
 """Store the files in an agent's stream before the stream is folded (Law 6).
 
 An image, a sound or an embedded resource comes as one content block, beside the text (ACP, Content) or in a tool's
-result. Its bytes are replaced here by an `AgentFile`, so that later stages carry no megabytes and record only stored
-files. The file's row is written first, as for received files, so that the next gateway can clean up
-after a crash. A stored file that no entry uses, because it was a repeat, is released once no signal of the agent waits.
+result. This module stores its bytes and puts an `AgentFile` in their place, so that later stages carry no megabytes and
+record only stored files. The file's row is written first, as for received files, so that the next gateway can clean up
+after a crash. A stored file that no entry uses, because it was a repeat, is released when no signal of the agent waits.
 
-A block that cannot be stored stays in place with the reason (`missing`), and is described in words.
+A block that cannot be stored stays in place with the reason ("missing"), and is described in words later.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import asyncio
 import base64
 import binascii
 import mimetypes
-from collections import Counter
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -24,142 +23,113 @@ import structlog
 
 from semel.acp_stream.attachment import AgentFile, is_attachment
 from semel.gateway import files
-from semel.gateway.files import MAX_FILE_BYTES, Copies, plain_mime, plain_name
-from semel.gateway.transactions import Record
-from semel.ledger.inbound import channel_batch as rows
+from semel.gateway.file_store import FileStore, HeldFiles
+from semel.gateway.files import MAX_FILE_BYTES, plain_mime, plain_name
+from semel.gateway.record import Record
 from semel.ledger.storage.errors import LedgerError
+from semel.text.json_types import Json
 from semel.text.wellformed import one_line
 
 log = structlog.get_logger("semel.agents")
 
-Json = dict[str, Any]
 
 MAX_URI_CHARS = 2_000
-CHUNKS = frozenset(("agent_message_chunk", "agent_thought_chunk"))
-WHOLE = frozenset(("agent_message", "agent_thought"))  # ACP v2: a message as a list of blocks
-CALLS = frozenset(("tool_call", "tool_call_update"))
-CALL_CHUNK = "tool_call_content_chunk"  # ACP v2: one more piece of a call's content
+MESSAGE_CHUNKS = frozenset(("agent_message_chunk", "agent_thought_chunk"))
+WHOLE_MESSAGES = frozenset(("agent_message", "agent_thought"))  # ACP v2: a message as a list of blocks
+TOOL_CALLS = frozenset(("tool_call", "tool_call_update"))
+TOOL_CALL_CHUNK = "tool_call_content_chunk"  # ACP v2: one more piece of a call's content
 _NAMES = {"image": "image", "audio": "sound", "resource": "document", "resource_link": "document"}
 _ENDINGS = {"image/jpeg": ".jpg", "image/webp": ".webp", "audio/wav": ".wav", "audio/mpeg": ".mp3", "audio/ogg": ".ogg"}
 
 
 class Unreadable(ValueError):
-    """The content of a block cannot be stored. The message gives the reason, for people."""
+    """The content of a block cannot be stored. The message gives people the reason."""
 
 
-class AgentFiles:
-    """The files of one agent process. `take` each update, in order; `release` what was not recorded."""
+class AgentFiles(HeldFiles):
+    """Stores the files of one agent process. Call `take` for each update, in order; `release` what was not recorded."""
 
-    def __init__(self, record: Record, blobs: Path, copies: Copies, gone: Callable[[], None]) -> None:
-        self.record = record
-        self.blobs = blobs
-        self.copies = copies
-        self.gone = gone  # called when a file may have become unused
+    def __init__(self, record: Record, store: FileStore) -> None:
+        super().__init__(record, store)
         self.is_storing = False
-        self._kept: Counter[str] = Counter()
-
-    def __repr__(self) -> str:
-        return f"<AgentFiles {self._kept.total()} kept>"
 
     async def take(self, update: Json) -> Json:
-        """Store the files of an update and return it with references in their place."""
+        """Store the files of an update, and return it with an `AgentFile` in place of each file's bytes."""
         if not carries_files(update):
             return update
         self.is_storing = True
         try:
-            return await self._take(update)
+            return await self._store_files(update)
         finally:
             self.is_storing = False
 
-    async def _take(self, update: Json) -> Json:
+    async def _store_files(self, update: Json) -> Json:
         kind, content = update.get("sessionUpdate"), update.get("content")
-        if kind in CHUNKS:
-            return {**update, "content": await self.store(content)}
-        if kind == CALL_CHUNK:
-            return {**update, "content": await self._part(content)}
-        parts = [] if not isinstance(content, list) else [await self._part(part) for part in content]
-        if kind in CALLS and not any(map(_is_filled, parts)):  # else its result is the same once more
-            found = [block for block in _result_blocks(update.get("rawOutput")) if is_attachment(block)]
-            parts += [{"type": "content", "content": await self.store(block)} for block in found]
+        if kind in MESSAGE_CHUNKS:
+            return {**update, "content": await self.store_block(content)}
+        if kind == TOOL_CALL_CHUNK:
+            return {**update, "content": await self._store_part(content)}
+        parts = [] if not isinstance(content, list) else [await self._store_part(part) for part in content]
+        if kind in TOOL_CALLS and not any(map(_holds_file, parts)):  # else its result is the same once more
+            blocks = [block for block in _result_blocks(update.get("rawOutput")) if is_attachment(block)]
+            parts += [{"type": "content", "content": await self.store_block(block)} for block in blocks]
         return {**update, "content": parts}
 
-    async def _part(self, part: Any) -> Any:
-        """A block of a message, or one within a tool call's content."""
+    async def _store_part(self, part: Any) -> Any:
+        """Store the file in a block of a message or of a tool call's content, and return the block as `take` does."""
         if not isinstance(part, dict):
             return part
         if part.get("type") == "content":
             inner = part.get("content")
-            return {**part, "content": await self.store(inner)} if is_attachment(inner) else part
-        return part if part.get("type") in ("text", "diff", "terminal", None) else await self.store(part)
+            return {**part, "content": await self.store_block(inner)} if is_attachment(inner) else part
+        return part if part.get("type") in ("text", "diff", "terminal", None) else await self.store_block(part)
 
-    async def store(self, block: Any) -> Json:
-        """Store a content block. Returns it with a reference to its file, or with the reason why it is `missing`."""
-        told = {name: value for name, value in block.items() if name in ("type", "mimeType", "uri", "name", "size")}
-        inner = block.get("resource")
-        if isinstance(inner, dict):
-            told |= {name: value for name, value in inner.items() if name in ("mimeType", "uri")}
-        if str(told.get("uri")).startswith("data:"):
-            del told["uri"]  # that is all of it
+    async def store_block(self, block: Any) -> Json:
+        """Store a content block. Returns it with its `AgentFile` as "file", or with the reason as "missing"."""
+        fields = {name: value for name, value in block.items() if name in ("type", "mimeType", "uri", "name", "size")}
+        resource = block.get("resource")
+        if isinstance(resource, dict):
+            fields |= {name: value for name, value in resource.items() if name in ("mimeType", "uri")}
+        if str(fields.get("uri")).startswith("data:"):
+            del fields["uri"]  # a data URI contains the whole file
         try:
-            found = await asyncio.to_thread(read_block, block)
-            if isinstance(found, AgentFile):
-                return {**told, "file": found}
-            file, data = found
-            return {**told, "size": file.size, "file": await self._keep(file, data)}
-        except Unreadable as fault:
-            return {**told, "missing": str(fault)}
-        except (files.StoreFailed, LedgerError) as fault:
-            log.warning("a file of an agent could not be stored", why=str(fault))
-            return {**told, "missing": "it could not be stored"}
-
-    async def _keep(self, file: AgentFile, data: bytes) -> AgentFile:
-        assert file.id is not None
-        if self._kept[file.id]:  # agents repeat a call's content with each update
-            return file
-        with self.copies:
-            await self.record.write(rows.keep, file.id, len(data), file.name, file.mime)
-            self._kept[file.id] += 1
-            self.copies.kept[file.id] += 1
-            await asyncio.to_thread(files.keep_bytes, self.blobs, data)
-        return file
-
-    async def release(self) -> None:
-        """Release the stored files. Entries hold those that were recorded; the others are removed."""
-        left, self._kept = +self._kept, Counter()
-        if not left:
-            return
-        for id, times in left.items():
-            self.copies.kept[id] -= times
-            if self.copies.kept[id] <= 0:
-                del self.copies.kept[id]
-        try:
-            await self.record.write(rows.let_go, list(left))
-        except LedgerError as fault:  # the next start does it
-            log.warning("files that an agent repeated stay until the next start", why=str(fault))
-        self.gone()
+            content = await asyncio.to_thread(read_block, block)
+            if isinstance(content, AgentFile):
+                return {**fields, "file": content}
+            file, data = content
+            assert file.id is not None
+            if not self._held[file.id]:  # agents repeat a call's content with each update
+                write = partial(files.store_bytes, self.store.path, data)
+                await self.hold(file.id, len(data), file.name, file.mime, write)
+            return {**fields, "size": file.size, "file": file}
+        except Unreadable as error:
+            return {**fields, "missing": str(error)}
+        except (files.StoreFailed, LedgerError) as error:
+            log.warning("a file of an agent could not be stored", why=str(error))
+            return {**fields, "missing": "it could not be stored"}
 
 
 def carries_files(update: Mapping[str, Any]) -> bool:
-    """Whether an update holds a content block that is no text."""
+    """Whether an update contains a content block that is not text."""
     kind, content = update.get("sessionUpdate"), update.get("content")
-    if kind in CHUNKS:
+    if kind in MESSAGE_CHUNKS:
         return is_attachment(content)
-    if kind in WHOLE:
+    if kind in WHOLE_MESSAGES:
         return isinstance(content, list) and any(map(is_attachment, content))
-    if kind == CALL_CHUNK:
+    if kind == TOOL_CALL_CHUNK:
         return isinstance(content, dict) and is_attachment(content.get("content"))
-    if kind not in CALLS:
+    if kind not in TOOL_CALLS:
         return False
     inner = [part.get("content") for part in content if isinstance(part, dict)] if isinstance(content, list) else []
     return any(map(is_attachment, inner)) or any(map(is_attachment, _result_blocks(update.get("rawOutput"))))
 
 
-def _is_filled(part: Any) -> bool:
+def _holds_file(part: Any) -> bool:
     return isinstance(part, dict) and isinstance(part.get("content"), dict) and "file" in part["content"]
 
 
 def _result_blocks(raw: Any) -> list[Any]:
-    """The content blocks of an MCP result (`CallToolResult`), which agents pass on as a call's raw output."""
+    """Return the content blocks of an MCP result (`CallToolResult`), which agents pass on as a call's raw output."""
     for _ in range(3):
         if isinstance(raw, list):
             return [block for block in raw if isinstance(block, dict) and block.get("type") in _NAMES]
@@ -169,21 +139,21 @@ def _result_blocks(raw: Any) -> list[Any]:
     return []
 
 
-# ---------------------------------------------------------------- what a block holds
+# ---------------------------------------------------------------- the content of a block
 
 
 def read_block(block: Mapping[str, Any]) -> AgentFile | tuple[AgentFile, bytes]:
-    """The file of a content block with its bytes, or only the file if the block is a mere link. Raises Unreadable."""
+    """Return the file of a content block and its bytes; only the file if the block is a link. Raises Unreadable."""
     kind = block.get("type")
     if kind not in _NAMES:
-        raise Unreadable("it is of a type that is not known")
-    inner = block.get("resource") if kind == "resource" else block
-    told: Mapping[str, Any] = inner if isinstance(inner, dict) else {}
-    uri = told.get("uri") if isinstance(told.get("uri"), str) else None
-    mime = str(told.get("mimeType") or "")
-    data = _content(told, kind, uri)
+        raise Unreadable("its type is not known")
+    holder = block.get("resource") if kind == "resource" else block
+    fields: Mapping[str, Any] = holder if isinstance(holder, dict) else {}
+    uri = fields.get("uri") if isinstance(fields.get("uri"), str) else None
+    mime = str(fields.get("mimeType") or "")
+    data = _read_content(fields, kind, uri)
     if data is None:
-        return _named(told, kind, uri, mime)
+        return _read_link(fields, kind, uri, mime)
     if not data:
         raise Unreadable("it is empty")
     if len(data) > MAX_FILE_BYTES:
@@ -191,16 +161,16 @@ def read_block(block: Mapping[str, Any]) -> AgentFile | tuple[AgentFile, bytes]:
     if not mime and uri is not None and uri.startswith("data:"):
         mime = uri[len("data:") :].partition(",")[0].partition(";")[0]
     if not mime:
-        mime = "text/plain" if isinstance(told.get("text"), str) else _guessed(uri)
+        mime = "text/plain" if isinstance(fields.get("text"), str) else _guess_mime(uri)
     mime = plain_mime(mime)
-    return AgentFile(_name(told, kind, uri, mime), mime, files.digest(data), len(data)), data
+    return AgentFile(_choose_name(fields, kind, uri, mime), mime, files.blob_id(data), len(data)), data
 
 
-def _content(told: Mapping[str, Any], kind: str, uri: str | None) -> bytes | None:
-    if told.get("leftOut"):  # the agent's line was too long: only its ends were kept
+def _read_content(fields: Mapping[str, Any], kind: str, uri: str | None) -> bytes | None:
+    if fields.get("leftOut"):  # the agent's line was too long: only its ends were kept
         raise Unreadable(f"it is larger than {MAX_FILE_BYTES:,} bytes")
-    encoded = told.get("blob" if kind == "resource" else "data")
-    if kind == "resource" and isinstance(text := told.get("text"), str):
+    encoded = fields.get("blob" if kind == "resource" else "data")
+    if kind == "resource" and isinstance(text := fields.get("text"), str):
         return text.encode("utf-8", "replace")
     if encoded is None and uri is not None and uri.startswith("data:"):
         encoded = uri
@@ -218,32 +188,32 @@ def _content(told: Mapping[str, Any], kind: str, uri: str | None) -> bytes | Non
         raise Unreadable("its data cannot be read") from None
 
 
-def _named(told: Mapping[str, Any], kind: str, uri: str | None, mime: str) -> AgentFile:
+def _read_link(fields: Mapping[str, Any], kind: str, uri: str | None, mime: str) -> AgentFile:
     if not uri:
-        raise Unreadable("it holds no data")
-    size = told.get("size")
-    known = size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None
-    mime = plain_mime(mime or _guessed(uri))
-    return AgentFile(_name(told, kind, uri, mime), mime, None, known, one_line(uri, MAX_URI_CHARS))
+        raise Unreadable("it has no data")
+    size = fields.get("size")
+    known_size = size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None
+    mime = plain_mime(mime or _guess_mime(uri))
+    return AgentFile(_choose_name(fields, kind, uri, mime), mime, None, known_size, one_line(uri, MAX_URI_CHARS))
 
 
-def _guessed(uri: str | None) -> str:
-    return (mimetypes.guess_type(_path(uri))[0] or "") if uri else ""
+def _guess_mime(uri: str | None) -> str:
+    return (mimetypes.guess_type(_uri_path(uri))[0] or "") if uri else ""
 
 
-def _path(uri: str) -> str:
+def _uri_path(uri: str) -> str:
     try:
         return unquote(urlsplit(uri).path)
     except ValueError:
         return ""
 
 
-def _name(told: Mapping[str, Any], kind: str, uri: str | None, mime: str) -> str:
-    """The file's name: as given, else the last part of its URI, else a word for its type."""
-    given = told.get("name") or told.get("title")
-    if isinstance(given, str) and given.strip():
-        return plain_name(given)
-    if uri and not uri.startswith("data:") and (last := _path(uri).rstrip("/").rpartition("/")[2]):
+def _choose_name(fields: Mapping[str, Any], kind: str, uri: str | None, mime: str) -> str:
+    """Return the file's given name, else the last part of its URI, else a word for its type."""
+    name = fields.get("name") or fields.get("title")
+    if isinstance(name, str) and name.strip():
+        return plain_name(name)
+    if uri and not uri.startswith("data:") and (last := _uri_path(uri).rstrip("/").rpartition("/")[2]):
         return plain_name(last)
     ending = _ENDINGS.get(mime) or mimetypes.guess_extension(mime) or ""
     return _NAMES[kind] + ending

@@ -1,7 +1,7 @@
-"""The pool of live agents: at most N processes, each with its own fencing token.
+"""The pool of live agents: at most `max_processes` processes, each with its own fencing token.
 
-A session has at most one agent. It is kept for `idle_after` seconds between turns, because a start costs a second and
-60-500 MB; after that, the next turn starts a new process, which loads its history. If the pool is full, the least
+A session has at most one agent. It is kept for `idle_after_s` seconds after a turn, because a start takes a second;
+then it is ended, and the next turn starts a new process, which loads its history. If the pool is full, the least
 recently used idle process is ended. An agent that is not a process (`Agent.process`) does not count.
 """
 
@@ -10,122 +10,90 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
 import structlog
 
 from semel.acp_stream import Fold, profile_for
-from semel.gateway.ports import Agent, AgentError, Conversation, Died, Inside, Launch, Update
-from semel.gateway.transactions import Record
+from semel.gateway.ports import Agent, AgentError, Died, Inside, Launch, Update
+from semel.gateway.record import Record
 from semel.gateway.turns.agent_files import AgentFiles
-from semel.gateway.turns.stream_view import StreamView
+from semel.gateway.turns.live_agent import LiveAgent
 from semel.ledger.storage.errors import LedgerError
-from semel.ledger.turns import show
 from semel.ledger.turns import spawns as rows
 
 log = structlog.get_logger("semel.spawns")
 
-PAUSE = 0.25  # seconds to collect updates between turns before they are shown
+AFTERMATH_DELAY_S = 0.25  # seconds to collect updates between turns before they are shown
 
 
 def token_digest(token: str) -> bytes:
-    """The digest under which the ledger stores a fencing token."""
+    """Return the digest under which the ledger stores a fencing token."""
     return hashlib.blake2b(token.encode("utf-8", "surrogatepass"), digest_size=32).digest()
 
 
-@dataclass
-class LiveAgent:
-    """A running agent process and what it holds."""
-
-    spawn: int
-    session: int
-    key: str
-    agent: str
-    conversation: Conversation
-    idle_after: float
-    process: bool = True  # counts towards the limit of the pool
-    busy: bool = True
-    used: float = 0.0
-    told_names: tuple[str, ...] | None = None  # the destinations its model was told of
-    primed: bool = False  # the agent was told what its memory lacks
-    timer: asyncio.TimerHandle | None = field(default=None, repr=False)
-    signals: asyncio.Queue[Any] = field(default_factory=asyncio.Queue, repr=False)  # Signal, and marks of the run
-    history_ended: bool = False  # its replay shows that its last turn had ended
-    announces: bool | None = None  # whether its stream announces tool calls; None: unknown yet
-    afterwards: Callable[[list[Update]], Awaitable[None]] | None = field(default=None, repr=False)  # of its last turn
-    aftermath: asyncio.Task[None] | None = field(default=None, repr=False)
-    settling: bool = False
-    fold: Fold = field(default_factory=Fold, repr=False)
-    viewing: StreamView = field(default_factory=StreamView, repr=False)
-    slots: show.Slots = field(default_factory=show.Slots, repr=False)
-    files: AgentFiles | None = field(default=None, repr=False)
-    pump: asyncio.Task[None] | None = field(default=None, repr=False)
-
-
+@dataclass(eq=False, repr=False)
 class AgentPool:
-    """The pool. `take` before a turn, `give_back` or `drop` after it."""
+    """The pool. Call `take` before a turn, and `give_back` or `drop` after it."""
 
-    def __init__(
-        self,
-        record: Record,
-        agents: Mapping[str, Agent],
-        *,
-        gateway: str,
-        socket: Path,
-        most: int,
-        idle_after: Callable[[str], float],
-        files: Callable[[], AgentFiles] | None = None,
-    ) -> None:
-        self.record = record
-        self.agents = agents
-        self.gateway = gateway
-        self.socket = socket
-        self.most = most
-        self.idle_after = idle_after
-        self.files = files  # makes the store for files of an agent
-        self.inside: Callable[[int], Inside | None] = lambda session: None  # for in-process agents
+    record: Record
+    agents: Mapping[str, Agent]
+    _: KW_ONLY
+    gateway: str  # the name of this run of the gateway
+    socket: Path
+    max_processes: int
+    idle_after_s: Callable[[str], float]  # seconds after which an idle process of this agent ends
+    make_files: Callable[[], AgentFiles]  # makes the store for the files of one process
+    make_inside: Callable[[int], Inside]  # makes the services that an in-process agent of this session uses
+
+    def __post_init__(self) -> None:
         self.live: dict[int, LiveAgent] = {}
         self._opening = 0
-        self._leaving: set[int] = set()  # spawns being ended: their processes still use memory
+        self._ending: set[int] = set()  # spawns being ended: their processes still use memory
         self._waiting = 0  # sessions that wait for room
-        self._free = asyncio.Condition()
+        self._room = asyncio.Condition()
         self._closing: set[asyncio.Task[None]] = set()
 
     def __repr__(self) -> str:
         busy = sum(1 for s in self.live.values() if s.busy)
-        return f"<Spawns {busy} busy, {len(self.live) - busy} idle, {self._opening} opening, at most {self.most}>"
+        idle = len(self.live) - busy
+        return f"<AgentPool {busy} busy, {idle} idle, {self._opening} opening, at most {self.max_processes}>"
 
     def idle_spawn(self, session: int) -> int | None:
-        """The spawn id of the session's idle process; None if it has none."""
-        one = self.live.get(session)
-        return one.spawn if one is not None and not one.busy else None
+        """Return the spawn id of the session's idle agent; None if it has none."""
+        live = self.live.get(session)
+        return live.spawn if live is not None and not live.busy else None
 
     def holds(self, spawn: int) -> bool:
         """Whether this spawn is live in this pool: neither dead nor being ended."""
-        return any(one.spawn == spawn for one in self.live.values())
+        return any(live.spawn == spawn for live in self.live.values())
 
     def find_announcing_turn(self, spawn: int, tool: str) -> int | None:
-        """The turn in which this spawn announced the tool call; None if it did not (Law 10)."""
-        return next((one.viewing.turns.get(tool) for one in self.live.values() if one.spawn == spawn), None)
+        """Return the turn in which this spawn announced the tool call with this id; None if it did not (Law 10)."""
+        return next((live.view.turns.get(tool) for live in self.live.values() if live.spawn == spawn), None)
 
     async def take(self, session: int, key: str, agent: str, memory: str | None) -> LiveAgent:
-        """The session's process, started if need be. Waits for room. Raises AgentError."""
-        one = self.live.get(session)
-        if one is not None and not one.busy:
-            self._occupy(one)
-            await self._settled(one)
+        """Return the session's agent, and start it if needed, when there is room in the pool. Raises AgentError.
+
+        `session`, `key`: the session's id and key. `memory`: the agent's id of the conversation; None: start a new one.
+        """
+        live = self.live.get(session)
+        if live is not None and not live.busy:
+            live.busy = True
+            live.cancel_timer()
+            await self._wait_for_aftermath(live)
             if memory is not None:
-                return one
-            await self.drop(one, "a new chapter began")  # what it remembers is of the one before
+                return live
+            await self.drop(live, "a new chapter began")  # it remembers the chapter before
         if agent in self.agents and not self.agents[agent].process:
             return await self._open(session, key, agent, memory)
-        async with self._free:
+        async with self._room:
             self._waiting += 1
             try:
-                await self._free.wait_for(self._make_room)
+                await self._room.wait_for(self._make_room)
             finally:
                 self._waiting -= 1
             self._opening += 1
@@ -135,171 +103,160 @@ class AgentPool:
             self._opening -= 1
             await self._notify()
 
-    def _occupy(self, one: LiveAgent) -> None:
-        one.busy = True
-        if one.timer is not None:
-            one.timer.cancel()
-            one.timer = None
-
     def _make_room(self) -> bool:
-        """Whether there is room for a process. If not, end one idle process per waiting session."""
+        """Whether there is room for a process. If not, end an idle process, at most one for each waiting session."""
         live = [s for s in self.live.values() if s.process]
-        if len(live) + self._opening + len(self._leaving) < self.most:
+        if len(live) + self._opening + len(self._ending) < self.max_processes:
             return True
         idle = [s for s in live if not s.busy]
-        if idle and len(self._leaving) < self._waiting:
-            self._end_soon(min(idle, key=lambda s: s.used), "made room for another session")
+        if idle and len(self._ending) < self._waiting:
+            self._end_if_idle(min(idle, key=lambda s: s.last_used), "made room for another session")
         return False
 
     async def _open(self, session: int, key: str, agent: str, memory: str | None) -> LiveAgent:
         if agent not in self.agents:
             raise AgentError(f"no agent is named {agent!r}; add [agents.{agent}] to the configuration")
         token = secrets.token_urlsafe(32)
-        spawn = await self.record.write(rows.start, session, agent, self.gateway, token_digest(token))
+        spawn = await self.record.write(rows.record_start, session, agent, self.gateway, token_digest(token))
 
         async def on_start(pid: int, pgid: int, born: str) -> None:
-            await self.record.write(rows.started, spawn, pid, pgid, born)
+            await self.record.write(rows.record_identity, spawn, pid, pgid, born)
 
         launch = Launch(
             session=key, spawn=spawn, token=token, socket=self.socket, memory=memory, on_start=on_start,
-            inside=self.inside(session),
+            inside=self.make_inside(session),
         )  # fmt: skip
         try:
             conversation = await self.agents[agent].open(launch)
-        except BaseException as fault:
-            await self.record.write(rows.ended, spawn, f"did not start: {fault}")
+        except BaseException as error:
+            await self.record.write(rows.record_end, spawn, f"did not start: {error}")
             raise
         fold = Fold(profile_for(conversation.profile or conversation.agent_name))
         process = self.agents[agent].process
-        kept = self.files() if self.files is not None else None
-        one = LiveAgent(
-            spawn, session, key, agent, conversation, self.idle_after(agent), process, fold=fold, files=kept
+        live = LiveAgent(
+            spawn, session, key, agent, conversation, self.idle_after_s(agent), self.make_files(), process, fold=fold
         )
-        self.live[session] = one
-        one.pump = asyncio.create_task(self._pump(one), name=f"signals of {key}")
+        self.live[session] = live
+        live.pump = asyncio.create_task(self._pump(live), name=f"signals of {key}")
         log.info("agent started", session=key, agent=agent, spawn=spawn, restored=conversation.restored)
-        return one
+        return live
 
-    async def _pump(self, one: LiveAgent) -> None:
-        """Queue the signals in the order of the wire. Notices at once if the process dies between turns."""
+    async def _pump(self, live: LiveAgent) -> None:
+        """Queue the agent's signals in the order of the wire, with files stored. If it dies between turns, end it."""
         while True:
-            signal = await one.conversation.next()
-            if isinstance(signal, Update) and not signal.replay and one.files is not None:
-                signal = Update(await one.files.take(signal.data))
-            one.signals.put_nowait(signal)
+            signal = await live.conversation.next()
+            if isinstance(signal, Update) and not signal.replay:
+                signal = Update(await live.files.take(signal.data))
+            live.signals.put_nowait(signal)
             if isinstance(signal, Update):
-                self._heed(one)
+                self._schedule_aftermath(live)
             if isinstance(signal, Died):
-                self._end_soon(one, signal.why)
+                self._end_if_idle(live, signal.why)
                 return
 
-    def _heed(self, one: LiveAgent) -> None:
-        """Schedule the handling of updates that arrive between turns."""
-        if not one.busy and one.aftermath is None and not one.signals.empty():
-            one.aftermath = asyncio.create_task(self._aftermath(one), name=f"aftermath of {one.key}")
+    def _schedule_aftermath(self, live: LiveAgent) -> None:
+        """Start a task that records and shows updates which arrive between turns (the aftermath of a turn)."""
+        if not live.busy and live.aftermath is None and not live.signals.empty():
+            live.aftermath = asyncio.create_task(self._handle_aftermath(live), name=f"aftermath of {live.key}")
 
-    async def _aftermath(self, one: LiveAgent) -> None:
-        """Show updates that arrived between turns after a short pause, instead of when the next turn begins."""
-        await asyncio.sleep(PAUSE)
-        await self._settle(one)
+    async def _handle_aftermath(self, live: LiveAgent) -> None:
+        """Record and show, after a short pause, the updates that arrived between turns."""
+        await asyncio.sleep(AFTERMATH_DELAY_S)
+        await self._record_aftermath(live)
 
-    async def _settle(self, one: LiveAgent) -> None:
-        one.settling = True
+    async def _record_aftermath(self, live: LiveAgent) -> None:
+        live.is_settling = True
         try:
-            waiting = [one.signals.get_nowait() for _ in range(one.signals.qsize())]
+            waiting = live.take_waiting()
             updates = [signal for signal in waiting if isinstance(signal, Update)]
-            for signal in waiting:
-                if not isinstance(signal, Update):
-                    one.signals.put_nowait(signal)
-            if updates and one.afterwards is not None:
-                await one.afterwards(updates)
-        except LedgerError as fault:
-            log.warning("what an agent told after its turn could not be recorded", session=one.key, why=str(fault))
+            live.put_back(signal for signal in waiting if not isinstance(signal, Update))
+            if updates and live.record_afterwards is not None:
+                await live.record_afterwards(updates)
+        except LedgerError as error:
+            log.warning("what an agent told after its turn could not be recorded", session=live.key, why=str(error))
         finally:
-            one.settling, one.aftermath = False, None
-            await self._release_files(one)
+            live.is_settling, live.aftermath = False, None
+            await self._release_files(live)
 
-    async def _release_files(self, one: LiveAgent, ended: bool = False) -> None:
-        """Release stored files of the agent that nothing recorded, unless waiting signals may still record them."""
-        if one.files is not None and (ended or (one.signals.empty() and not one.files.is_storing)):
-            await one.files.release()
+    async def _release_files(self, live: LiveAgent, ended: bool = False) -> None:
+        """Release the agent's stored files that no entry uses, unless a waiting signal may still need one."""
+        if ended or (live.signals.empty() and not live.files.is_storing):
+            await live.files.release()
 
-    async def _settled(self, one: LiveAgent) -> None:
-        """Wait until nothing of the last turn is being written. Waiting signals are left to the next turn."""
-        task = one.aftermath
+    async def _wait_for_aftermath(self, live: LiveAgent) -> None:
+        """Wait if updates after the last turn are being recorded. Updates that still wait are left to the next turn."""
+        task = live.aftermath
         if task is None:
             return
-        if one.settling:
+        if live.is_settling:
             await asyncio.wait({task})
         else:
             task.cancel()
-            one.aftermath = None
+            live.aftermath = None
 
-    async def give_back(self, one: LiveAgent) -> None:
-        """Return the process to the pool after a turn; end it if its stream is over."""
-        if one.pump is not None and one.pump.done():
-            await self.drop(one, "it ended by itself")
+    async def give_back(self, live: LiveAgent) -> None:
+        """Return the agent to the pool after a turn. If its stream is over, end it."""
+        if live.pump is not None and live.pump.done():
+            await self.drop(live, "it ended by itself")
             return
         loop = asyncio.get_running_loop()
-        one.busy = False
-        one.used = loop.time()
-        one.timer = loop.call_later(one.idle_after, self._end_soon, one, "idle")
-        self._heed(one)
-        await self._release_files(one)
+        live.busy = False
+        live.last_used = loop.time()
+        live.timer = loop.call_later(live.idle_after_s, self._end_if_idle, live, "idle")
+        self._schedule_aftermath(live)
+        await self._release_files(live)
         await self._notify()
 
-    async def drop(self, one: LiveAgent, why: str, grace: float = 2.0) -> None:
-        """End the process: it died, ignored a cancel, or the gateway stops.
+    async def drop(self, live: LiveAgent, reason: str, grace: float = 2.0) -> None:
+        """End the agent, for example because it died, ignored a cancel, or the gateway stops.
 
-        If the caller is cancelled, termination continues; `stop` waits for it.
+        If the caller is cancelled, termination continues; `stop` waits for it. `grace`: see `Conversation.close`.
         """
-        await asyncio.shield(self._begin_end(one, why, grace))
+        await asyncio.shield(self._begin_end(live, reason, grace))
 
-    def _begin_end(self, one: LiveAgent, why: str, grace: float = 2.0) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(self._drop(one, why, grace), name=f"end {one.key}")
+    def _begin_end(self, live: LiveAgent, reason: str, grace: float = 2.0) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(self._drop(live, reason, grace), name=f"end {live.key}")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
-        self._forget(one)
+        self._remove(live)
         return task
 
-    async def _drop(self, one: LiveAgent, why: str, grace: float) -> None:
-        if one.pump is not None:
-            one.pump.cancel()
-        if not one.busy:
-            await self._settled(one)
-            await self._settle(one)
+    async def _drop(self, live: LiveAgent, reason: str, grace: float) -> None:
+        if live.pump is not None:
+            live.pump.cancel()
+        if not live.busy:
+            await self._wait_for_aftermath(live)
+            await self._record_aftermath(live)
         try:
-            await one.conversation.close(grace)
+            await live.conversation.close(grace)
         finally:
-            await self._release_files(one, ended=True)
-            self._leaving.discard(one.spawn)
+            await self._release_files(live, ended=True)
+            self._ending.discard(live.spawn)
             await self._notify()
-            await self.record.write(rows.ended, one.spawn, why)
-            log.info("agent ended", session=one.key, spawn=one.spawn, why=why)
+            await self.record.write(rows.record_end, live.spawn, reason)
+            log.info("agent ended", session=live.key, spawn=live.spawn, why=reason)
 
-    def _forget(self, one: LiveAgent) -> None:
-        if one.timer is not None:
-            one.timer.cancel()
-            one.timer = None
-        if self.live.get(one.session) is one:
-            del self.live[one.session]
-            if one.process:
-                self._leaving.add(one.spawn)
+    def _remove(self, live: LiveAgent) -> None:
+        live.cancel_timer()
+        if self.live.get(live.session) is live:
+            del self.live[live.session]
+            if live.process:
+                self._ending.add(live.spawn)
 
-    async def end(self, session: int, why: str) -> None:
-        """End the session's process, if it is idle."""
-        one = self.live.get(session)
-        if one is not None and not one.busy:
-            await self.drop(one, why)
+    async def end(self, session: int, reason: str) -> None:
+        """End the session's agent if it is idle."""
+        live = self.live.get(session)
+        if live is not None and not live.busy:
+            await self.drop(live, reason)
 
-    def _end_soon(self, one: LiveAgent, why: str) -> None:
-        if one.busy or self.live.get(one.session) is not one:
+    def _end_if_idle(self, live: LiveAgent, reason: str) -> None:
+        if live.busy or self.live.get(live.session) is not live:
             return
-        self._begin_end(one, why)
+        self._begin_end(live, reason)
 
     async def _notify(self) -> None:
-        async with self._free:
-            self._free.notify_all()
+        async with self._room:
+            self._room.notify_all()
 
     async def stop(self, grace: float) -> None:
         """End all processes concurrently and wait for them."""
@@ -308,7 +265,7 @@ class AgentPool:
             await asyncio.gather(*self._closing, return_exceptions=True)
 
     def status(self) -> list[dict[str, Any]]:
-        """For people: which processes are live."""
+        """Return the live agents as JSON, for people."""
         return [
             {"session": s.key, "agent": s.agent, "spawn": s.spawn, "busy": s.busy, "name": s.conversation.agent_name}
             for s in self.live.values()

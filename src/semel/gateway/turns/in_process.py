@@ -1,61 +1,53 @@
 """The gateway's services for an in-process agent: the transcript as its memory, and the tools (Laws 4, 10).
 
-It has no state of its own. The tool calls of such an agent go through the same handler, with the same fencing token, as
-those of an agent process.
+The tool calls of such an agent go through the same handler as those of an agent process, also with a fencing token.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from dataclasses import dataclass
 
 from semel.gateway.ports import AgentError, Stretch
-from semel.gateway.transactions import Record
+from semel.gateway.record import Record
 from semel.gateway.turns.run import Run
-from semel.gateway.turns.run_context import FlushBarrier
 from semel.ledger.turns import history, summary
 from semel.ledger.turns.turns import Fenced
+from semel.text.json_types import Json
 
-Json = dict[str, Any]
 Handler = Callable[[str, Json], Awaitable[Json]]
 
 
-class Inside:
-    """See `semel.gateway.ports.Inside`. Of one session; `running` finds its running turn."""
+@dataclass(eq=False, repr=False)
+class InProcessServices:
+    """Implements `semel.gateway.ports.Inside` for one session. `running`: finds a session's running turn."""
 
-    def __init__(self, record: Record, session: int, running: Callable[[int], Run | None], handler: Handler) -> None:
-        self._record = record
-        self._session = session
-        self._running = running
-        self._handler = handler
-
-    def __repr__(self) -> str:
-        return f"<Inside of session {self._session}>"
+    record: Record
+    session: int
+    running: Callable[[int], Run | None]
+    handler: Handler
 
     async def past(self, room: int) -> history.Past:
-        return await self._record.read(history.remembered, self._session, room)
+        return await self.record.read(history.read_past_turns, self.session, room)
 
     async def older(self, keep: int, most: int) -> Stretch | None:
-        return await self._record.read(history.older, self._session, keep, most)
+        return await self.record.read(history.find_turns_to_summarise, self.session, keep, most)
 
     async def summarised(self, stretch: Stretch, text: str, more: Json) -> None:
-        run = self._running(self._session)
-        if run is None or run.over:
+        run = self.running(self.session)
+        if run is None or run.is_over:
             raise AgentError("no turn runs that this could be a summary for")
         try:
-            await self._record.write(summary.add, run.fence, text, stretch.covers, more)
-        except Fenced as fault:
-            raise AgentError(str(fault)) from None
+            await self.record.write(summary.add, run.fence, text, stretch.covers, more)
+        except Fenced as error:
+            raise AgentError(str(error)) from None
 
     async def settled(self) -> None:
-        run = self._running(self._session)
-        if run is not None and not run.over:
-            mark = FlushBarrier(asyncio.get_running_loop().create_future())
-            run.live.signals.put_nowait(mark)
-            await mark.done
-        if run is None or run.over:  # it broke off before it could record what was told
+        run = self.running(self.session)
+        if run is not None and not run.is_over:
+            await run.live.put_barrier().wait()
+        if run is None or run.is_over:  # it ended before it recorded all updates
             raise AgentError("no turn runs that this could be done in")
 
     async def call(self, method: str, params: Json) -> Json:
-        return await self._handler(method, params)
+        return await self.handler(method, params)

@@ -1,150 +1,166 @@
-"""Permission requests of a running turn: policy, people, deadline; each answered once.
+"""Permission requests of a running turn. Each is answered once: by the policy, a person, its deadline, or a stop.
 
 An answer, or an expired deadline, goes to the agent only after it is recorded; if both happen at once, the ledger
-decides which was first. A stop is answered at once.
+decides which was first. A stop answers all requests at once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from semel.gateway.ports import Asked, Conversation
 from semel.law import permission_questions
 from semel.law.access import in_words
 from semel.ledger.delivery.cutting import Leg
+from semel.ledger.transcript.entries import read_object
 from semel.ledger.turns import show
+from semel.ledger.turns.turns import TurnEvent
+from semel.text.json_types import Json
 
-Json = dict[str, Any]
 MCP_SERVER_NAME = "semel"  # the name our MCP server has in every agent
 SELF_GUARDED_TOOLS = (
     "send_message", "send_file", "add_reaction", "edit_message", "ask", "schedule", "list_schedules",
     "cancel_schedule", "list_background", "cancel_background",
 )  # fmt: skip
-"""Our tools that guard themselves (Laws 5, 10). `run_in_background` is none: a person is asked about its command."""
-DENIED_UNSEEN = "nobody could see it"  # denial: the session has neither a home nor watchers
-DENIED_CROWDED = "too many requests of guests wait"  # denial: this turn may not keep its agent waiting
-_SLOT = 1 << 40  # slots of permission items, away from those of the fold
+"""Our tools that need no permission, because they check each call themselves (Laws 5, 10).
+
+`run_in_background` is not among them: a person is asked about its command.
+"""
+DENIED_UNSEEN = "nobody could see it"  # the session has neither a home nor watchers
+DENIED_CROWDED = "too many requests of guests wait"  # this turn may not keep its agent waiting
+_FIRST_SLOT = 1 << 40  # slots of permission items, away from those of the fold
+
+
+def find_guests(events: Sequence[TurnEvent]) -> frozenset[str]:
+    """Return the accounts of the guests who asked for a turn; an empty set if anybody else asked for it, too."""
+    writers = [read_object(read_object(event.data, "data"), "from") for event in events]
+    if not writers or any(writer.get("role") != "guest" for writer in writers):
+        return frozenset()
+    return frozenset(f"{event.source} {writer.get('id')}" for event, writer in zip(events, writers, strict=True))
 
 
 @dataclass
-class Open:
+class OpenRequest:
     """A permission request that waits for an answer."""
 
-    asked: Asked
+    request: Asked
     slot: int
     item: int | None = None
     timer: asyncio.TimerHandle | None = field(default=None, repr=False)
 
 
+@dataclass(eq=False, repr=False)
 class Permissions:
-    """The requests of one run. `expired` is called with what to show when a deadline passes.
+    """The permission requests of one run."""
 
-    `seen` tells whether anyone can see a request now; if nobody can, it is denied at once. `legs` gives the parts in
-    which a text leaves for the session's home; none where it is shown there by being recorded. `approvals`: who may
-    answer there, beside the owner. `numbers`: the last number that people were shown in this session. `may_wait`:
-    whether this turn may hold its agent until somebody answers; if not, its request is denied at once.
-    """
+    conversation: Conversation
+    policy: str
+    deadline: float  # seconds until a request expires
+    on_expired: Callable[[show.Op], None]  # called with the operation to show when a deadline passes
+    is_seen: Callable[[], bool] = lambda: True
+    """Returns whether anyone can see a request now. If nobody can, it is denied at once."""
+    make_legs: Callable[[str], tuple[Leg, ...]] = lambda text: ()
+    """Splits a text into the legs for the session's home; () if the commit alone shows it there."""
+    approvals: Collection[str] = ()  # who may answer there, besides the owner
+    last_number: int = 0  # the last option number that people were shown in this session
+    may_wait: Callable[[], bool] = lambda: True
+    """Returns whether this turn may hold its agent until somebody answers. If not, its request is denied at once."""
 
-    def __init__(
-        self,
-        conversation: Conversation,
-        policy: str,
-        deadline: float,
-        expired: Callable[[show.Op], None],
-        seen: Callable[[], bool] = lambda: True,
-        legs: Callable[[str], tuple[Leg, ...]] = lambda text: (),
-        approvals: Collection[str] = (),
-        numbers: int = 0,
-        may_wait: Callable[[], bool] = lambda: True,
-    ) -> None:
-        self.conversation = conversation
-        self.policy = policy
-        self.deadline = deadline
-        self.expired = expired
-        self.seen = seen
-        self.legs = legs
-        self.who = in_words(approvals)
-        self.may_wait = may_wait
-        self.open: dict[int, Open] = {}
+    def __post_init__(self) -> None:
+        self.open: dict[int, OpenRequest] = {}
         self.stopped = False
-        self._next = _SLOT
-        self._number = numbers + 1  # of the next option, for an answer in words; never used again (Law 13)
+        self._next_slot = _FIRST_SLOT
+        self._next_number = self.last_number + 1  # of the next option; never used again (Law 13)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def asked(self, request: Asked, known: Json) -> list[show.Op]:
-        """What to show for a new request. `known`: what the stream told of its tool call."""
-        request = replace(request, options=permission_questions.offered(request.options))
-        if is_ours(request.tool_call, known):
-            self._answer(request, None if self.stopped else _option(request, "allow"))
+    def ask(self, request: Asked, announced: Json) -> list[show.Op]:
+        """Answer a new request by the policy, or open it for people. Returns the operations that show it.
+
+        `announced`: the fields of its tool call that the stream announced.
+        """
+        request = replace(request, options=permission_questions.usable_options(request.options))
+        if is_self_guarded(request.tool_call, announced):
+            self._answer(request, None if self.stopped else _choose_option(request, "allow"))
             return []
-        slot, self._next = self._next, self._next + 1
+        slot, self._next_slot = self._next_slot, self._next_slot + 1
         body: Json = {
-            "title": _title(request.tool_call) or _title(known) or "The agent asks for permission",
+            "title": _read_title(request.tool_call) or _read_title(announced) or "The agent asks for permission",
             "options": [dict(o) for o in request.options],
-            "input": request.tool_call.get("rawInput") or known.get("input"),
+            "input": request.tool_call.get("rawInput") or announced.get("input"),
             "call": request.tool_call.get("toolCallId"),
         }
-        if self.stopped:  # the agent asked before it read of the stop, and waits for an answer
-            return self._at_once(request, None, slot, {**body, "state": "cancelled"})
+        if self.stopped:  # the agent asked before it noticed the stop, and waits for an answer
+            return self._answer_at_once(request, None, slot, {**body, "state": "cancelled"})
         if self.policy in ("allow", "deny"):
-            option = _option(request, self.policy)
-            return self._at_once(request, option, slot, {**body, "state": "answered", "answer": option, "by": "policy"})
+            option = _choose_option(request, self.policy)
+            return self._answer_at_once(
+                request, option, slot, {**body, "state": "answered", "answer": option, "by": "policy"}
+            )
         denied_by = (
-            DENIED_UNSEEN if not self.seen() else DENIED_CROWDED if not self.open and not self.may_wait() else None
+            DENIED_UNSEEN if not self.is_seen() else DENIED_CROWDED if not self.open and not self.may_wait() else None
         )
         if denied_by is not None:
-            option = _option(request, "deny")
+            option = _choose_option(request, "deny")
             state = "cancelled" if option is None else "answered"
-            return self._at_once(request, option, slot, {**body, "state": state, "answer": option, "by": denied_by})
-        one = self.open[slot] = Open(request, slot)
-        one.timer = asyncio.get_running_loop().call_later(
-            self.deadline, self.expired, show.ItemSet(slot, {"state": "expired"}, live=False)
+            return self._answer_at_once(
+                request, option, slot, {**body, "state": state, "answer": option, "by": denied_by}
+            )
+        entry = self.open[slot] = OpenRequest(request, slot)
+        entry.timer = asyncio.get_running_loop().call_later(
+            self.deadline, self.on_expired, show.ItemSet(slot, {"state": "expired"}, live=False)
         )
-        first = self._number
-        self._number = permission_questions.numbers_from(first, body["options"])[-1] + 1
+        first = self._next_number
+        self._next_number = permission_questions.numbers_from(first, body["options"])[-1] + 1
         minutes = self.deadline / 60
-        words = permission_questions.words(str(body["title"]), body["input"], body["options"], first, minutes, self.who)
-        legs = self.legs(words)
-        announce = show.Announced(words, legs) if legs else None
-        asked = {**body, "state": "open", "first": first}
-        return [show.ItemOpen(slot, "permission", request.id, body=asked, announce=announce)]
+        question = permission_questions.format_request(
+            str(body["title"]), body["input"], body["options"], first, minutes, in_words(self.approvals)
+        )
+        legs = self.make_legs(question)
+        announce = show.Announcement(question, legs) if legs else None
+        open_body = {**body, "state": "open", "first": first}
+        return [show.ItemOpen(slot, "permission", request.id, body=open_body, announcement=announce)]
 
-    def _at_once(self, request: Asked, option: str | None, slot: int, body: Json) -> list[show.Op]:
-        """Answer a request without asking a person, and show the answer."""
+    def _answer_at_once(self, request: Asked, option: str | None, slot: int, body: Json) -> list[show.Op]:
+        """Answer a request without asking a person. Returns the operations that show the answer."""
         self._answer(request, option)
         return [show.ItemOpen(slot, "permission", request.id, body=body, live=False)]
 
-    def recorded(self, items: Mapping[int, int], expired: Collection[int]) -> None:
-        """Note the committed items of open requests by slot, and answer those whose deadline has passed (`expired`)."""
-        for slot, one in list(self.open.items()):
-            one.item = items.get(slot, one.item)
+    def note_recorded(self, items: Mapping[int, int], expired: Collection[int]) -> None:
+        """Note which items of the view show the open requests, and answer the expired requests as cancelled.
+
+        `items`: slot -> item. `expired`: the slots of requests whose expiry was recorded.
+        """
+        for slot, entry in list(self.open.items()):
+            entry.item = items.get(slot, entry.item)
             if slot in expired:
                 self._close(slot)
-                self._answer(one.asked, None)
+                self._answer(entry.request, None)
 
-    def answered(self, item: int, option: str | None) -> bool:
-        """A person's answer, already recorded, goes to the agent. False: a stop was faster, and it was told so."""
-        for slot, one in list(self.open.items()):
-            if one.item == item:
+    def pass_answer(self, item: int, option: str | None) -> bool:
+        """Give the agent a recorded answer. Returns False if the request is no longer open, such as after a stop."""
+        for slot, entry in list(self.open.items()):
+            if entry.item == item:
                 self._close(slot)
-                self._answer(one.asked, option)
+                self._answer(entry.request, option)
                 return True
         return False
 
     def stop(self) -> list[show.Op]:
-        """A person stops the turn: what is open, and what still comes, is answered `cancelled` (ACP)."""
+        """Answer open and later requests as cancelled, because a person stops the turn (ACP).
+
+        Returns the operations that show it.
+        """
         self.stopped = True
         return self.cancel()
 
     def cancel(self) -> list[show.Op]:
-        """Every open request is answered `cancelled`."""
+        """Answer every open request as cancelled. Returns the operations that show it."""
         out: list[show.Op] = []
-        for slot, one in list(self.open.items()):
+        for slot, entry in list(self.open.items()):
             self._close(slot)
-            self._answer(one.asked, None)
+            self._answer(entry.request, None)
             out.append(show.ItemSet(slot, {"state": "cancelled"}, live=False))
         return out
 
@@ -154,9 +170,9 @@ class Permissions:
             self._close(slot)
 
     def _close(self, slot: int) -> None:
-        one = self.open.pop(slot)
-        if one.timer is not None:
-            one.timer.cancel()
+        entry = self.open.pop(slot)
+        if entry.timer is not None:
+            entry.timer.cancel()
 
     def _answer(self, request: Asked, option: str | None) -> None:
         task = asyncio.get_running_loop().create_task(self.conversation.answer(request.id, option))
@@ -164,13 +180,13 @@ class Permissions:
         task.add_done_callback(self._tasks.discard)
 
 
-def _title(call: Json) -> str:
+def _read_title(call: Json) -> str:
     title = call.get("title")
     return title if isinstance(title, str) else ""
 
 
-def _option(request: Asked, policy: str) -> str | None:
-    """The mildest option of that kind; None (cancelled) if the agent offers none."""
+def _choose_option(request: Asked, policy: str) -> str | None:
+    """Return the id of the mildest option that fits the policy ("allow" or "deny"); None if there is no such option."""
     kinds = ("allow_once", "allow_always") if policy == "allow" else ("reject_once", "reject_always")
     for kind in kinds:
         for option in request.options:
@@ -179,33 +195,36 @@ def _option(request: Asked, policy: str) -> str | None:
     return None
 
 
-def is_ours(tool_call: Json, known: Json) -> bool:
-    """Whether the agent asks to use one of our own tools that guard themselves.
+def is_self_guarded(tool_call: Json, announced: Json) -> bool:
+    """Whether the agent asks for permission to use one of SELF_GUARDED_TOOLS.
 
-    By what the agent itself says of the tool, whole: never by the tool's input, which its model writes, nor by how a
-    title begins, which of a command is the command. A bare tool name is not enough: agents have a `send_message` of
-    their own.
+    The decision uses the tool's whole name as the agent gives it. It does not use the tool's input, because the model
+    writes it; nor the beginning of a title, because a title may be a command; nor a bare tool name, because agents have
+    a `send_message` of their own.
     """
-    both = (tool_call, known)
-    if any(_runs(one.get(name)) for one in both for name in ("rawInput", "input")):
+    reports = (tool_call, announced)
+    if any(_holds_command(report.get(name)) for report in reports for name in ("rawInput", "input")):
         return False
-    told = [meta for one in both if isinstance(meta := one.get("_meta"), dict)]
-    metas = [meta for one in told if isinstance(meta := one.get("claudeCode"), dict)]
+    metas_of_reports = [meta for report in reports if isinstance(meta := report.get("_meta"), dict)]
+    metas = [meta for report in metas_of_reports if isinstance(meta := report.get("claudeCode"), dict)]
     servers = [server.get("name") for meta in metas if isinstance(server := meta.get("mcpServer"), dict)]
     tools = [meta["toolName"] for meta in metas if isinstance(meta.get("toolName"), str)]
     if any(server != MCP_SERVER_NAME for server in servers) or not all(map(_is_our_tool_name, tools)):
         return False
-    titles = [name for one in both for name in (one.get("name"), one.get("title")) if isinstance(name, str)]
+    titles = [name for report in reports for name in (report.get("name"), report.get("title")) if isinstance(name, str)]
     return any(map(_is_our_tool_name, [*tools, *titles]))
 
 
-def _runs(given: object) -> bool:
-    """Whether the input holds a command, which none of our self-guarded tools takes."""
-    return isinstance(given, dict) and any(name in given for name in ("command", "cmd"))
+def _holds_command(input: object) -> bool:
+    """Whether the input contains a command, which none of SELF_GUARDED_TOOLS takes."""
+    return isinstance(input, dict) and any(name in input for name in ("command", "cmd"))
 
 
 def _is_our_tool_name(name: str) -> bool:
-    """`mcp__semel__x` (Claude Code, Hermes, Qwen), `mcp.semel.x` (Codex), `Tool: semel/x`, `semel_x` (OpenCode)."""
+    """Whether an agent calls one of SELF_GUARDED_TOOLS by this name.
+
+    The forms: mcp__semel__x (Claude Code, Hermes, Qwen), mcp.semel.x (Codex), "Tool: semel/x", semel_x (OpenCode).
+    """
     return any(
         name
         in (

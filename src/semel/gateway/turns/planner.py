@@ -1,6 +1,7 @@
-"""Plan an attempt: start, restart or resume the prompt, or finish from history; and what a new process must be told.
+"""Plan an attempt: start, restart or resume the prompt, or finish the turn from the agent's history.
 
-A new process may remember nothing, or something other than what people saw (Laws 6, 8, 9).
+A new process may remember nothing, or something other than what people saw. The plan contains the notes that its prompt
+must add (Laws 6, 8, 9).
 """
 
 from __future__ import annotations
@@ -13,150 +14,152 @@ from typing import Any, Literal
 from semel.acp_stream.folding import REPLAYED
 from semel.gateway.outbound.destinations import Places
 from semel.gateway.ports import RECORD, Died, Update
-from semel.gateway.transactions import Record
+from semel.gateway.record import Record
 from semel.gateway.turns import prompt
-from semel.gateway.turns.agent_pool import LiveAgent
+from semel.gateway.turns.live_agent import LiveAgent, QueuedSignal
 from semel.gateway.turns.recovered_text import LostAttempts
 from semel.law import interrupted_turn, memory_diff
 from semel.law import turn as law
 from semel.ledger.turns import history, turns, utterances
-from semel.ledger.turns import recorded_texts as rows
-from semel.ledger.turns.turns import Begun, EntryToTell, Fence
+from semel.ledger.turns.turns import BegunTurn, EntryToTell, Fence
 from semel.ledger.turns.utterances import Utterance
 
-REPLAY_QUIET = 0.05  # seconds without a signal after which a replay counts as over
-QUIET_PERIODS = 5  # in which they pass: a stall of the event loop uses up one, and what came meanwhile is still heard
+REPLAY_QUIET_S = 0.05  # seconds without a signal after which a replay counts as over
+QUIET_PERIODS = 5  # parts of that time: a stall of the event loop uses up only one, so no signal is missed
 
 
 @dataclass(frozen=True)
 class Plan:
-    """how: as the turn's row says; "give up" with `why`. said: by lost attempts. notes: for the agent.
+    """How to run an attempt.
 
-    told: entries that it must be told of beside them.
+    `how`: as recorded in the turn's row, or "give up" for the `reason`. `utterances`: those of the lost attempts.
+    `notes`, `entries_to_tell`: notes and entries that the prompt adds for the agent.
     """
 
     how: law.How | Literal["give up"]
-    said: tuple[Utterance, ...] = ()
+    utterances: tuple[Utterance, ...] = ()
     notes: tuple[str, ...] = ()
-    told: tuple[EntryToTell, ...] = ()
-    why: str = ""
+    entries_to_tell: tuple[EntryToTell, ...] = ()
+    reason: str = ""
 
 
 Recollect = Callable[[law.How, LostAttempts], Awaitable[None]]
-"""Records and shows what only the agent remembers of its lost attempts."""
+"""Records and shows text that only the agent remembers of its lost attempts."""
 
 
+@dataclass(eq=False, repr=False)
 class AttemptPlanner:
-    """Decides, for each attempt, from the record and from what the agent's process told when it was started."""
+    """Plans each attempt, from the record and from the history that the agent replayed when it was started."""
 
-    def __init__(self, record: Record, places: Places, quiet: Collection[str]) -> None:
-        self.record = record
-        self.places = places
-        self.quiet = quiet
+    record: Record
+    places: Places
+    quiet: Collection[str]
 
-    async def plan(self, begun: Begun, fence: Fence, live: LiveAgent, recollect: Recollect) -> Plan:
-        """Decide how this attempt prompts the agent, and record the decision before it does. Raises Fenced."""
+    async def plan(self, begun: BegunTurn, fence: Fence, live: LiveAgent, recollect: Recollect) -> Plan:
+        """Decide how this attempt prompts the agent, and record the decision. Raises Fenced.
+
+        `recollect`: is called if the agent remembers the interrupted turn.
+        """
         how: law.How = "start"
-        lost = LostAttempts()
+        lost_attempts = LostAttempts()
         if begun.attempt > 1:
-            lost = await self._lost(begun, live)
-            choice = self._choose(begun, live, lost)
+            lost_attempts = await self._read_lost_attempts(begun, live)
+            choice = law.decide_after_loss(
+                attempt=begun.attempt,
+                tools_started=begun.has_started_tools or bool(lost_attempts.remembered_calls),
+                restored=live.primed or live.conversation.restored != "new",
+                history_complete=lost_attempts.is_complete,
+                history_begun=lost_attempts.remembered is not None,
+            )
             if choice.how == "give up":
-                return Plan("give up", why=choice.why)
+                return Plan("give up", reason=choice.reason)
             how = choice.how
         if not live.primed or begun.attempt > 1:
-            await self._make_durable(fence, how, live)
-        if lost.remembered is not None and how in ("resume", "recall"):
-            await recollect(how, lost)
-            lost = replace(lost, said=await self._said(begun))
-        goes_on = how == "resume"
-        notes = await self._notes(begun, live, lost.said if goes_on else ()) if how != "recall" else []
-        if goes_on and live.conversation.memory != RECORD:  # else it reads them in its past
-            notes += prompt.deeds(lost.untold)
+            agent = live.conversation
+            about = {"modes": agent.modes, "models": agent.models}
+            await self.record.write(turns.record_prompting, fence, how, live.spawn, agent.memory, about)
+        if lost_attempts.remembered is not None and how in ("resume", "recall"):
+            await recollect(how, lost_attempts)
+            lost_attempts = replace(lost_attempts, utterances=await self._list_utterances(begun))
+        resumes = how == "resume"
+        notes = await self._notes(begun, live, lost_attempts.utterances if resumes else ()) if how != "recall" else []
+        if resumes and live.conversation.memory != RECORD:  # otherwise it reads them in the transcript
+            notes += prompt.format_tool_calls(lost_attempts.forgotten_calls)
         live.primed = live.primed or how != "recall"
-        told = begun.told
-        if live.conversation.memory == RECORD:  # it reads all others in its past
-            told = tuple(one for one in told if one.root == begun.root)
-        return Plan(how, lost.said, tuple(notes), told)
+        entries = begun.untold_entries
+        if live.conversation.memory == RECORD:  # it reads all others in the transcript
+            entries = tuple(entry for entry in entries if entry.root == begun.root)
+        return Plan(how, lost_attempts.utterances, tuple(notes), entries)
 
-    async def _lost(self, begun: Begun, live: LiveAgent) -> LostAttempts:
-        deeds = tuple(await self.record.read(history.list_deeds, begun.root))
+    async def _read_lost_attempts(self, begun: BegunTurn, live: LiveAgent) -> LostAttempts:
+        deeds = tuple(await self.record.read(history.list_started_calls, begun.root))
         blocks = tuple(await self.record.read(utterances.list_blocks, begun.root, begun.home))
-        return LostAttempts(await self._said(begun), deeds, blocks, await self._remembered(begun, live))
-
-    async def _said(self, begun: Begun) -> tuple[Utterance, ...]:
-        return tuple(await self.record.read(utterances.list_of_root, begun.root, begun.home))
-
-    async def _remembered(self, begun: Begun, live: LiveAgent) -> interrupted_turn.Remembered | None:
-        """What a process that was just started told of the lost attempts.
-
-        One that failed told everything live: what it left in the history is no answer, however whole it looks.
-        """
-        if live.primed or begun.failed or live.conversation.restored != "loaded":
-            return None
-        await replayed(live, with_files=True)
-        told = await self.record.read(history.conversation, begun.session, begun.chapter, begun.turn)
-        before = [(one.role, one.text) for one in told]
-        asked = [e.text for e in begun.events]
-        return interrupted_turn.find_turn(list(live.fold.items()), asked, before, ended=live.history_ended)
-
-    async def _make_durable(self, fence: Fence, how: law.How, live: LiveAgent) -> None:
-        agent = live.conversation
-        about = {"modes": agent.modes, "models": agent.models}
-        await self.record.write(turns.asked, fence, how, live.spawn, agent.memory, about)
-
-    @staticmethod
-    def _choose(begun: Begun, live: LiveAgent, lost: LostAttempts) -> law.Next:
-        return law.after_loss(
-            attempt=begun.attempt,
-            tools_started=begun.tools or bool(lost.remembered_calls),
-            restored=live.primed or live.conversation.restored != "new",
-            history_complete=lost.is_complete,
-            history_begun=lost.remembered is not None,
+        return LostAttempts(
+            await self._list_utterances(begun), deeds, blocks, await self._find_remembered_turn(begun, live)
         )
 
-    async def _notes(self, begun: Begun, live: LiveAgent, said: Sequence[Utterance]) -> list[str]:
-        """What a process must be told once: where it can speak, and what it does not remember, or otherwise.
+    async def _list_utterances(self, begun: BegunTurn) -> tuple[Utterance, ...]:
+        return tuple(await self.record.read(utterances.list_utterances, begun.root, begun.home))
 
-        `said`: it is told all of this anyway.
+    async def _find_remembered_turn(self, begun: BegunTurn, live: LiveAgent) -> interrupted_turn.Remembered | None:
+        """Return the interrupted turn as a newly started process remembers it; None if it replays no history.
+
+        None also if the earlier attempt failed: it streamed everything before that, so its history adds nothing.
+        """
+        if live.primed or begun.has_failed or live.conversation.restored != "loaded":
+            return None
+        await read_replay(live, with_files=True)
+        spoken = await self.record.read(history.read_conversation, begun.session, begun.chapter, begun.turn)
+        before = [(entry.role, entry.text) for entry in spoken]
+        questions = [e.text for e in begun.events]
+        return interrupted_turn.find_turn(list(live.fold.items()), questions, before, ended=live.history_ended)
+
+    async def _notes(self, begun: BegunTurn, live: LiveAgent, utterances: Sequence[Utterance]) -> list[str]:
+        """Return the notes that a process gets once: destination names, and how its memory differs from the record.
+
+        `utterances`: texts that are left out, because the prompt of a resumed turn lists them.
         """
         notes = []
         names = self.places.names(begun.key)
-        if names and live.told_names != names:
-            notes.append(prompt.names_note(names))
-        live.told_names = names
+        if names and live.announced_names != names:
+            notes.append(prompt.format_names_note(names))
+        live.announced_names = names
         if live.primed:
             return notes
         if live.conversation.restored == "new":
-            before = await self.record.read(history.conversation, begun.session, begun.chapter, begun.turn)
-            if (text := prompt.history(before)) is not None:
+            spoken = await self.record.read(history.read_conversation, begun.session, begun.chapter, begun.turn)
+            if (text := prompt.format_history(spoken)) is not None:
                 notes.append(text)
         elif live.conversation.restored == "loaded":
             differs = await self.difference(live, begun.turn)
-            known = {one.seq for one in begun.told if not one.reached} | {one.seq for one in said}  # in other words
-            lacks = tuple(one for one in differs.lacks if one.seq not in known)
-            notes += prompt.memory_notes(replace(differs, lacks=lacks))
+            known_seqs = {entry.seq for entry in begun.untold_entries if not entry.left_for_home} | {
+                entry.seq for entry in utterances
+            }  # the prompt has them in other words
+            lacks = tuple(entry for entry in differs.lacks if entry.seq not in known_seqs)
+            notes += prompt.format_memory_differences(replace(differs, lacks=lacks))
         return notes
 
     async def difference(self, live: LiveAgent, turn: int | None = None) -> memory_diff.Difference:
-        """Where the history that a loaded agent told and the record before `turn` differ."""
-        await replayed(live)
-        recorded, whole = await self.record.read(rows.recorded, live.session, turn)
+        """Compare the history that a loaded agent replayed with the record before `turn` (None: with all of it)."""
+        await read_replay(live)
+        recorded, is_whole = await self.record.read(history.list_recorded, live.session, turn)
         names = self.places.names(live.key)
-        told = list(live.fold.items())
-        return await asyncio.to_thread(memory_diff.difference, recorded, told, names, whole=whole, quiet=self.quiet)
+        items = list(live.fold.items())
+        return await asyncio.to_thread(
+            memory_diff.find_difference, recorded, items, names, is_whole_chapter=is_whole, quiet=self.quiet
+        )
 
 
-async def replayed(live: LiveAgent, *, with_files: bool = False) -> None:
-    """Let a replay run out: what a restored agent tells of the past, before it is asked anything.
+async def read_replay(live: LiveAgent, *, with_files: bool = False) -> None:
+    """Read the replay of a restored agent to its end, before the agent is prompted.
 
-    `with_files`: what it hands over there is stored, too. What of it is not recorded is let go with the turn's end.
+    `with_files`: also store the files in it. Those that no entry uses are released at the end of the turn.
     """
-    kept: list[Any] = []
+    others: list[QueuedSignal] = []
     quiet = 0
     while quiet < QUIET_PERIODS:
         try:
-            async with asyncio.timeout(REPLAY_QUIET / QUIET_PERIODS):
+            async with asyncio.timeout(REPLAY_QUIET_S / QUIET_PERIODS):
                 signal = await live.signals.get()
         except TimeoutError:
             quiet += 1
@@ -165,18 +168,20 @@ async def replayed(live: LiveAgent, *, with_files: bool = False) -> None:
         if isinstance(signal, Update):
             data = signal.data if live.files is None or not with_files else await live.files.take(signal.data)
             live.fold.update(data, replay=signal.replay)
-            live.history_ended = _ends(signal.data, live.fold.profile.history_end, live.history_ended)
+            live.history_ended = _marks_turn_end(signal.data, live.fold.profile.history_end, live.history_ended)
         else:
-            kept.append(signal)
+            others.append(signal)
             if isinstance(signal, Died):
                 break
-    live.fold.replayed()
-    for one in kept:
-        live.signals.put_nowait(one)
+    live.fold.end_replay()
+    live.put_back(others)
 
 
-def _ends(update: Mapping[str, Any], mark: str, before: bool) -> bool:
-    """Whether what was told of the past so far ends with the end of a turn; only what a turn says goes on behind it."""
+def _marks_turn_end(update: Mapping[str, Any], mark: str, before: bool) -> bool:
+    """Whether the replay up to and including `update` ends with the complete end of a turn.
+
+    `mark`: the `_meta` key by which the agent marks the end of a turn. `before`: the result for the update before.
+    """
     meta = update.get("_meta")
     if mark and isinstance(meta, dict) and mark in meta:
         return bool(meta[mark] == "end_turn")

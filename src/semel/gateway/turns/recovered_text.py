@@ -1,4 +1,4 @@
-"""Record and show what only the agent remembers of its lost attempts (Laws 6, 9).
+"""Record and show text and tool calls of lost attempts that only the agent remembers (Laws 6, 9).
 
 The agent's history is compared text by text with what people were shown (`semel.law.interrupted_turn`). Additional text
 becomes entries; the last one is partial unless the turn is known to have ended, because it may have been cut off. Tool
@@ -15,14 +15,14 @@ from semel.acp_stream.attachment import AgentFile
 from semel.acp_stream.redelivery import bare
 from semel.gateway.outbound.destinations import HOME, Place, Places
 from semel.gateway.turns.speech import say_file_elsewhere
-from semel.gateway.turns.stream_view import Output
+from semel.gateway.turns.stream_view import OutputView
 from semel.law import interrupted_turn
-from semel.ledger.delivery.claims import Say
+from semel.ledger.delivery.claims import ClaimRequest
 from semel.ledger.turns import show
 from semel.ledger.turns.history import Deed
-from semel.ledger.turns.turns import Begun
-from semel.ledger.turns.utterances import Block, Utterance
-from semel.text.message_markup import HandedFile, Problem, Reader, Said
+from semel.ledger.turns.turns import BegunTurn
+from semel.ledger.turns.utterances import Utterance, WrittenBlock
+from semel.text.message_markup import HandedFile, MarkupReader, Problem, Said
 from semel.text.visible import is_blank
 
 FIRST_SLOT = -1000  # first slot of recovered text, counting down; streamed text has slots above
@@ -30,17 +30,21 @@ FIRST_SLOT = -1000  # first slot of recovered text, counting down; streamed text
 
 @dataclass(frozen=True)
 class LostAttempts:
-    """What is known of the lost attempts of a turn: by the record, and by their agent's memory, if it told of it."""
+    """The lost attempts of a turn.
 
-    said: tuple[Utterance, ...] = ()
-    deeds: tuple[Deed, ...] = ()
-    blocks: tuple[Block, ...] = ()
+    `utterances`, `tool_calls`, `blocks`: as recorded. `remembered`: as in the agent's history; None if it was not
+    replayed.
+    """
+
+    utterances: tuple[Utterance, ...] = ()
+    tool_calls: tuple[Deed, ...] = ()
+    blocks: tuple[WrittenBlock, ...] = ()
     remembered: interrupted_turn.Remembered | None = None
 
     @property
-    def calls(self) -> list[interrupted_turn.Call]:
-        """The tool calls of the record."""
-        return [interrupted_turn.Call(one.call, one.title, one.input) for one in self.deeds]
+    def calls(self) -> list[interrupted_turn.RecordedCall]:
+        """The recorded tool calls, in the form that `interrupted_turn` compares."""
+        return [interrupted_turn.RecordedCall(call.call, call.title, call.input) for call in self.tool_calls]
 
     @property
     def remembered_calls(self) -> list[Item]:
@@ -49,120 +53,141 @@ class LostAttempts:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the agent remembers the whole answer, and that the turn had ended."""
-        sent = [one.text for one in self.said if one.how == "tool" and one.kind == "text"]
+        """Whether the agent's history has the complete answer, and shows that the turn had ended."""
+        sent = [utterance.text for utterance in self.utterances if utterance.how == "tool" and utterance.kind == "text"]
         return self.remembered is not None and self.remembered.is_complete(self.calls, sent)
 
     @property
-    def untold(self) -> list[Deed]:
-        """The tool calls that the agent may not remember, or not as they ended."""
+    def forgotten_calls(self) -> list[Deed]:
+        """The recorded tool calls that the agent may not remember, or not with their end."""
         missing, _ = interrupted_turn.match_calls(self.calls, self.remembered_calls)
-        return [deed for deed, call in zip(self.deeds, self.calls, strict=True) if deed.lost or call in missing]
+        return [row for row, call in zip(self.tool_calls, self.calls, strict=True) if row.lost or call in missing]
 
 
 @dataclass
 class Recollection:
-    """`ops` to be shown. `slots` are theirs, one for each text; `whole`: claims of what was shown and is remembered in
-    the same words; `answer`: the claim of that with which the turn is known to have ended."""
+    """The operations that record and show recovered text and tool calls.
+
+    `slots`: the slots of the texts in `ops`. `remembered_claims`: claims whose text was shown and which the agent
+    remembers in the same words. `answer`: the claim of the text with which the turn is known to have ended.
+    """
 
     ops: list[show.Op] = field(default_factory=list)
     slots: set[int] = field(default_factory=set)
-    whole: set[int] = field(default_factory=set)
+    remembered_claims: set[int] = field(default_factory=set)
     answer: int | None = None
 
 
 @dataclass(frozen=True)
 class _Part:
-    """One part of a message of the past: text or a `file` for home, or (`say`) either for another place. `closed`: its
-    markup says where it ended. `block`: the number of the block it stands in."""
+    """One part of a remembered message: text or a `file`.
+
+    `say`: the claim of it if it is for a destination other than home. `closed`: whether its markup shows where it ends.
+    `block`: the number of its block.
+    """
 
     text: str
-    say: Say | None = None
+    say: ClaimRequest | None = None
     closed: bool = False
     file: AgentFile | None = None
     block: int = 0
 
 
 def recollect(
-    lost: LostAttempts, begun: Begun, places: Places, names: Sequence[str], quiet: Sequence[str], *, ended: bool
+    lost: LostAttempts, begun: BegunTurn, places: Places, names: Sequence[str], quiet: Sequence[str], *, ended: bool
 ) -> Recollection:
-    """What an agent remembers beyond what was shown. `ended`: it is known that the turn had ended."""
-    out = Recollection()
+    """Find what the agent remembers and people were not shown. Returns the operations that record and show it.
+
+    `names`: the destination names of the session. `quiet`: replies that count as quiet. `ended`: whether the turn is
+    known to have ended.
+    """
+    recollection = Recollection()
     if lost.remembered is None:
-        return out
+        return recollection
     items = lost.remembered.items
-    told: list[_Part | Item] = []
-    held = [one.text for one in lost.blocks if one.refused]
-    lasts: set[int] = set()  # what stands last before another prompt, or at the end: it may have been cut off there
+    pieces: list[_Part | Item] = []
+    held_texts = [piece.text for piece in lost.blocks if piece.refused]
+    lasts: set[int] = set()  # indexes of the last pieces before another prompt or the end: they may have been cut off
     asked_again, number = lost.remembered.asked_again, 0
     for block, run in _join_split(zip(_number_blocks(items, asked_again), items, strict=True)):
         if number in asked_again:
-            lasts.add(len(told) - 1)
+            lasts.add(len(pieces) - 1)
         number += len(run)
         if run[0].kind == "tool":
-            told += run
+            pieces += run
             continue
-        said: list[str | AgentFile] = []
+        contents: list[str | AgentFile] = []
         for item in run:
-            said += [item.text, *_files_of(item)]
-        told += [replace(part, block=block) for part in _read_parts(said, begun, places, names, held)]
-    lasts.add(len(told) - 1)
-    # What a tool sent is no text of the agent: one that equals it is its echo, and any other is said (Law 5).
-    written = [interrupted_turn.Written(one.claim, one.text, one.cut) for one in lost.blocks if one.home]
-    by_tool = [bare(one.text) for one in lost.said if one.home and one.how == "tool" and one.fate != "failed"]
-    texts = [(n, one) for n, one in enumerate(told) if isinstance(one, _Part) and one.file is None]
-    homes = {n: one.text for n, one in texts if one.say is None}
-    beyond = interrupted_turn.compare(homes, written)
-    waiting = _list_waiting(lost.said)
-    kept = {content for one in lost.said if one.home and one.fate != "failed" for content in one.contents}
+            contents += [item.text, *_files_of(item)]
+        pieces += [replace(part, block=block) for part in _read_parts(contents, begun, places, names, held_texts)]
+    lasts.add(len(pieces) - 1)
+    # A text that equals one which a tool sent is its echo; any other is said (Law 5).
+    written = [interrupted_turn.RecordedText(piece.claim, piece.text, piece.cut) for piece in lost.blocks if piece.home]
+    by_tool = [
+        bare(piece.text) for piece in lost.utterances if piece.home and piece.how == "tool" and piece.fate != "failed"
+    ]
+    texts = [(n, piece) for n, piece in enumerate(pieces) if isinstance(piece, _Part) and piece.file is None]
+    homes = {n: piece.text for n, piece in texts if piece.say is None}
+    beyond = interrupted_turn.compare_messages(homes, written)
+    waiting = _list_waiting(lost.utterances)
+    known_contents = {
+        content for piece in lost.utterances if piece.home and piece.fate != "failed" for content in piece.file_ids
+    }
     _, unknown = interrupted_turn.match_calls(lost.calls, lost.remembered.calls)
-    firsts: dict[int, int] = {}  # block -> the slot of what is said first of it
-    for n, one in enumerate(told):
+    firsts: dict[int, int] = {}  # block -> the slot of the first part of it that is said
+    for n, piece in enumerate(pieces):
         slot = FIRST_SLOT - n
-        if isinstance(one, Item):
-            out.ops += _open_call(slot, one) if one in unknown else []
-        elif one.file is not None and one.say is None:
-            if (content := one.file.id or one.file.uri) not in kept:
-                kept.add(str(content))
-                first = firsts.setdefault(one.block, slot)
-                say = _say_file(one.file, begun, places)
-                out.ops.append(show.Block(slot, (say,), follows=first if first != slot else None))
-        elif one.say is not None:
-            if one.say.dest is None and one.text in held:
+        if isinstance(piece, Item):
+            recollection.ops += _open_call(slot, piece) if piece in unknown else []
+        elif piece.file is not None and piece.say is None:
+            if (content := piece.file.id or piece.file.uri) not in known_contents:
+                known_contents.add(str(content))
+                first = firsts.setdefault(piece.block, slot)
+                say = _say_file(piece.file, begun, places)
+                recollection.ops.append(show.Block(slot, (say,), follows=first if first != slot else None))
+        elif piece.say is not None:
+            if piece.say.dest is None and piece.text in held_texts:
                 continue
-            out.ops.append(show.Block(slot, (one.say,)))
-        elif (found := beyond[n]).whole is not None:
-            out.whole.add(found.whole)
-            out.answer = found.whole if ended and n == max(homes) else None
+            recollection.ops.append(show.Block(slot, (piece.say,)))
+        elif (comparison := beyond[n]).equal_claim is not None:
+            recollection.remembered_claims.add(comparison.equal_claim)
+            recollection.answer = comparison.equal_claim if ended and n == max(homes) else None
             later = (text for k, text in homes.items() if k > n)
-            if found.whole in waiting and n not in lasts and not _is_begun_again(one.text, later):
-                legs = _say_home(waiting[found.whole], begun, places, quiet, one, False).legs
-                out.ops += [show.Complete(found.whole, legs)] if legs else []
-        elif not is_blank(found.rest):
-            partial = n == len(told) - 1 and not ended and not one.closed
-            if partial and any(sent != (half := bare(found.rest)) and sent.startswith(half) for sent in by_tool):
-                continue  # an echo that was cut off: it was not shown while it could become one (Law 5)
-            first = firsts.setdefault(one.block, slot)
-            say = _say_home(found.rest, begun, places, quiet, one, partial)
-            out.ops.append(show.Block(slot, (say,), partial, False, first if first != slot else None))
-            out.slots.add(slot)
-    return out
+            if comparison.equal_claim in waiting and n not in lasts and not _is_begun_again(piece.text, later):
+                legs = _say_home(waiting[comparison.equal_claim], begun, places, quiet, piece, False).legs
+                recollection.ops += [show.Complete(comparison.equal_claim, legs)] if legs else []
+        elif not is_blank(comparison.rest):
+            partial = n == len(pieces) - 1 and not ended and not piece.closed
+            if partial and any(sent != (half := bare(comparison.rest)) and sent.startswith(half) for sent in by_tool):
+                continue  # the beginning of an echo, which was not shown because it could become one (Law 5)
+            first = firsts.setdefault(piece.block, slot)
+            say = _say_home(comparison.rest, begun, places, quiet, piece, partial)
+            recollection.ops.append(show.Block(slot, (say,), partial, False, first if first != slot else None))
+            recollection.slots.add(slot)
+    return recollection
 
 
 def _read_parts(
-    said: Sequence[str | AgentFile], begun: Begun, places: Places, names: Sequence[str], held: Sequence[str] = ()
+    contents: Sequence[str | AgentFile],
+    begun: BegunTurn,
+    places: Places,
+    names: Sequence[str],
+    held_texts: Sequence[str] = (),
 ) -> list[_Part]:
-    """What a message of the past says, part by part: its text, with the files where they stood in it.
+    """Split a remembered message into parts: its texts, with its files in their places.
 
-    What was held back in it has reached nobody, and does not now.
-
-    `held`: the texts that were held back. A history that joins blocks lets a tag that was never closed take in the
-    blocks behind it, too: those are read by themselves.
+    `contents`: its texts and files, in order. `held_texts`: texts that were held back from people; they are not shown
+    now either. If a history joins blocks, a tag that was never closed also encloses the blocks after it; these are read
+    separately.
     """
-    reader = Reader(bool(names), (HOME, *names, *([begun.home] if begun.home else [])))
+    reader = MarkupReader(bool(names), (HOME, *names, *([begun.home] if begun.home else [])))
     out: list[_Part] = []
     stretch: list[str] = []
-    pieces = [piece for one in said for piece in (reader.feed(one) if isinstance(one, str) else reader.hand(one))]
+    pieces = [
+        piece
+        for content in contents
+        for piece in (reader.feed(content) if isinstance(content, str) else reader.hand(content))
+    ]
     for piece in (*pieces, *reader.end(), Said(None, "", final=True)):
         if isinstance(piece, Said) and piece.dest is None:
             stretch.append(piece.text)
@@ -178,22 +203,25 @@ def _read_parts(
             place = places.resolve(begun.key, begun.home, piece.dest)
             at_home = place.home or piece.dest == HOME
             out.append(_Part(piece.text, None if at_home else _say_elsewhere(piece, place, begun, places), True))
-        elif isinstance(piece, Problem) and (behind := _behind(piece.text, held)):
-            out += _read_parts([behind], begun, places, names, held)
+        elif isinstance(piece, Problem) and (behind := _strip_held_text(piece.text, held_texts)):
+            out += _read_parts([behind], begun, places, names, held_texts)
         elif isinstance(piece, Problem) and piece.to == HOME:
             out += [_Part(piece.text)] if piece.text else []
             out += [_Part("", file=file) for file in piece.files]
     return out
 
 
-def _behind(text: str, held: Sequence[str]) -> str:
-    """The rest of a text after the held-back text that it begins with; "" if there is none."""
-    fitting = [one for one in held if one.strip() and text.startswith(one)]
+def _strip_held_text(text: str, held_texts: Sequence[str]) -> str:
+    """Return the rest of a text after the held-back text that it begins with; "" if it begins with none."""
+    fitting = [text_held for text_held in held_texts if text_held.strip() and text.startswith(text_held)]
     return text[len(max(fitting, key=len)) :].strip() if fitting else ""
 
 
 def _number_blocks(items: Sequence[Item], asked_again: Collection[int]) -> list[int]:
-    """Which block each item stands in: a tool call ends one, another message id does, and so does another prompt."""
+    """Return the block number of each item. A tool call, another message id or another prompt begins a new block.
+
+    `asked_again`: the indexes of the items before which another prompt came.
+    """
     numbers: list[int] = []
     number, message = 0, None
     for n, item in enumerate(items):
@@ -207,7 +235,7 @@ def _number_blocks(items: Sequence[Item], asked_again: Collection[int]) -> list[
 
 
 def _join_split(items: Iterable[tuple[int, Item]]) -> list[tuple[int, list[Item]]]:
-    """The items of a history, with the number of their block: the texts that a file stands between are one message."""
+    """Group the items, each group with its block number. Texts that only a file separates are in one group."""
     out: list[tuple[int, list[Item]]] = []
     for block, item in items:
         number, run = out[-1] if out else (None, [])
@@ -220,57 +248,59 @@ def _join_split(items: Iterable[tuple[int, Item]]) -> list[tuple[int, list[Item]
 
 
 def _is_begun_again(text: str, later: Iterable[str]) -> bool:
-    """Whether one of the later texts says it from its beginning, and goes on: that one stands for it."""
+    """Whether a `later` text begins with this one and goes on. Only that one is then delivered."""
     begun = bare(text)
-    return any(len(form := bare(one)) > len(begun) and form.startswith(begun) for one in later)
+    return any(len(form := bare(other)) > len(begun) and form.startswith(begun) for other in later)
 
 
-def _list_waiting(said: Sequence[Utterance]) -> dict[int, str]:
-    """What broke off at home, and can still leave there: it stands, and nothing that was said behind it has left."""
+def _list_waiting(utterances: Sequence[Utterance]) -> dict[int, str]:
+    """Return the texts at home that broke off and can still be sent, by claim: nothing said later was sent."""
     waiting: dict[int, str] = {}
-    for one in (one for one in said if one.home):
-        if one.fate not in ("unsent", "seen"):
+    for utterance in (utterance for utterance in utterances if utterance.home):
+        if utterance.fate not in ("unsent", "seen"):
             waiting.clear()
-        elif one.cut and not one.superseded:
-            waiting[one.claim] = one.text
+        elif utterance.cut and not utterance.superseded:
+            waiting[utterance.claim] = utterance.text
     return waiting
 
 
 def _files_of(message: Item) -> list[AgentFile]:
-    """What the agent handed over in its text; a tool call shows its own files."""
+    """Return the files in the text of a message; [] for a tool call, which shows its own files."""
     named = message.fields.get("content", ()) if message.kind == "message" else ()
-    return [one["file"] for one in named if isinstance(one.get("file"), AgentFile)]
+    return [block["file"] for block in named if isinstance(block.get("file"), AgentFile)]
 
 
-def _say_file(file: AgentFile, begun: Begun, places: Places) -> Say:
-    """A file that was handed over and never recorded."""
+def _say_file(file: AgentFile, begun: BegunTurn, places: Places) -> ClaimRequest:
+    """Make the claim of a file for home that was never recorded."""
     home, row = begun.home, file.row()
-    legs = places.carrying(home, begun.key, row) if home is not None and places.narrates_all(home) else ()
+    legs = places.file_legs(home, begun.key, row) if home is not None and places.narrates_all(home) else ()
     more = {"kind": "file", "files": [row]}
-    return Say("recovery", "", home or f"session:{begun.key}", kind="file", legs=legs, more=more)
+    return ClaimRequest("recovery", "", home or f"session:{begun.key}", kind="file", legs=legs, more=more)
 
 
-def _say_elsewhere(piece: Said, place: Place, begun: Begun, places: Places) -> Say:
+def _say_elsewhere(piece: Said, place: Place, begun: BegunTurn, places: Places) -> ClaimRequest:
     legs = places.legs(place.dest, begun.key, piece.text) if place.dest else ()
-    return Say("block", piece.text, place.dest, home=False, legs=legs, problem=place.problem)
+    return ClaimRequest("block", piece.text, place.dest, is_home=False, legs=legs, problem=place.problem)
 
 
-def _say_home(text: str, begun: Begun, places: Places, quiet: Sequence[str], part: _Part, partial: bool) -> Say:
-    """What was said at home and never shown. Where it may have been cut off, it leaves only as the answer."""
+def _say_home(
+    text: str, begun: BegunTurn, places: Places, quiet: Sequence[str], part: _Part, partial: bool
+) -> ClaimRequest:
+    """Make the claim of a text for home that was never shown. If it may be cut off, it is sent only as the answer."""
     home = begun.home
     leaves = home is not None and not partial and (part.closed or places.narrates_all(home))
-    legs = places.spoken(str(home), begun.key, text) if leaves else ()
-    return Say("recovery", text, home or f"session:{begun.key}", legs=legs, quiet=tuple(quiet))
+    legs = places.answer_legs(str(home), begun.key, text) if leaves else ()
+    return ClaimRequest("recovery", text, home or f"session:{begun.key}", legs=legs, quiet_words=tuple(quiet))
 
 
 def _open_call(slot: int, item: Item) -> list[show.Op]:
-    """A tool call that only the agent's memory has."""
+    """Return the operations that show a tool call which only the agent's history has."""
     body = {name: item.fields[name] for name in ("title", "status", "tool_kind", "input") if name in item.fields}
     if interrupted_turn.is_open(item):
         body |= {"status": "no result", "lost": True}
     if item.fields.get("files"):
         body["files"] = [file.row() for file in item.fields["files"]]
-    output = Output()
+    output = OutputView()
     output.grow(item.text)
     name = str(item.fields["call"]) if item.fields.get("call") else None
     opened = show.ItemOpen(slot, "tool", name, output.head, {**body, **output.body()}, live=False, started=True)

@@ -1,20 +1,26 @@
-"""From the folded stream to what is shown: tool calls, thoughts and plans as items, agent text as blocks."""
+"""Turn the folded stream into operations that show it: tool calls, thoughts and plans as items, text as blocks.
+
+Each item and each block has a slot, the number that the fold gave it.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from semel.acp_stream import Began, Changed, Ended, Grew, Op
 from semel.acp_stream.attachment import AgentFile
-from semel.acp_stream.display import LONGEST, Display
+from semel.acp_stream.display import MAX_MUTABLE_CHARS, Display
 from semel.gateway.outbound.attachment_text import describe_attachments
 from semel.gateway.turns.speech import Speech
 from semel.ledger.turns import show
 
-HEAD = 16_384  # characters of tool output a watcher is sent from its beginning
-TAIL = 8_192  # and from its end; the whole is in the ledger
-LATE = 200  # items of earlier turns that an agent may still tell of; a long life of one must cost no more (Law 11)
+HEAD_CHARS = 16_384  # characters at the beginning of a tool's output that watchers get
+TAIL_CHARS = 8_192  # characters at its end that watchers get; the whole output is in the ledger
+MAX_LATE_ITEMS = (
+    200  # items of earlier turns that an agent may still tell of; a long life of one must cost no more (Law 11)
+)
 
 SPEAKING_TOOLS = ("send_message", "send_file", "edit_message")  # tools of ours whose text a block may repeat
 _TOOL_FIELDS = {"title", "status", "tool_kind", "input", "exit", "truncated", "late", "name", "files"}
@@ -22,77 +28,79 @@ _ITEM_KINDS = {"tool", "thought", "plan", "usage", "notice"}
 _ABOUT = {"title", "mode", "commands"}
 
 
-class Output:
-    """The head, the stated gap and the tail of a tool's output, as a terminal displays it."""
+class OutputView:
+    """A tool's output as a terminal displays it: its head, a gap of stated size, and its tail."""
 
     def __init__(self) -> None:
         self.head = ""
-        self.dirty = False  # what stands behind the head changed
+        self.is_dirty = False  # whether the output after the head has changed
         self._display = Display()
-        self._size = 0  # characters displayed
-        self._rest = ""  # the end of what stands behind the head: a tail, and what may be written over
+        self._displayed_chars = 0  # characters displayed
+        self._end = ""  # the end of the output after the head: the tail, and text that may be overwritten
 
     def grow(self, text: str) -> str | None:
-        """The text by which the head grew; None if a shown part of it was overwritten."""
-        kept, fresh = self._display.feed(text)
-        behind = max(0, self._size - HEAD)
-        self._size = kept + len(fresh)
-        if behind or self._size > HEAD:
-            self.dirty = True
-            lost = behind - max(0, kept - HEAD)  # characters at its end that are written over
-            self._rest = self._rest[: max(0, len(self._rest) - lost)] + fresh[max(0, HEAD - kept) :]
-            self._rest = self._rest[-(TAIL + LONGEST) :]
-        if kept >= HEAD:
+        """Add output. Returns the text by which the head grew; None if a shown part of it was overwritten."""
+        kept_chars, new_text = self._display.feed(text)
+        behind = max(0, self._displayed_chars - HEAD_CHARS)
+        self._displayed_chars = kept_chars + len(new_text)
+        if behind or self._displayed_chars > HEAD_CHARS:
+            self.is_dirty = True
+            lost_chars = behind - max(0, kept_chars - HEAD_CHARS)  # characters at its end that are written over
+            self._end = self._end[: max(0, len(self._end) - lost_chars)] + new_text[max(0, HEAD_CHARS - kept_chars) :]
+            self._end = self._end[-(TAIL_CHARS + MAX_MUTABLE_CHARS) :]
+        if kept_chars >= HEAD_CHARS:
             return ""
-        grew = fresh[: HEAD - kept]
-        pure = kept == len(self.head)
-        self.head = self.head[:kept] + grew
-        return grew if pure else None
+        growth = new_text[: HEAD_CHARS - kept_chars]
+        only_grew = kept_chars == len(self.head)
+        self.head = self.head[:kept_chars] + growth
+        return growth if only_grew else None
 
     def body(self) -> dict[str, Any]:
-        """The fields of the item for the output behind its head: {"tail", "gap"}."""
-        self.dirty = False
-        tail = self._rest[-TAIL:]
-        gap = self._size - HEAD - len(tail)
+        """Return the fields of the item for the output after its head: {"tail", "gap" (in characters)}."""
+        self.is_dirty = False
+        tail = self._end[-TAIL_CHARS:]
+        gap = self._displayed_chars - HEAD_CHARS - len(tail)
         return {"tail": tail or None, "gap": gap if gap > 0 else None}
 
 
 class StreamView:
-    """Collects what the next batch shows. `history` items, which the ledger knows, are left out."""
+    """Collects the operations of the next batch. Items that are marked as history are in the ledger, and left out."""
 
     def __init__(self) -> None:
         self.speech: Speech
         self.kinds: dict[int, str] = {}
-        self.outputs: dict[int, Output] = {}
+        self.outputs: dict[int, OutputView] = {}
         self.calls: dict[str, int] = {}  # tool call id -> slot
-        self.inputs: dict[int, dict[str, Any]] = {}  # slot -> what is known of a tool call
-        self.taken: set[str] = set()  # tool calls that a tools/call was bound to
+        self.call_fields: dict[int, dict[str, Any]] = {}  # slot -> what is known of a tool call
+        self.bound_calls: set[str] = set()  # ids of tool calls that `match` has returned
         self.turns: dict[str, int] = {}  # tool call id -> the turn that announced it (Law 10)
         self.turn = 0
-        self.ending = False  # the turn's last answer is there: what ends now ends with it
-        self.cut = False  # and the model was not done with it
-        self.seen: set[str] = set()  # kinds of what this turn's agent told so far; "queued": prose that says only that
-        self._grown: set[int] = set()  # slots whose tail or gap is to be shown anew
-        self._redrawn: set[int] = set()  # slots whose head is to be shown anew: a line of it was written over
+        self.is_ending = False  # whether the turn's last answer came, so that blocks end with the turn
+        self.is_cut = False  # whether the model did not finish that answer
+        self.seen_kinds: set[str] = (
+            set()
+        )  # kinds of what this turn's agent told so far; "queued": prose that says only that
+        self._grown_slots: set[int] = set()  # slots of outputs whose tail or gap is to be shown again
+        self._redrawn_slots: set[int] = set()  # slots of outputs whose head was overwritten and is to be shown again
         self.pending: list[show.Op] = []
 
-    def begin(self, speech: Speech, turn: int) -> None:
-        """A turn begins. What earlier turns showed last keeps its slots: an agent may still tell of it, late."""
+    def begin_turn(self, speech: Speech, turn: int) -> None:
+        """Begin a turn. The latest items of earlier turns keep their slots, because an agent may still update them."""
         self.speech = speech
         self.turn = turn
-        self.ending = self.cut = False
-        self.seen = set()
-        self.kinds = dict([one for one in self.kinds.items() if one[1] != "message"][-LATE:])
+        self.is_ending = self.is_cut = False
+        self.seen_kinds = set()
+        self.kinds = dict([item for item in self.kinds.items() if item[1] != "message"][-MAX_LATE_ITEMS:])
         self.outputs = {slot: self.outputs[slot] for slot in self.kinds if slot in self.outputs}
-        self.inputs = {slot: self.inputs[slot] for slot in self.kinds if slot in self.inputs}
+        self.call_fields = {slot: self.call_fields[slot] for slot in self.kinds if slot in self.call_fields}
         self.calls = {call: slot for call, slot in self.calls.items() if slot in self.kinds}
         self.turns = {call: turn for call, turn in self.turns.items() if call in self.calls}
-        self.taken &= self.calls.keys()
-        self._grown &= self.outputs.keys()
-        self._redrawn &= self.outputs.keys()
+        self.bound_calls &= self.calls.keys()
+        self._grown_slots &= self.outputs.keys()
+        self._redrawn_slots &= self.outputs.keys()
 
     def take(self, ops: list[Op]) -> None:
-        """Operations of the fold, in order."""
+        """Add operations of the fold, in order."""
         for op in ops:
             if isinstance(op, Began):
                 self._began(op)
@@ -105,45 +113,51 @@ class StreamView:
             else:
                 self._ended(op)
 
-    def batch(self) -> list[show.Op]:
-        """What is to be shown now; the collection starts anew."""
-        for slot in sorted(self._grown):
-            output, redrawn = self.outputs[slot], slot in self._redrawn
-            if output.dirty or redrawn:
+    def take_batch(self) -> list[show.Op]:
+        """Remove and return the operations that are to be shown now."""
+        for slot in sorted(self._grown_slots):
+            output, redrawn = self.outputs[slot], slot in self._redrawn_slots
+            if output.is_dirty or redrawn:
                 self.pending.append(show.ItemSet(slot, output.body(), text=output.head if redrawn else None))
-        self._grown.clear()
-        self._redrawn.clear()
-        out, self.pending = _joined(self.pending), []
+        self._grown_slots.clear()
+        self._redrawn_slots.clear()
+        out, self.pending = _join_growth(self.pending), []
         return out
 
     @property
-    def acted(self) -> bool:
-        """Whether a tool call of this turn was told of."""
-        return "tool" in self.seen
+    def has_acted(self) -> bool:
+        """Whether the agent announced a tool call in this turn."""
+        return "tool" in self.seen_kinds
 
-    def working(self) -> bool:
-        """Whether a tool call runs: it may take as long as it takes."""
-        return any(one.get("status") in ("pending", "running") for one in self.inputs.values())
+    def is_tool_running(self) -> bool:
+        """Whether a tool call is running."""
+        return any(call.get("status") in ("pending", "running") for call in self.call_fields.values())
 
-    def known(self, tool_call: Mapping[str, Any]) -> dict[str, Any]:
-        """What the stream told of the tool call that a permission request names."""
+    def announced_call(self, tool_call: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the announced fields of a permission request's tool call; {} if it was not announced."""
         slot = self.calls.get(str(tool_call.get("toolCallId")))
-        return self.inputs.get(slot, {}) if slot is not None else {}
+        return self.call_fields.get(slot, {}) if slot is not None else {}
 
     def match(self, name: str, arguments: Mapping[str, Any]) -> str | None:
-        """The id of the open tool call that this `tools/call` is: its name, equal input, each given once."""
+        """Return the id of the open tool call with this name and equal input; None if there is none.
+
+        Each call is returned once.
+        """
         for call, slot in self.calls.items():
-            known = self.inputs[slot]
-            if call in self.taken or known.get("status") not in ("pending", "running"):
+            announced = self.call_fields[slot]
+            if call in self.bound_calls or announced.get("status") not in ("pending", "running"):
                 continue
-            if _names(known, name) and _input_is(known.get("input"), arguments):
-                self.taken.add(call)
+            if _names_tool(announced, name) and _has_arguments(announced.get("input"), arguments):
+                self.bound_calls.add(call)
                 return call
         return None
 
-    def told(self, name: str, arguments: Mapping[str, Any]) -> bool:
-        """Whether the stream told of such a call in this turn, at any time."""
-        return any(_names(known, name) and _input_is(known.get("input"), arguments) for known in self.inputs.values())
+    def was_announced(self, name: str, arguments: Mapping[str, Any]) -> bool:
+        """Whether the stream announced a call with this name and equal input, open or not."""
+        return any(
+            _names_tool(announced, name) and _has_arguments(announced.get("input"), arguments)
+            for announced in self.call_fields.values()
+        )
 
     # ------------------------------------------------------------ per operation
 
@@ -153,11 +167,11 @@ class StreamView:
             return
         text = str(fields.pop("text", "") or "")
         if op.kind != "message" or fields.get("role") == "agent":
-            self.seen.add("queued" if fields.get("queued") else op.kind)
+            self.seen_kinds.add("queued" if fields.get("queued") else op.kind)
         if op.kind == "message":
             if fields.get("role") == "agent":
                 self.kinds[op.id] = "message"
-                self.pending += self.speech.begin(op.id, text, one_message="message_id" in fields)
+                self.pending += self.speech.begin_block(op.id, text, one_message="message_id" in fields)
             return
         if op.kind in _ABOUT:
             self.kinds[op.id] = op.kind
@@ -169,7 +183,7 @@ class StreamView:
         self._open(op.id, op.kind, fields, text)
 
     def _about(self, kind: str, fields: dict[str, Any]) -> None:
-        """What is told of the session as a whole has no place in the conversation."""
+        """Show a change that concerns the session as a whole: its title, mode or commands."""
         if kind == "title":
             self.pending.append(show.Title(str(fields.get("title") or "")))
         else:
@@ -178,15 +192,15 @@ class StreamView:
     def _open(self, slot: int, kind: str, fields: dict[str, Any], text: str) -> None:
         name = fields.pop("call", None)
         if kind == "tool":
-            self.outputs[slot] = Output()
-            self.inputs[slot] = dict(fields)
+            self.outputs[slot] = OutputView()
+            self.call_fields[slot] = dict(fields)
             if name is not None:
-                self.taken.discard(str(name))  # of a call of an earlier turn, perhaps
+                self.bound_calls.discard(str(name))  # of a call of an earlier turn, perhaps
                 self.calls[str(name)] = slot
                 self.turns[str(name)] = self.turn
             self._hold_back(slot)
         live = kind in ("tool", "thought", "plan")
-        body = _body(kind, fields)
+        body = _make_body(kind, fields)
         self.pending.append(
             show.ItemOpen(slot, kind, name, "" if kind == "tool" else text, body, live, started=kind == "tool")
         )
@@ -194,19 +208,21 @@ class StreamView:
             self._output(slot, text)
 
     def _hold_back(self, slot: int) -> None:
-        """A call of ours was announced: what it is about to say is not previewed as if it were something else (Law 5).
+        """Do not preview text that repeats the text which an announced call of our tools is about to say (Law 5).
 
-        The call comes by another pipe, and may come late, or once more, from a tool server that was started anew.
+        The call comes over another pipe than the stream. It may come late, or again from a restarted tool server.
         """
-        known = self.inputs[slot]
-        if known.get("status") in ("pending", "running") and any(_names(known, tool) for tool in SPEAKING_TOOLS):
-            text = _arguments(known.get("input")).get("text")
+        announced = self.call_fields[slot]
+        if announced.get("status") in ("pending", "running") and any(
+            _names_tool(announced, tool) for tool in SPEAKING_TOOLS
+        ):
+            text = _unwrap_arguments(announced.get("input")).get("text")
             self.speech.hold_back([text] if isinstance(text, str) else [])
 
     def _grew(self, op: Grew) -> None:
         match self.kinds[op.id]:
             case "message":
-                self.pending += self.speech.grow(op.id, op.text)
+                self.pending += self.speech.grow_block(op.id, op.text)
             case "tool":
                 self._output(op.id, op.text)
             case _:
@@ -214,10 +230,10 @@ class StreamView:
 
     def _output(self, slot: int, text: str) -> None:
         head = self.outputs[slot].grow(text)
-        self._grown.add(slot)
+        self._grown_slots.add(slot)
         if head is None:
-            self._redrawn.add(slot)
-        grew = "" if slot in self._redrawn else head or ""
+            self._redrawn_slots.add(slot)
+        grew = "" if slot in self._redrawn_slots else head or ""
         self.pending.append(show.ItemGrow(slot, grew, output=text))
 
     def _changed(self, op: Changed) -> None:
@@ -228,25 +244,25 @@ class StreamView:
             return
         if kind == "message":
             if text is not None:
-                self.pending += self.speech.replace(op.id, text)
+                self.pending += self.speech.replace_block(op.id, text)
             if fields.get("superseded"):
                 self.pending += self.speech.supersede(op.id)
             if content := fields.get("content"):
                 self.pending += self.speech.attach(op.id, content[-1])
             return
         if kind == "tool":
-            self.inputs[op.id].update(fields)
+            self.call_fields[op.id].update(fields)
             self._hold_back(op.id)
             if text is not None:
                 self._replace_output(op.id, text)
             text = None
         if fields or text is not None:
-            self.pending.append(show.ItemSet(op.id, _body(kind, fields), text=text))
+            self.pending.append(show.ItemSet(op.id, _make_body(kind, fields), text=text))
 
     def _replace_output(self, slot: int, text: str) -> None:
-        output = self.outputs[slot] = Output()
+        output = self.outputs[slot] = OutputView()
         output.grow(text)
-        self._redrawn.discard(slot)
+        self._redrawn_slots.discard(slot)
         self.pending.append(show.ItemSet(slot, output.body(), text=output.head, output=text))
 
     def _ended(self, op: Ended) -> None:
@@ -256,78 +272,65 @@ class StreamView:
             return
         if kind == "message":
             if text is not None:
-                self.pending += self.speech.replace(op.id, text)
+                self.pending += self.speech.replace_block(op.id, text)
             partial = bool(fields.get("partial"))
-            cut = self.cut or bool(fields.get("broken"))
-            self.pending += self.speech.end(op.id, partial=partial, last=self.ending, cut=cut)
-            if missing := self.speech.missing.pop(op.id, None):
-                self.pending += self._attached(missing, partial)
+            cut = self.is_cut or bool(fields.get("broken"))
+            self.pending += self.speech.end_block(op.id, partial=partial, last=self.is_ending, cut=cut)
+            if missing := self.speech.missing_files.pop(op.id, None):
+                self.pending += self._describe_missing(missing, partial)
             return
         if kind == "tool":
-            self.inputs[op.id].update(fields)
-        self.pending.append(show.ItemSet(op.id, _body(kind, fields), live=False))
+            self.call_fields[op.id].update(fields)
+        self.pending.append(show.ItemSet(op.id, _make_body(kind, fields), live=False))
 
-    def _attached(self, attached: Sequence[Mapping[str, Any]], partial: bool) -> list[show.Op]:
-        """What could not be stored of what was handed over is told behind its block, in a chat, too. An attempt that
-        broke off says nothing in a chat yet."""
-        words = describe_attachments(attached)
+    def _describe_missing(self, attached: Sequence[Mapping[str, Any]], partial: bool) -> list[show.Op]:
+        """Return the operations that show a notice about files which could not be stored, after their block.
+
+        `partial`: whether the attempt broke off; then the notice does not go to a chat yet.
+        """
+        text = describe_attachments(attached)
         if partial:
-            return [show.Notice(words, "attached", tell=True)]
-        return [*self.speech.leave(), show.Notice(words, show.ATTACHED, tell=True)]
+            return [show.Notice(text, "attached", tell=True)]
+        return [*self.speech.leave(), show.Notice(text, show.ATTACHED_KIND, tell=True)]
 
 
-def _names(known: Mapping[str, Any], tool: str) -> bool:
-    """`mcp__semel__send_message`, `semel_send_message`, {"tool": "send_message"}: an agent's name for our tool."""
-    raw = known.get("input")
-    told = [known.get("name"), known.get("title"), raw.get("tool") if isinstance(raw, dict) else None]
-    return any(isinstance(one, str) and tool in one for one in told)
+def _names_tool(announced: Mapping[str, Any], tool: str) -> bool:
+    """Whether an announced call names our tool `tool`, as in mcp__semel__send_message or {"tool": "send_message"}."""
+    raw = announced.get("input")
+    names = [announced.get("name"), announced.get("title"), raw.get("tool") if isinstance(raw, dict) else None]
+    return any(isinstance(name, str) and tool in name for name in names)
 
 
-def _input_is(raw: Any, arguments: Mapping[str, Any]) -> bool:
+def _has_arguments(raw: Any, arguments: Mapping[str, Any]) -> bool:
     return raw == arguments or (isinstance(raw, dict) and raw.get("arguments") == arguments)
 
 
-def _arguments(raw: Any) -> Mapping[str, Any]:
-    """Some agents wrap a tool's arguments: {"server", "tool", "arguments"} (Codex)."""
+def _unwrap_arguments(raw: Any) -> Mapping[str, Any]:
+    """Return a tool's arguments. Some agents (Codex) wrap them: {"server", "tool", "arguments"}."""
     inner = raw.get("arguments", raw) if isinstance(raw, dict) else None
     return inner if isinstance(inner, dict) else {}
 
 
-def _body(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
+def _make_body(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
     if kind == "tool":
         files = {"files": [file.row() for file in fields["files"]]} if fields.get("files") else {}
         return {k: v for k, v in fields.items() if k in _TOOL_FIELDS} | files
     if "content" in fields:
-        found = [block["file"].row() for block in fields["content"] if isinstance(block.get("file"), AgentFile)]
-        fields = {k: v for k, v in fields.items() if k != "content"} | ({"files": found} if found else {})
+        rows = [block["file"].row() for block in fields["content"] if isinstance(block.get("file"), AgentFile)]
+        fields = {k: v for k, v in fields.items() if k != "content"} | ({"files": rows} if rows else {})
     return {k: v for k, v in fields.items() if k not in ("history", "message_id")}
 
 
-def _joined(ops: list[show.Op]) -> list[show.Op]:
-    """Consecutive growth of one slot becomes one row."""
-    out: list[show.Op] = []
-    run: list[show.Op] = []
-    for op in ops:
-        if run and not (type(op) is type(run[0]) and _grows(op) and op.slot == run[0].slot):  # type: ignore[union-attr]
-            out.append(_sum(run))
-            run = []
-        run.append(op)
-        if not _grows(op):
-            out += run
-            run = []
-    return out + ([_sum(run)] if run else [])
-
-
-def _grows(op: show.Op) -> bool:
-    return isinstance(op, show.Preview | show.ItemGrow)
-
-
-def _sum(run: list[show.Op]) -> show.Op:
-    first = run[0]
-    if len(run) == 1:
-        return first
-    if isinstance(first, show.Preview):
-        return show.Preview(first.slot, "".join(op.text for op in run if isinstance(op, show.Preview)))
-    assert isinstance(first, show.ItemGrow)
-    grows = [op for op in run if isinstance(op, show.ItemGrow)]
-    return show.ItemGrow(first.slot, "".join(g.text for g in grows), "".join(g.output for g in grows))
+def _join_growth(ops: list[show.Op]) -> list[show.Op]:
+    """Join consecutive operations that extend the text of one slot into one operation."""
+    joined: list[show.Op] = []
+    for _, group in itertools.groupby(ops, lambda op: (type(op), getattr(op, "slot", None))):
+        run = list(group)
+        text = "".join(op.text for op in run if isinstance(op, show.Preview | show.ItemGrow))
+        if isinstance(run[0], show.Preview):
+            run = [show.Preview(run[0].slot, text)]
+        elif isinstance(run[0], show.ItemGrow):
+            output = "".join(op.output for op in run if isinstance(op, show.ItemGrow))
+            run = [show.ItemGrow(run[0].slot, text, output)]
+        joined += run
+    return joined

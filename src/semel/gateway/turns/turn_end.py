@@ -1,55 +1,96 @@
-"""Notices about the end of a turn, and the decision whether a failed turn is retried (Laws 6, 9)."""
+"""The end of a turn: its notices, the retry of a failed turn, the correction of held-back texts (Laws 5, 6, 9, 12)."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 from semel.acp_stream.notices import failure
 from semel.gateway.ports import Answered
-from semel.law import transient_errors
+from semel.law import retries
 from semel.law import turn as law
+from semel.ledger.delivery.cutting import is_local
 from semel.ledger.turns import show
+from semel.text.message_markup import Problem
 
-LONG = 30.0  # delays from this many seconds on are announced in chats, too
-MAX_JITTER_FACTOR = 1.1  # jitter: sessions that failed together do not retry together
-
-
-def retry_delay_s(end: Answered, attempt: int, most: int) -> float | None:
-    """Seconds until a turn that failed in its `attempt` is retried; None if it has failed for good."""
-    failed = transient_errors.judge_failure(why(end), end.meta)
-    wait = law.after_failure(attempt=attempt, passing=failed.passing, retry_after=failed.retry_after, most=most)
-    return None if wait is None else wait * random.uniform(1.0, MAX_JITTER_FACTOR)
+LONG_DELAY_S = 30.0  # delays of this many seconds or more are announced in chats, too
+MAX_JITTER_FACTOR = 1.1  # jitter, so that sessions that failed together do not retry together
 
 
-def as_told(end: Answered) -> Answered:
-    """The end as the agent meant it: it may tell of its failure only in `_meta`."""
-    told = failure(end.meta) if end.error is None else None
-    return end if told is None else Answered("error", told, end.meta)
+def retry_delay_s(end: Answered, attempt: int, max_attempts: int) -> float | None:
+    """Return the seconds until a failed turn is retried; None if it has failed for good.
+
+    `end`: the failure. `attempt`: the number of the attempt that failed, from 1.
+    """
+    judgement = retries.judge_failure(failure_reason(end), end.meta)
+    delay_s = law.delay_after_failure(
+        attempt=attempt,
+        is_transient=judgement.is_transient,
+        retry_after=judgement.retry_after,
+        max_attempts=max_attempts,
+    )
+    return None if delay_s is None else delay_s * random.uniform(1.0, MAX_JITTER_FACTOR)
 
 
-def why(end: Answered) -> str:
-    """What an agent gave as the reason of a failure."""
+def normalize_end(end: Answered) -> Answered:
+    """Return the end as an error if it is one: some agents report a failure only in the response's `_meta`."""
+    failure_text = failure(end.meta) if end.error is None else None
+    return end if failure_text is None else Answered("error", failure_text, end.meta)
+
+
+def failure_reason(end: Answered) -> str:
+    """Return the reason that the agent gave for a failure."""
     return end.error or "it gave no reason"
 
 
-def retry_notice(why: str, wait: float, attempt: int) -> show.Notice:
-    """People see that it goes on, and when; in a chat, where that is long enough to wonder."""
-    when = f"{wait:.0f} s" if wait < 120 else f"{wait / 60:.0f} min"
-    kind = "turn.retry" if wait >= LONG else "retry"
-    failed = f"The agent's turn failed: {why.rstrip('. ')}."
-    return show.Notice(f"{failed} It is tried again in {when} (attempt {attempt}).", kind)
+def make_retry_notice(reason: str, delay_s: float, attempt: int) -> show.Notice:
+    """Make the notice that the turn is retried, and when. It goes to a chat only if the delay is long.
+
+    `attempt`: the number of the next attempt.
+    """
+    delay = f"{delay_s:.0f} s" if delay_s < 120 else f"{delay_s / 60:.0f} min"
+    kind = "turn.retry" if delay_s >= LONG_DELAY_S else "retry"
+    text = f"The agent's turn failed: {reason.rstrip('. ')}."
+    return show.Notice(f"{text} It is tried again in {delay} (attempt {attempt}).", kind)
 
 
-def notices(event: law.Event, end: Answered, attempt: int) -> list[show.Notice]:
-    """What people are told of the end of a turn that nobody stopped."""
+def make_end_notices(event: law.Event, end: Answered, attempt: int) -> list[show.Notice]:
+    """Make the notices about the end of a turn; none if a person stopped it, or it ended normally."""
     if event == "cancelled":
         return []
     if event == "errored":
         tried = f" (tried {attempt} times)" if attempt > 1 else ""
-        return [show.Notice(f"The agent's turn failed: {why(end)}{tried}", "turn.failed")]
+        return [show.Notice(f"The agent's turn failed: {failure_reason(end)}{tried}", "turn.failed")]
     words = {
         "max_tokens": "The answer was cut off at the model's token limit.",
         "max_turn_requests": "The agent stopped: it reached its limit of model requests in one turn.",
-        "refusal": "The model refused to go on.",
+        "refusal": "The model refused to continue.",
     }
     return [show.Notice(words[end.stop], f"turn.{end.stop}")] if end.stop in words else []
+
+
+class Corrections:
+    """The correction of a turn's texts that were held back: the agent is asked once, else a notice tells people.
+
+    `was_asked`: whether an earlier attempt of the root may already have been asked.
+    """
+
+    def __init__(self, was_asked: bool) -> None:
+        self.was_asked = was_asked
+        self._reasons: list[str] = []  # given to the agent
+
+    def are_due(self, end: Answered, problems: Sequence[Problem]) -> bool:
+        """Whether the agent is to be asked to correct `problems`, now that it has ended its turn."""
+        return bool(problems) and not self.was_asked and end.stop in ("end_turn", "max_tokens")
+
+    def note_request(self, problems: Sequence[Problem]) -> None:
+        """Note that the agent is asked now to correct these texts."""
+        self.was_asked = True
+        self._reasons = [problem.reason for problem in problems]
+
+    def notice(self, problems: Sequence[Problem], home: str | None) -> show.Notice | None:
+        """Make the notice for a chat about texts that were held back; None if there are none or the home is no chat."""
+        reasons = [problem.reason for problem in problems] or self._reasons
+        if not reasons or home is None or is_local(home):
+            return None
+        return show.Notice(f"Something the agent wrote was held back: {'; '.join(reasons)}.", "turn.held")

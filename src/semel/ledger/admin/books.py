@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from semel.ledger.storage.sql import Row, Tx, queries
+from semel.ledger.storage.rows import Row
+from semel.ledger.storage.sql import Tx, queries
 
 ANSWERED = (
     "every event that asked for a turn has, when nothing runs, something visible behind it, or the recorded evidence "
@@ -52,6 +53,17 @@ LAWS = {
 }
 
 
+class PartCover(Row):
+    """The stretch of its claim's text that a part covers. `erased`: the text's length before it was erased."""
+
+    claim: int
+    text: str
+    erased: int | None
+    n: int
+    lo: int
+    hi: int
+
+
 @dataclass(frozen=True)
 class Book:
     """One law and the rows that break it; none if the law holds."""
@@ -66,35 +78,29 @@ class Book:
         return not self.broken
 
 
-def audit(tx: Tx, most: int = 20) -> list[Book]:
-    """Run every book; return at most `most` broken rows of each."""
-    return [_book(tx, name, most) for name in LAWS]
+def audit(tx: Tx, max_rows: int = 20) -> list[Book]:
+    """Run every book; return at most `max_rows` broken rows of each."""
+    return [_run_book(tx, name, max_rows) for name in LAWS]
 
 
-def _book(tx: Tx, name: str, most: int) -> Book:
-    broken = _uncovered(tx.each(name)) if name == "book_parts" else [_told(row) for row in tx.all(name)]
-    return Book(name.removeprefix("book_"), LAWS[name], queries()[name].why, tuple(broken[:most]))
+def _run_book(tx: Tx, name: str, max_rows: int) -> Book:
+    broken = _find_uncovered_claims(tx.iterate(PartCover, "book_parts")) if name == "book_parts" else tx.dicts(name)
+    return Book(name.removeprefix("book_"), LAWS[name], queries()[name].purpose, tuple(broken[:max_rows]))
 
 
-def _told(row: Row) -> dict[str, Any]:
-    return dict(zip(row._fields, row, strict=True))
-
-
-def _uncovered(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Claims whose parts leave a gap, overlap, or do not reach the end."""
+def _find_uncovered_claims(rows: Iterable[PartCover]) -> list[dict[str, Any]]:
+    """The claims whose parts leave a gap, overlap, or do not reach the end of the text."""
     out = []
     for claim, parts in groupby(rows, key=lambda r: r.claim):
-        at, size, whole = 0, 0, True
+        covered, length, is_whole = 0, 0, True
         for n, part in enumerate(parts):
-            whole = whole and part.n == n and part.lo == at and part.hi >= part.lo
-            at, size = part.hi, len(part.text) if part.erased is None else part.erased
-        if not whole or at != size:
-            out.append({"claim": claim, "covered": at, "text": size})
+            is_whole = is_whole and part.n == n and part.lo == covered and part.hi >= part.lo
+            covered, length = part.hi, len(part.text) if part.erased is None else part.erased
+        if not is_whole or covered != length:
+            out.append({"claim": claim, "covered": covered, "text": length})
     return out
 
 
-def counts(tx: Tx) -> dict[str, int]:
+def count_rows(tx: Tx) -> dict[str, int]:
     """The number of rows of each kind in the ledger."""
-    row = tx.one("ledger_counts")
-    assert row is not None
-    return _told(row)
+    return tx.dicts("ledger_counts")[0]

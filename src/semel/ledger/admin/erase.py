@@ -8,124 +8,142 @@ from __future__ import annotations
 
 from semel.law import delivery
 from semel.ledger.delivery import part_transitions
-from semel.ledger.storage.sql import Row, Tx
+from semel.ledger.storage.rows import ClaimEntry, OutgoingPart, Row, SessionRow
+from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 
 ROWS_PER_STEP = 256  # rows of a kind in one transaction
 ITEMS_PER_STEP = 16
 
 
-def left(tx: Tx) -> list[int]:
-    """Sessions whose erasure is unfinished."""
-    return [int(r.session) for r in tx.all("erasures_left")]
+class Erasure(Row):
+    """The progress of a session's erasure: a row of `erasure`."""
+
+    session: int
+    seq: int
+    rev: int
+    epoch: int
+    stage: str
+    at: int
+    later: int
 
 
-def step(tx: Tx, session: int) -> str:
-    """Erase one piece. "more": there is more; "later": something is still on its way to a platform; or "done"."""
-    row = tx.one("erasure_get", session=session)
+def list_unfinished(tx: Tx) -> list[int]:
+    """The ids of the sessions whose erasure is unfinished."""
+    return tx.values(int, "erasures_left")
+
+
+def erase_step(tx: Tx, session: int) -> str:
+    """Erase one piece. Returns "more" (call again), "later" (a part is still on its way to a platform) or "done"."""
+    row = tx.one(Erasure, "erasure_get", session=session)
     if row is None:
         return "done"
     return _STAGES[row.stage](tx, row)
 
 
-def _move(tx: Tx, row: Row, stage: str, at: int, later: int | None = None) -> str:
+def _set_stage(tx: Tx, row: Erasure, stage: str, at: int, later: int | None = None) -> str:
     tx.run("erasure_move", session=row.session, stage=stage, at=at, later=row.later if later is None else later)
     return "more"
 
 
-def _claims(tx: Tx, row: Row) -> str:
+def _erase_claims(tx: Tx, row: Erasure) -> str:
     """Erase claims, newest first. Parts in a queue still leave: a person was promised them."""
-    found = tx.all("erase_claims_next", session=row.session, before=row.at, limit=ROWS_PER_STEP)
+    claim_rows = tx.pairs(int, str, "erase_claims_next", session=row.session, before=row.at, limit=ROWS_PER_STEP)
     later = row.later
-    for claim in found:
-        if _erase_parts(tx, claim.id):
-            tx.run("erase_claim", id=claim.id, size=len(claim.text))
+    for claim, text in claim_rows:
+        if _erase_parts(tx, claim):
+            tx.run("erase_claim", id=claim, size=len(text))
         else:
-            later = max(later, claim.id + 1)
-    full = len(found) == ROWS_PER_STEP
-    return _move(tx, row, "claims" if full else "entries", found[-1].id if full else 0, later)
+            later = max(later, claim + 1)
+    is_full_page = len(claim_rows) == ROWS_PER_STEP
+    return _set_stage(tx, row, "claims" if is_full_page else "entries", claim_rows[-1][0] if is_full_page else 0, later)
 
 
 def _erase_parts(tx: Tx, claim: int) -> bool:
     """Erase the content of a claim's parts, and drop held ones. False: a part is still on its way."""
-    whole = True
-    for part in tx.all("erase_parts_of", claim=claim):
+    all_erased = True
+    for part in tx.all(OutgoingPart, "erase_parts_of", claim=claim):
         if part.state in delivery.IN_LINE:
-            whole = False
+            all_erased = False
             continue
         if part.state == "held":
-            move = part_transitions.Move.of(part)
+            move = part_transitions.PartMove.of(part)
             move.take("drop")
-            part_transitions.write(tx, move)
+            part_transitions.write_move(tx, move)
         tx.run("erase_part", id=part.id)
         if part.error is not None:
-            for entry in tx.all("entries_of_claim", claim=claim):
+            for entry in tx.all(ClaimEntry, "entries_of_claim", claim=claim):
                 if entry.session != part.session:
                     entries.touch_entry(tx, entry.session, entry.seq)
         if part.failed is not None:
             tx.run("erase_failure", event=part.failed)
-    return whole
+    return all_erased
 
 
-def _entries(tx: Tx, row: Row) -> str:
+def _erase_entries(tx: Tx, row: Erasure) -> str:
     """Erase entries, their events and their commands."""
     lo, hi = row.at, min(row.at + ROWS_PER_STEP, row.seq)
-    where = {"session": row.session, "lo": lo, "hi": hi}
-    files = [r.blob for r in tx.all("holdings_of", **where)]
-    tx.run("holdings_drop", **where)
+    entry_range = {"session": row.session, "lo": lo, "hi": hi}
+    files = tx.values(str, "holdings_of", **entry_range)
+    tx.run("holdings_drop", **entry_range)
     for blob in files:
         tx.run("blob_let_go", id=blob)
-    tx.run("erase_events", **where)
-    tx.run("erase_conflicts", **where)
-    tx.run("erase_commands", **where)
-    tx.run("erase_entries", **where)
-    return _move(tx, row, "entries", hi) if hi < row.seq else _move(tx, row, "turns", 0)
+    tx.run("erase_events", **entry_range)
+    tx.run("erase_conflicts", **entry_range)
+    tx.run("erase_commands", **entry_range)
+    tx.run("erase_entries", **entry_range)
+    return _set_stage(tx, row, "entries", hi) if hi < row.seq else _set_stage(tx, row, "turns", 0)
 
 
-def _turns(tx: Tx, row: Row) -> str:
+def _erase_turns(tx: Tx, row: Erasure) -> str:
     hi = min(row.at + ROWS_PER_STEP, row.epoch)
     tx.run("erase_turns", session=row.session, lo=row.at, hi=hi)
     tx.run("erase_jobs", session=row.session, lo=row.at, hi=hi)
-    return _move(tx, row, "turns", hi) if hi < row.epoch else _move(tx, row, "items", 0)
+    return _set_stage(tx, row, "turns", hi) if hi < row.epoch else _set_stage(tx, row, "items", 0)
 
 
-def _items(tx: Tx, row: Row) -> str:
+def _erase_items(tx: Tx, row: Erasure) -> str:
     """Erase items, including tool output."""
     tx.run("erase_pieces", session=row.session, rev=row.rev, limit=ROWS_PER_STEP)
-    found = tx.all("erase_items_next", session=row.session, rev=row.rev, limit=ITEMS_PER_STEP)
-    for item in found:
-        tx.run("erase_outputs", item=item.id, limit=ROWS_PER_STEP)
-        tx.run("erase_item", id=item.id)
-    return "more" if found else _move(tx, row, "rest", 0)
+    item_ids = tx.values(int, "erase_items_next", session=row.session, rev=row.rev, limit=ITEMS_PER_STEP)
+    for item in item_ids:
+        tx.run("erase_outputs", item=item, limit=ROWS_PER_STEP)
+        tx.run("erase_item", id=item)
+    return "more" if item_ids else _set_stage(tx, row, "rest", 0)
 
 
-def _rest(tx: Tx, row: Row) -> str:
+def _finish_erasure(tx: Tx, row: Erasure) -> str:
     """Finish the erasure, unless a part is still on its way or the session was written to while it was deleted."""
-    session = tx.one("session_by_id", id=row.session)
-    assert session is not None
+    session = tx.get(SessionRow, "session_by_id", id=row.session)
     if session.deleted is not None and session.seq > row.seq:
         tx.run("session_erase_on", id=row.session)
         tx.run("erasure_put", session=row.session)
         return "more"
     if row.later:
-        _move(tx, row, "claims", row.later, 0)
+        _set_stage(tx, row, "claims", row.later, 0)
         return "later"
     tx.run("erasure_drop", session=row.session)
     return "done"
 
 
-_STAGES = {"claims": _claims, "entries": _entries, "turns": _turns, "items": _items, "rest": _rest}
+_STAGES = {
+    "claims": _erase_claims,
+    "entries": _erase_entries,
+    "turns": _erase_turns,
+    "items": _erase_items,
+    "rest": _finish_erasure,
+}
 
 
 FILES_PER_STEP = 100  # removed in one go
 
 
-def files_gone(tx: Tx) -> list[str]:
-    """Files that no entry holds any more."""
-    return [str(r.id) for r in tx.all("blobs_gone", limit=FILES_PER_STEP)]
+def list_unheld_files(tx: Tx) -> list[str]:
+    """The ids of files that no entry holds any more, at most FILES_PER_STEP."""
+    return tx.values(str, "blobs_gone", limit=FILES_PER_STEP)
 
 
-def files_removed(tx: Tx, gone: list[str]) -> None:
+def forget_files(tx: Tx, blob_ids: list[str]) -> None:
     """Forget files that have been removed from the disk."""
-    for id in gone:
-        tx.run("blob_drop", id=id)
+    for blob_id in blob_ids:
+        tx.run("blob_drop", id=blob_id)

@@ -3,164 +3,233 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
+from semel.law.turn import State as TurnState
 from semel.ledger.delivery import placeholders
-from semel.ledger.storage.sql import Row, Tx
+from semel.ledger.storage.rows import (
+    ClaimRow,
+    CommandState,
+    EntryRow,
+    EventRow,
+    OutgoingPart,
+    PartRow,
+    Row,
+    SessionRow,
+    TurnRow,
+)
+from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
-from semel.text.shorten import shorten_to_line
-
-Json = dict[str, Any]
+from semel.text.json_types import Json
+from semel.text.wellformed import shorten_to_line
 
 QUOTED_CHARS = 80
 _REF = re.compile(r"([ecpt])(\d{1,18})", re.I | re.A)  # no more digits than a row's id can have
 _ENTRY = re.compile(r"(.+)#(\d{1,18})", re.A)
 
 
-def story(tx: Tx, ref: str) -> Json | None:
-    """{"ref", "kind", "lines": [{"at", "text"}]}, or None if the ref is unknown. See `find` for valid refs.
+class HearingOfEvent(Row):
+    """One session that heard an event (`key`: the session's), and the turn that took it there."""
+
+    session: int
+    key: str
+    seq: int
+    wakes: int
+    busy: str | None
+    turn: int | None
+    state: TurnState | None
+    attempt: int | None
+    root: int | None
+
+
+class CommandOfEvent(Row):
+    """One session that heard an event as a command to the gateway."""
+
+    session: int
+    key: str
+    seq: int
+    name: str
+    state: CommandState
+    answer: int | None
+
+
+class ConflictOfEvent(Row):
+    id: int
+    digest: bytes
+    payload: str
+    at: int
+    repeats: int
+
+
+def tell_story(tx: Tx, ref: str) -> Json | None:
+    """{"ref", "kind", "lines": [{"at", "text"}]}, or None if the ref is unknown. See `resolve_ref` for valid refs.
 
     The story of an event also has "turns": the turns that took it, with all their attempts.
     """
-    found = find(tx, ref.encode("utf-8", "replace").decode().strip())
-    if found is None:
+    target = resolve_ref(tx, ref.encode("utf-8", "replace").decode().strip())
+    if target is None:
         return None
-    kind, number = found
-    lines = _TELL[kind](tx, number)
+    kind, number = target
+    lines = _EXPLAINERS[kind](tx, number)
     at = 0
     for line in lines:  # a line without a time belongs to the line before it
         line["at"] = at = at if line["at"] is None else line["at"]
     lines.sort(key=lambda line: line["at"])
-    told: Json = {"ref": f"{kind[0]}{number}", "kind": kind, "lines": lines}
+    story_json: Json = {"ref": f"{kind[0]}{number}", "kind": kind, "lines": lines}
     if kind == "event":
-        told["turns"] = _turns(tx, number)
-    return told
+        story_json["turns"] = _find_turns(tx, number)
+    return story_json
 
 
-def _turns(tx: Tx, event: int) -> list[int]:
-    roots = {int(h.root) for h in tx.all("hearings_of_event", event=event) if h.root is not None}
-    return sorted({int(turn.id) for root in roots for turn in tx.all("turns_of_root", root=root)})
+def _find_turns(tx: Tx, event: int) -> list[int]:
+    roots = {
+        hearing.root for hearing in tx.all(HearingOfEvent, "hearings_of_event", event=event) if hearing.root is not None
+    }
+    return sorted({turn.id for root in roots for turn in tx.all(TurnRow, "turns_of_root", root=root)})
 
 
-def find(tx: Tx, ref: str) -> tuple[str, int] | None:
-    """`e1` event, `c1` claim, `p1` part, `t1` turn, `SESSION#1` entry, an event's key, a platform's message id."""
+def resolve_ref(tx: Tx, ref: str) -> tuple[str, int] | None:
+    """(kind, row id) of a ref.
+
+    `e1` event, `c1` claim, `p1` part, `t1` turn, `SESSION#1` entry, an event's key, a platform's message id.
+    """
     if match := _REF.fullmatch(ref):
         kind = {"e": "event", "c": "claim", "p": "part", "t": "turn"}[match[1].lower()]
         number = int(match[2])
-        return (kind, number) if tx.one(f"{kind}_get", id=number) is not None else None
+        return (kind, number) if tx.exists(f"{kind}_get", id=number) else None
     if match := _ENTRY.fullmatch(ref):
-        return _of_entry(tx, match[1], int(match[2]))
-    event = tx.value("event_by_key", key=ref)
+        return _resolve_entry(tx, match[1], int(match[2]))
+    event = tx.value(int, "event_by_key", key=ref)
     if event is not None:
-        return "event", int(event)
-    part = tx.value("part_by_receipt", receipt=ref)
-    return None if part is None else ("part", int(part))
+        return "event", event
+    part = tx.value(int, "part_by_receipt", receipt=ref)
+    return None if part is None else ("part", part)
 
 
-def _of_entry(tx: Tx, key: str, seq: int) -> tuple[str, int] | None:
-    session = tx.one("session_by_key", key=key)
-    row = tx.one("entry_get", session=session.id, seq=seq) if session is not None else None
+def _resolve_entry(tx: Tx, key: str, seq: int) -> tuple[str, int] | None:
+    session = tx.one(SessionRow, "session_by_key", key=key)
+    row = tx.one(EntryRow, "entry_get", session=session.id, seq=seq) if session is not None else None
     if row is None:
         return None
     if row.event is not None:
-        return "event", int(row.event)
+        return "event", row.event
     if row.claim is not None:
-        return "claim", int(row.claim)
+        return "claim", row.claim
     more = entries.load(row.more)  # a notice names what it is about
     if "part" in more:
         return "part", int(more["part"])
     if "refused" in more:
         return "claim", int(more["refused"])
-    return ("turn", int(row.turn)) if row.turn is not None else None
+    return ("turn", row.turn) if row.turn is not None else None
 
 
 def _line(at: int | None, text: str) -> Json:
     return {"at": at, "text": text}
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return repr(shorten_to_line(text, QUOTED_CHARS))
 
 
-def _event(tx: Tx, number: int) -> list[Json]:
-    e = tx.one("event_get", id=number)
-    assert e is not None
-    text = str(entries.load(e.payload).get("text", ""))
-    who = f" from {e.sender}" if e.sender else ""
-    named = f" as {e.key!r}" if e.key is not None else " without a key"
-    out = [_line(e.at, f"e{e.id}: heard {e.kind}{who} at {e.source}{named}: {_quoted(text)}")]
-    if e.repeats:
-        out.append(_line(e.at, f"it came {e.repeats} more time(s); a repeat is answered with the first outcome"))
-    for c in tx.all("conflicts_of", event=number):
-        out.append(
-            _line(c.at, f"the same key came with other content (digest {bytes(c.digest).hex()}): kept beside it")
+def _explain_event(tx: Tx, number: int) -> list[Json]:
+    event_row = tx.get(EventRow, "event_get", id=number)
+    text = str(entries.load(event_row.payload).get("text", ""))
+    sender = f" from {event_row.sender}" if event_row.sender else ""
+    key_text = f" as {event_row.key!r}" if event_row.key is not None else " without a key"
+    out = [
+        _line(
+            event_row.at,
+            f"e{event_row.id}: accepted {event_row.kind}{sender} at {event_row.source}{key_text}: {_quote(text)}",
         )
-    if (q := tx.one("quarantine_get", event=number)) is not None:
-        out.append(_line(None, f"quarantined, kept as it came: {q.why}; 'semel channels --quarantined' shows it"))
-    if (part := tx.value("part_of_failure", event=number)) is not None:
-        out.append(_line(None, f"it tells that p{part}, which was sent, failed"))
-        out += _part(tx, int(part))
-    for h in tx.all("hearings_of_event", event=number):
-        out += _hearing(tx, h)
-    for c in tx.all("commands_of_event", event=number):
-        fate = {"open": "not answered yet", "void": "its session was deleted", "done": f"answered in entry {c.answer}"}
-        out.append(_line(None, f"recorded in {c.key} as entry {c.seq}; a command for the gateway: {fate[c.state]}"))
-    if e.payload is None:
+    ]
+    if event_row.repeats:
+        out.append(
+            _line(
+                event_row.at, f"it came {event_row.repeats} more time(s); a repeat is answered with the first outcome"
+            )
+        )
+    for conflict in tx.all(ConflictOfEvent, "conflicts_of", event=number):
+        out.append(
+            _line(conflict.at, f"the same key came with other content (digest {conflict.digest.hex()}): recorded, too")
+        )
+    if (why := tx.value(str, "quarantine_get", event=number)) is not None:
+        out.append(_line(None, f"quarantined, kept as it came: {why}; 'semel channels --quarantined' shows it"))
+    if (part := tx.value(int, "part_of_failure", event=number)) is not None:
+        out.append(_line(None, f"it reports that p{part} failed after it was sent"))
+        out += _explain_part(tx, part)
+    for hearing in tx.all(HearingOfEvent, "hearings_of_event", event=number):
+        out += _explain_hearing(tx, hearing)
+    for command in tx.all(CommandOfEvent, "commands_of_event", event=number):
+        out.append(_line(None, f"recorded in {command.key} as entry {command.seq}; {_describe_command(command)}"))
+    if event_row.payload is None:
         out.append(_line(None, "its content was deleted with its session; its key stays taken"))
     return out
 
 
-def _hearing(tx: Tx, h: Row) -> list[Json]:
-    out = [_line(None, f"recorded in {h.key} as entry {h.seq}{'' if h.wakes else '; it does not wake'}")]
-    out += _about(tx, h)
-    if h.turn is None:
-        how = f" ({h.busy})" if h.busy else ""
-        return [*out, _line(None, f"it waits{how} for the next turn of {h.key}")]
-    if h.busy:
-        out.append(_line(None, _waited(tx, h)))
-    return out + _turn(tx, h.turn)
+def _describe_command(command: CommandOfEvent) -> str:
+    done = f"answered in entry {command.answer}"
+    fate = {"open": "not answered yet", "void": "its session was deleted", "done": done}[command.state]
+    return f"a command for the gateway: {fate}"
 
 
-def _about(tx: Tx, h: Row) -> list[Json]:
+def _explain_hearing(tx: Tx, hearing: HearingOfEvent) -> list[Json]:
+    out = [
+        _line(None, f"recorded in {hearing.key} as entry {hearing.seq}{'' if hearing.wakes else '; it does not wake'}")
+    ]
+    out += _explain_reference(tx, hearing)
+    if hearing.turn is None:
+        mode = f" ({hearing.busy})" if hearing.busy else ""
+        return [*out, _line(None, f"it waits{mode} for the next turn of {hearing.key}")]
+    if hearing.busy:
+        out.append(_line(None, _describe_wait(tx, hearing)))
+    return out + _explain_turn(tx, hearing.turn)
+
+
+def _explain_reference(tx: Tx, hearing: HearingOfEvent) -> list[Json]:
     """What the entry refers to, and what was done to it later."""
-    entry = tx.one("entry_get", session=h.session, seq=h.seq)
+    entry = tx.one(EntryRow, "entry_get", session=hearing.session, seq=hearing.seq)
     more = entries.load(entry.more) if entry is not None else {}
-    out = (
-        [_line(None, f"it is about entry {more['of']}: {_quoted(str(more.get('quote', '')))}")] if "of" in more else []
-    )
+    out = [_line(None, f"it is about entry {more['of']}: {_quote(str(more.get('quote', '')))}")] if "of" in more else []
     for mark in ("edited", "deleted"):
         if mark in more:
             out.append(_line(None, f"it was {mark} later, in entry {more[mark]}; the record keeps it"))
     return out
 
 
-def _waited(tx: Tx, h: Row) -> str:
+def _describe_wait(tx: Tx, hearing: HearingOfEvent) -> str:
     """How an event reached its turn in a busy session."""
-    entry = tx.one("entry_get", session=h.session, seq=h.seq)
+    entry = tx.one(EntryRow, "entry_get", session=hearing.session, seq=hearing.seq)
     if entry is not None and entries.load(entry.more).get("joined"):
-        return f"it joined the running turn t{h.turn} ({h.busy})"
-    first = tx.one("turn_get", id=h.root)
-    before = tx.one("turn_of_epoch", session=h.session, epoch=first.epoch - 1) if first is not None else None
-    stopped = h.busy == "interrupt" and before is not None and before.state == "cancelled"
-    return f"it waited ({h.busy}) for t{h.root}" + (f", and interrupted t{before.id}" if stopped and before else "")
+        return f"it joined the running turn t{hearing.turn} ({hearing.busy})"
+    first = tx.one(TurnRow, "turn_get", id=hearing.root)
+    before = (
+        tx.one(TurnRow, "turn_of_epoch", session=hearing.session, epoch=first.epoch - 1) if first is not None else None
+    )
+    stopped = hearing.busy == "interrupt" and before is not None and before.state == "cancelled"
+    return f"it waited ({hearing.busy}) for t{hearing.root}" + (
+        f", and interrupted t{before.id}" if stopped and before else ""
+    )
 
 
-def _turn(tx: Tx, number: int) -> list[Json]:
-    t = tx.one("turn_get", id=number)
-    assert t is not None
+def _explain_turn(tx: Tx, number: int) -> list[Json]:
+    turn_row = tx.get(TurnRow, "turn_get", id=number)
     out = []
-    for a in tx.all("turns_of_root", root=t.root):
-        how = f" ({a.how})" if a.how and a.how != "start" else ""
-        out.append(_line(a.started, f"t{a.id}: attempt {a.attempt}{how} began"))
-        if a.ended is not None:
-            why = f": {a.error}" if a.error else (f", stop reason {a.stop}" if a.stop else "")
-            out.append(_line(a.ended, f"t{a.id}: {a.state}{why}"))
-            if a.evidence is not None:
-                out.append(_line(a.ended, f"t{a.id}: answered by {_EVIDENCE[a.evidence].format(a.evidence_row)}"))
-        elif a.retry_at is not None:
-            out.append(_line(a.retry_at, f"t{a.id}: it failed, {a.error}, and is tried again now"))
-    for c in tx.all("claims_of_root", root=t.root):
-        out += _claim_row(tx, c)
+    for attempt in tx.all(TurnRow, "turns_of_root", root=turn_row.root):
+        mode = f" ({attempt.how})" if attempt.how and attempt.how != "start" else ""
+        out.append(_line(attempt.started, f"t{attempt.id}: attempt {attempt.attempt}{mode} began"))
+        if attempt.ended is not None:
+            why = f": {attempt.error}" if attempt.error else (f", stop reason {attempt.stop}" if attempt.stop else "")
+            out.append(_line(attempt.ended, f"t{attempt.id}: {attempt.state}{why}"))
+            if attempt.evidence is not None:
+                out.append(
+                    _line(
+                        attempt.ended,
+                        f"t{attempt.id}: answered by {_EVIDENCE[attempt.evidence].format(attempt.evidence_row)}",
+                    )
+                )
+        elif attempt.retry_at is not None:
+            out.append(_line(attempt.retry_at, f"t{attempt.id}: it failed, {attempt.error}, and is tried again now"))
+    for claim_row in tx.all(ClaimRow, "claims_of_root", root=turn_row.root):
+        out += _list_claim_lines(tx, claim_row)
     return out
 
 
@@ -178,53 +247,54 @@ _EVIDENCE = {
 """What its person can see of a turn's end (`semel.ledger.turns.end_evidence`)."""
 
 
-def _claim(tx: Tx, number: int) -> list[Json]:
-    c = tx.one("claim_get", id=number)
-    assert c is not None
-    out = _claim_row(tx, c)
-    if c.turn is not None:
-        t = tx.one("turn_get", id=c.turn)
-        assert t is not None
-        out.append(_line(t.started, f"t{t.id}: attempt {t.attempt} of root t{t.root} began"))
+def _explain_claim(tx: Tx, number: int) -> list[Json]:
+    claim_row = tx.get(ClaimRow, "claim_get", id=number)
+    out = _list_claim_lines(tx, claim_row)
+    if claim_row.turn is not None:
+        turn_row = tx.get(TurnRow, "turn_get", id=claim_row.turn)
+        out.append(
+            _line(turn_row.started, f"t{turn_row.id}: attempt {turn_row.attempt} of root t{turn_row.root} began")
+        )
     return out
 
 
-def _claim_row(tx: Tx, c: Row) -> list[Json]:
-    to = f" to {c.dest}" if c.dest else ""
-    by = {"tool": "by a tool call", "block": "as a block of text", "recovery": "shown before its turn ended"}
-    head = f"c{c.id}: {c.kind}{to} {by.get(c.how, c.how)}{', late' if c.late else ''}: {_quoted(c.text)}"
+def _list_claim_lines(tx: Tx, claim_row: ClaimRow) -> list[Json]:
+    to = f" to {claim_row.dest}" if claim_row.dest else ""
+    origins = {"tool": "by a tool call", "block": "as a block of text", "recovery": "shown before its turn ended"}
+    origin = origins.get(claim_row.how, claim_row.how) + (", late" if claim_row.late else "")
+    head = f"c{claim_row.id}: {claim_row.kind}{to} {origin}: {_quote(claim_row.text)}"
     fate = {
-        "said": "said" + (f", entry {c.seq}" if c.seq is not None else ""),
-        "echo": f"an echo of c{c.echo_of}: not shown again" + (f" ({c.reason})" if c.reason else ""),
-        "refused": f"refused: {c.reason}",
-        "quiet": f"quiet: {c.reason}",
+        "said": "said" + (f", entry {claim_row.seq}" if claim_row.seq is not None else ""),
+        "echo": f"an echo of c{claim_row.echo_of}: not shown again"
+        + (f" ({claim_row.reason})" if claim_row.reason else ""),
+        "refused": f"refused: {claim_row.reason}",
+        "quiet": f"quiet: {claim_row.reason}",
     }
-    if c.outcome == "quiet" and c.reason in placeholders.REASONS:
-        head = f"c{c.id}: a message{to} is reserved before its text is known"
-    out = [_line(c.at, f"{head} -> {fate[c.outcome]}")]
-    for p in tx.all("parts_of_claim", claim=c.id):
-        out += _part_row(tx, p)
+    if claim_row.outcome == "quiet" and claim_row.reason in placeholders.REASONS:
+        head = f"c{claim_row.id}: a message{to} is reserved before its text is known"
+    out = [_line(claim_row.at, f"{head} -> {fate[claim_row.outcome]}")]
+    for part_row in tx.all(PartRow, "parts_of_claim", claim=claim_row.id):
+        out += _list_part_lines(tx, part_row)
     return out
 
 
-def _part(tx: Tx, number: int) -> list[Json]:
-    p = tx.one("part_get", id=number)
-    assert p is not None
-    return _claim(tx, p.claim)
+def _explain_part(tx: Tx, number: int) -> list[Json]:
+    part_row = tx.get(OutgoingPart, "part_get", id=number)
+    return _explain_claim(tx, part_row.claim)
 
 
-def _part_row(tx: Tx, p: Row) -> list[Json]:
-    out = [_line(p.at, f"p{p.id}: part {p.n + 1} for {p.dest} queued, key {p.key}")]
-    if p.first is not None:
-        out.append(_line(p.first, f"p{p.id}: left, {p.attempts} attempt(s)"))
-    receipt = f", receipt {p.receipt}" if p.receipt else ""
-    error = f": {p.error}" if p.error and p.failed is None else ""
-    out.append(_line(p.first or p.at, f"p{p.id}: {p.state}{receipt}{error}"))
-    if p.failed is not None:
-        e = tx.one("event_get", id=p.failed)
-        assert e is not None
-        out.append(_line(e.at, f"p{p.id}: failed later, as e{e.id} tells{f': {p.error}' if p.error else ''}"))
+def _list_part_lines(tx: Tx, part_row: PartRow) -> list[Json]:
+    out = [_line(part_row.at, f"p{part_row.id}: part {part_row.n + 1} for {part_row.dest} queued, key {part_row.key}")]
+    if part_row.first is not None:
+        out.append(_line(part_row.first, f"p{part_row.id}: left, {part_row.attempts} attempt(s)"))
+    receipt = f", receipt {part_row.receipt}" if part_row.receipt else ""
+    error = f": {part_row.error}" if part_row.error and part_row.failed is None else ""
+    out.append(_line(part_row.first or part_row.at, f"p{part_row.id}: {part_row.state}{receipt}{error}"))
+    if part_row.failed is not None:
+        event_row = tx.get(EventRow, "event_get", id=part_row.failed)
+        reason = f": {part_row.error}" if part_row.error else ""
+        out.append(_line(event_row.at, f"p{part_row.id}: failed later, as e{event_row.id} reports{reason}"))
     return out
 
 
-_TELL = {"event": _event, "turn": _turn, "claim": _claim, "part": _part}
+_EXPLAINERS = {"event": _explain_event, "turn": _explain_turn, "claim": _explain_claim, "part": _explain_part}

@@ -9,26 +9,105 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
+from msgspec.structs import asdict
 
-from semel.ledger.storage.sql import Row, Tx
+from semel.law.echo import How as ClaimHow
+from semel.law.echo import Outcome
+from semel.law.turn import How as TurnHow
+from semel.law.turn import State as TurnState
+from semel.ledger.storage.rows import ClaimKind, EntryRole, LedgerRow, Row, SessionRow
+from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript.entries import load
-
-Json = dict[str, Any]
+from semel.ledger.transcript.views import ClaimDelivery
+from semel.text.json_types import Json
 
 FORMAT = "semel.session"
 VERSION = 1
 PAGE = 200
 ENTRY_SEQ_FIELDS = ("of", "edited", "deleted")
 """Fields of an entry that hold the seq of another entry."""
-HERE_ONLY = ("imported", "item", "waiting")
+LOCAL_FIELDS = ("imported", "item", "waiting")
 """Fields of an entry that have a meaning only in their own ledger."""
 
 
+class ExportedTurn(Row):
+    """A turn. `root`: the epoch of its root."""
+
+    id: int
+    epoch: int
+    root: int
+    attempt: int
+    chapter: int
+    how: TurnHow | None
+    state: TurnState
+    tools: int
+    stop: str | None
+    error: str | None
+    started: int
+    ended: int | None
+
+
+class ExportedEntry(Row):
+    """An entry, with its event (and the command that this was) and its claim. Turns are given by epoch."""
+
+    session: int
+    seq: int
+    base: int
+    at: int
+    role: EntryRole
+    chapter: int
+    text: str
+    live: int
+    partial: int
+    superseded: int
+    claim: int | None
+    more: str | None
+    turn: int | None
+    event: int | None
+    source: str | None
+    key: str | None
+    kind: str | None
+    sender: str | None
+    digest: bytes | None
+    payload: str | None
+    heard: int | None
+    bound: int | None
+    command: str | None
+    argument: str | None
+    result: str | None
+    claim_how: ClaimHow | None
+    claim_kind: ClaimKind | None
+    late: int | None
+    tool: str | None
+    dest: str | None
+    claim_digest: bytes | None
+    claimed: str | None
+    reason: str | None
+    claim_at: int | None
+    claim_turn: int | None
+
+
+class ExportedClaim(Row):
+    """A claim without an entry. `turn`: an epoch; `of`: the entry whose echo it is."""
+
+    turn: int
+    how: ClaimHow
+    kind: ClaimKind
+    late: int
+    tool: str | None
+    dest: str | None
+    digest: bytes | None
+    text: str
+    outcome: Outcome
+    reason: str | None
+    of: int | None
+    at: int
+
+
 @dataclass(frozen=True)
-class Scope:
+class ExportScope:
     """What one export covers: the session as it was when the export began.
 
     Entries up to `before` were deleted. Later ones are numbered from 1; their chapters begin with `chapter`.
@@ -42,7 +121,7 @@ class Scope:
     chapter: int
 
 
-class Writer:
+class ExportWriter:
     """Turns records into lines of UTF-8 JSON. `end` is the line that proves that the file is complete."""
 
     def __init__(self) -> None:
@@ -50,11 +129,11 @@ class Writer:
         self._entries = 0
 
     def line(self, record: Json) -> bytes:
-        out = msgspec.json.encode(record) + b"\n"
+        line = msgspec.json.encode(record) + b"\n"
         if record["line"] != "session":  # what is exported again from elsewhere has the same digest
-            self._digest.update(out)
+            self._digest.update(line)
         self._entries += record["line"] == "entry"
-        return out
+        return line
 
     @property
     def digest(self) -> str:
@@ -62,102 +141,122 @@ class Writer:
         return self._digest.hexdigest()
 
     def end(self) -> bytes:
-        told = {"line": "end", "entries": self._entries, "digest": self.digest}
-        return msgspec.json.encode(told) + b"\n"
+        record = {"line": "end", "entries": self._entries, "digest": self.digest}
+        return msgspec.json.encode(record) + b"\n"
 
 
-def scope(tx: Tx, session: int) -> Scope:
-    """Where an export begins and ends."""
-    row, ledger = tx.one("session_by_id", id=session), tx.one("ledger_get")
+def read_scope(tx: Tx, session: int) -> ExportScope:
+    """The header of an export, and the rows that it covers."""
+    row, ledger = tx.one(SessionRow, "session_by_id", id=session), tx.one(LedgerRow, "ledger_get")
     assert row is not None and ledger is not None
-    since = int(tx.value("export_since", session=session) or 1)
-    first = tx.value("export_chapter", session=session, seq=row.erased + 1)
+    since = int(tx.number("export_since", session=session) or 1)
+    first = tx.value(int, "export_chapter", session=session, seq=row.erased + 1)
     header = {
         "line": "session", "format": FORMAT, "version": VERSION, "key": row.key, "agent": row.agent, "home": row.home,
         "title": row.title, "chapter": row.chapter, "since": max(1, since - row.erased),
         "entries": row.seq - row.erased, "turns": row.epoch, "at": row.at, "exported": tx.now, "ledger": ledger.name,
         "numbers": row.numbers,
     }  # fmt: skip
-    return Scope(session, header, row.erased, row.seq, row.epoch, row.chapter if first is None else int(first))
+    return ExportScope(session, header, row.erased, row.seq, row.epoch, row.chapter if first is None else first)
 
 
-def turns(tx: Tx, of: Scope, after: int) -> tuple[list[Json], int | None]:
+def read_turns(tx: Tx, export: ExportScope, after: int) -> tuple[list[Json], int | None]:
     """A page of turns, and the position for the next page (None: that was the last)."""
-    rows = _turns(tx, of, after)
-    names = ("root", "attempt", "chapter", "how", "state", "tools", "stop", "error", "started", "ended")
-    found = [{"line": "turn", "turn": r.epoch, **{name: getattr(r, name) for name in names}} for r in rows]
-    return found, rows[-1].epoch if len(rows) == PAGE else None
+    rows = _read_turn_rows(tx, export, after)
+    return [_turn_record(row) for row in rows], rows[-1].epoch if len(rows) == PAGE else None
 
 
-def _turns(tx: Tx, of: Scope, after: int) -> list[Row]:
-    return tx.all("export_turns", session=of.session, after=after, upto=of.epoch, chapter=of.chapter, limit=PAGE)
+def _turn_record(row: ExportedTurn) -> Json:
+    columns = asdict(row)
+    del columns["id"]
+    return {"line": "turn", "turn": columns.pop("epoch"), **columns}
 
 
-def entries(tx: Tx, of: Scope, after: int) -> tuple[list[Json], int | None]:
-    """A page of entries."""
-    rows = tx.all("export_entries", session=of.session, after=max(after, of.before), upto=of.seq, limit=PAGE)
-    return [_entry(tx, of, r) for r in rows], rows[-1].seq if len(rows) == PAGE else None
+def _read_turn_rows(tx: Tx, export: ExportScope, after: int) -> list[ExportedTurn]:
+    return tx.all(
+        ExportedTurn,
+        "export_turns",
+        session=export.session,
+        after=after,
+        upto=export.epoch,
+        chapter=export.chapter,
+        limit=PAGE,
+    )
 
 
-def unsaid(tx: Tx, of: Scope, after: int) -> tuple[list[Json], int | None]:
-    """The claims without an entry, for a page of turns."""
-    rows = _turns(tx, of, after)
-    found = [
-        _unsaid(c, of.before)
-        for r in rows
-        if r.root == r.epoch
-        for c in tx.all("export_unsaid", session=of.session, root=r.id)
-        if c.turn <= of.epoch and (c.of is None or c.of > of.before)
+def read_entries(tx: Tx, export: ExportScope, after: int) -> tuple[list[Json], int | None]:
+    """A page of entries, and the position for the next page (None: that was the last)."""
+    rows = tx.all(
+        ExportedEntry,
+        "export_entries",
+        session=export.session,
+        after=max(after, export.before),
+        upto=export.seq,
+        limit=PAGE,
+    )
+    return [_entry_record(tx, export, row) for row in rows], rows[-1].seq if len(rows) == PAGE else None
+
+
+def read_unsaid_claims(tx: Tx, export: ExportScope, after: int) -> tuple[list[Json], int | None]:
+    """The claims without an entry of a page of turns, and the position for the next page."""
+    rows = _read_turn_rows(tx, export, after)
+    records = [
+        _unsaid_claim_record(claim, export.before)
+        for row in rows
+        if row.root == row.epoch
+        for claim in tx.all(ExportedClaim, "export_unsaid", session=export.session, root=row.id)
+        if claim.turn <= export.epoch and (claim.of is None or claim.of > export.before)
     ]
-    return found, rows[-1].epoch if len(rows) == PAGE else None
+    return records, rows[-1].epoch if len(rows) == PAGE else None
 
 
-def _entry(tx: Tx, of: Scope, row: Row) -> Json:
+def _entry_record(tx: Tx, export: ExportScope, row: ExportedEntry) -> Json:
     more = load(row.more)
     imported = more.get("imported") or {}
     text = row.text
     if row.live:
-        text += "".join(p.text for p in tx.all("pieces_of_entry", session=row.session, seq=row.seq, after=row.base))
-    seq = row.seq - of.before
+        text += "".join(tx.values(str, "pieces_of_entry", session=row.session, seq=row.seq, after=row.base))
+    seq = row.seq - export.before
     out: Json = {"line": "entry", "seq": seq, "at": row.at, "role": row.role, "chapter": row.chapter, "text": text}
-    out.update({name: True for name in ("live", "partial", "superseded") if getattr(row, name)})
+    marks = {"live": row.live, "partial": row.partial, "superseded": row.superseded}
+    out.update({name: True for name, value in marks.items() if value})
     if row.turn is not None:
         out["turn"] = row.turn
     for name in ENTRY_SEQ_FIELDS:
-        if of.before and name in more:
-            more[name] = max(0, more[name] - of.before) or None
-    if kept := {name: value for name, value in more.items() if name not in HERE_ONLY and value is not None}:
-        out["more"] = kept
+        if export.before and name in more:
+            more[name] = max(0, more[name] - export.before) or None
+    if portable := {name: value for name, value in more.items() if name not in LOCAL_FIELDS and value is not None}:
+        out["more"] = portable
     if row.event is not None:
-        out["event"] = _event(row, text, imported, of.epoch)
+        out["event"] = _event_record(row, text, imported, export.epoch)
     if row.claim is not None:
-        out["claim"] = _claim(row, text)
-        if delivery := imported.get("delivery") or _delivery(tx, row.claim):
+        out["claim"] = _claim_record(row, text)
+        if delivery := imported.get("delivery") or _delivery_records(tx, row.claim):
             out["delivery"] = delivery
     return out
 
 
-def _unsaid(row: Row, before: int) -> Json:
-    out: Json = {"line": "claim", **dict(zip(row._fields, row, strict=True))}
+def _unsaid_claim_record(row: ExportedClaim, before: int) -> Json:
+    out: Json = {"line": "claim", **asdict(row)}
     return {**out, "digest": _hex(row.digest), "late": bool(row.late), "of": row.of and row.of - before}
 
 
-def _event(row: Row, text: str, imported: Json, upto: int) -> Json:
+def _event_record(row: ExportedEntry, text: str, imported: Json, max_turn: int) -> Json:
     payload = load(row.payload) if row.payload is not None else None
     out: Json = {
         "source": row.source, "key": imported.get("key", row.key), "kind": row.kind, "sender": row.sender,
         "digest": _hex(row.digest), "at": row.heard,
-        "turn": row.bound if row.bound is not None and row.bound <= upto else None,
+        "turn": row.bound if row.bound is not None and row.bound <= max_turn else None,
     }  # fmt: skip
     if row.command is not None:
         out["command"] = {"name": row.command, "argument": row.argument, "result": row.result}
     if payload is not None:
-        same = payload.get("text") == text
-        out["payload"] = {name: value for name, value in payload.items() if not (same and name == "text")}
+        is_entry_text = payload.get("text") == text
+        out["payload"] = {name: value for name, value in payload.items() if not (is_entry_text and name == "text")}
     return out
 
 
-def _claim(row: Row, text: str) -> Json:
+def _claim_record(row: ExportedEntry, text: str) -> Json:
     out: Json = {
         "turn": row.claim_turn, "how": row.claim_how, "kind": row.claim_kind, "late": bool(row.late), "tool": row.tool,
         "dest": row.dest, "digest": _hex(row.claim_digest), "reason": row.reason, "at": row.claim_at,
@@ -167,14 +266,14 @@ def _claim(row: Row, text: str) -> Json:
     return out
 
 
-def _delivery(tx: Tx, claim: int) -> list[Json]:
-    found = tx.all("delivery_of_claim", claim=claim)
+def _delivery_records(tx: Tx, claim: int) -> list[Json]:
+    deliveries = tx.all(ClaimDelivery, "delivery_of_claim", claim=claim)
     return [
         {
-            "to": p.dest, "state": p.state, "parts": p.n,
-            **({"failed": True} if p.failed else {}), **({"error": p.error} if p.error else {}),
+            "to": delivery.dest, "state": delivery.state, "parts": delivery.n,
+            **({"failed": True} if delivery.failed else {}), **({"error": delivery.error} if delivery.error else {}),
         }
-        for p in found
+        for delivery in deliveries
     ]  # fmt: skip
 
 

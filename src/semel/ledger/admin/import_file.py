@@ -15,25 +15,28 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from semel.law.delivery import State as PartState
+from semel.law.echo import How as ClaimHow
 from semel.law.identity import BadKey, check_event_key, check_session_key
 from semel.law.turn import MAX_ATTEMPTS
+from semel.law.turn import How as TurnHow
+from semel.law.turn import State as TurnState
 from semel.ledger.admin.export import FORMAT, VERSION
 from semel.ledger.inbound.commands import KIND as COMMAND
+from semel.ledger.storage.rows import ClaimKind, EntryRole
 
 MAX_LINE_BYTES = 16 << 20  # bytes of one line
 Number = Annotated[int, Meta(ge=0, le=2**53)]
 Positive = Annotated[int, Meta(ge=1, le=2**53)]
 Name = Annotated[str, Meta(min_length=1, max_length=600)]
 Digest = Annotated[str, Meta(pattern=r"^(?:[0-9a-f]{2}){1,64}$")]
-How = Literal["tool", "block", "recovery", "notice"]
-Kind = Literal["text", "file", "reaction", "edit", "ask"]
 
 
-class Line(Struct, tag_field="line", forbid_unknown_fields=True):
+class ExportLine(Struct, tag_field="line", forbid_unknown_fields=True):
     """One line of the file."""
 
 
-class Session(Line, tag="session"):
+class SessionLine(ExportLine, tag="session"):
     format: str
     version: int
     key: Name
@@ -50,13 +53,13 @@ class Session(Line, tag="session"):
     numbers: Number = 0
 
 
-class Turn(Line, tag="turn"):
+class TurnLine(ExportLine, tag="turn"):
     turn: Positive
     root: Positive
     attempt: Annotated[int, Meta(ge=1, le=MAX_ATTEMPTS)]
     chapter: Positive
-    how: Literal["start", "restart", "resume", "recall"] | None
-    state: Literal["running", "done", "failed", "cancelled", "lost"]
+    how: TurnHow | None
+    state: TurnState
     tools: Number
     stop: str | None
     error: str | None
@@ -64,20 +67,20 @@ class Turn(Line, tag="turn"):
     ended: Number | None
 
 
-class Command(Struct, forbid_unknown_fields=True):
+class EventCommand(Struct, forbid_unknown_fields=True):
     name: Name
     argument: str
     result: str
 
 
-class Payload(Struct):
-    """What a turn reads of an event; other fields ride along."""
+class EventPayload(Struct):
+    """The fields of an event that a turn reads; other fields are kept unchecked."""
 
     text: str | None = None
     data: dict[str, Any] | None = None
 
 
-class Event(Struct, forbid_unknown_fields=True):
+class EntryEvent(Struct, forbid_unknown_fields=True):
     source: Name
     key: str | None
     kind: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
@@ -85,14 +88,14 @@ class Event(Struct, forbid_unknown_fields=True):
     digest: Digest
     at: Number
     turn: Positive | None
-    command: Command | None = None
+    command: EventCommand | None = None
     payload: dict[str, Any] | None = None
 
 
-class Said(Struct, forbid_unknown_fields=True):
+class EntryClaim(Struct, forbid_unknown_fields=True):
     turn: Positive | None
-    how: How
-    kind: Kind
+    how: ClaimHow
+    kind: ClaimKind
     late: bool
     tool: str | None
     dest: str | None
@@ -102,7 +105,7 @@ class Said(Struct, forbid_unknown_fields=True):
     text: str | None = None
 
 
-class File(Struct):
+class EntryFile(Struct):
     name: str
     id: str | None = None
     mime: str = ""
@@ -110,8 +113,8 @@ class File(Struct):
     missing: str | None = None
 
 
-class More(Struct):
-    """Fields that faces read; others ride along."""
+class EntryMore(Struct):
+    """The fields of an entry that faces read; other fields are kept unchecked."""
 
     kind: str | None = None
     sender: str | None = None
@@ -124,7 +127,7 @@ class More(Struct):
     edited: Number | None = None
     deleted: Number | None = None
     removed: bool = False
-    files: list[File] = []
+    files: list[EntryFile] = []
     data: dict[str, Any] | None = None
     tool: bool = False
     late: bool = False
@@ -138,18 +141,18 @@ RESERVED_FIELDS = frozenset({
 """The entry's own fields: in `more` they would override them."""
 
 
-class Way(Struct, forbid_unknown_fields=True):
+class EntryDelivery(Struct, forbid_unknown_fields=True):
     to: str
-    state: Literal["queued", "sending", "sent", "unknown", "held", "rejected", "dropped"]
+    state: PartState
     parts: Number
     error: str | None = None
     failed: bool = False
 
 
-class Entry(Line, tag="entry"):
+class EntryLine(ExportLine, tag="entry"):
     seq: Positive
     at: Number
-    role: Literal["user", "agent", "event", "notice"]
+    role: EntryRole
     chapter: Positive
     text: str
     live: bool = False
@@ -157,15 +160,15 @@ class Entry(Line, tag="entry"):
     superseded: bool = False
     turn: Positive | None = None
     more: dict[str, Any] | None = None
-    event: Event | None = None
-    claim: Said | None = None
-    delivery: list[Way] | None = None
+    event: EntryEvent | None = None
+    claim: EntryClaim | None = None
+    delivery: list[EntryDelivery] | None = None
 
 
-class Claim(Line, tag="claim"):
+class ClaimLine(ExportLine, tag="claim"):
     turn: Positive
-    how: How
-    kind: Kind
+    how: ClaimHow
+    kind: ClaimKind
     late: bool
     tool: str | None
     dest: str | None
@@ -177,69 +180,69 @@ class Claim(Line, tag="claim"):
     at: Number
 
 
-class End(Line, tag="end"):
+class EndLine(ExportLine, tag="end"):
     entries: Number
     digest: Digest
 
 
-Any_ = Session | Turn | Entry | Claim | End
-_decoder = msgspec.json.Decoder(Any_)
-_KIND = {Session: 0, Turn: 1, Entry: 2, Claim: 3, End: 4}
+AnyLine = SessionLine | TurnLine | EntryLine | ClaimLine | EndLine
+_decoder = msgspec.json.Decoder(AnyLine)
+_STAGES = {SessionLine: 0, TurnLine: 1, EntryLine: 2, ClaimLine: 3, EndLine: 4}
 
 
 class BadFile(ValueError):
     """The file is not a whole export of a session. The message names the line and what is wrong with it."""
 
-    def __init__(self, line: int, why: str) -> None:
-        super().__init__(f"line {line}: {why}")
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(f"line {line}: {reason}")
         self.line = line
 
 
-def read(lines: Iterable[bytes]) -> Iterator[tuple[int, Any_]]:
+def read_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, AnyLine]]:
     """(number, record) of each line, decoded and checked by itself. Raises BadFile."""
     for number, raw in enumerate(lines, 1):
         if len(raw) > MAX_LINE_BYTES:
             raise BadFile(number, f"it has more than {MAX_LINE_BYTES:,} bytes")
         try:
             record = _decoder.decode(raw)
-            if isinstance(record, Entry):
-                msgspec.convert(record.more or {}, More)
-                msgspec.convert((record.event and record.event.payload) or {}, Payload)
+            if isinstance(record, EntryLine):
+                msgspec.convert(record.more or {}, EntryMore)
+                msgspec.convert((record.event and record.event.payload) or {}, EventPayload)
             yield number, record
-        except msgspec.ValidationError as bad:
-            raise BadFile(number, str(bad)) from None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as bad:
+        except msgspec.ValidationError as error:
+            raise BadFile(number, str(error)) from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BadFile(
-                number, f"it is not a JSON object as `semel export --format jsonl` writes it ({bad})"
+                number, f"it is not a JSON object as `semel export --format jsonl` writes it ({error})"
             ) from None
-        except ValueError as bad:
-            raise BadFile(number, str(bad)) from None
+        except ValueError as error:
+            raise BadFile(number, str(error)) from None
 
 
 @dataclass
-class Checked:
+class CheckedFile:
     """A file that can be imported. `digest` identifies its content, independent of its header."""
 
-    header: Session
+    header: SessionLine
     digest: str
     lines: int
 
 
 @dataclass
-class _Check:
+class _FileChecker:
     """Checks a whole file line by line. It remembers turns, event identities and which entries have a claim."""
 
-    header: Session | None = None
+    header: SessionLine | None = None
     stage: int = 0
     seq: int = 0
     turns: dict[int, tuple[int, str]] = field(default_factory=dict)  # number -> root, state
     roots: dict[int, tuple[int, int]] = field(default_factory=dict)  # root -> attempts, of them not lost
     events: dict[bytes, int] = field(default_factory=dict)  # identity -> line
-    said: bytearray = field(default_factory=bytearray)  # by seq
-    end: End | None = None
+    has_claim: bytearray = field(default_factory=bytearray)  # by seq
+    end: EndLine | None = None
 
-    def take(self, line: int, record: Any_) -> None:
-        stage = _KIND[type(record)]
+    def check_record(self, line: int, record: AnyLine) -> None:
+        stage = _STAGES[type(record)]
         if (self.header is None) != (stage == 0):
             raise ValueError('the first line, and only it, must be the header ("line": "session")')
         if self.end is not None:
@@ -248,64 +251,64 @@ class _Check:
             raise ValueError("it is out of order: the header, turns, entries, claims, the end")
         self.stage = stage
         match record:
-            case Session():
-                self.on_session(record)
-            case Turn():
-                self.on_turn(record)
-            case Entry():
-                self.on_entry(line, record)
-            case Claim():
-                self.on_claim(record)
-            case End():
+            case SessionLine():
+                self._check_header(record)
+            case TurnLine():
+                self._check_turn(record)
+            case EntryLine():
+                self._check_entry(line, record)
+            case ClaimLine():
+                self._check_claim(record)
+            case EndLine():
                 self.end = record
 
-    def on_session(self, head: Session) -> None:
-        if head.format != FORMAT:
-            raise ValueError(f"its format is {head.format[:40]!r}, and must be {FORMAT!r}")
-        if head.version != VERSION:
-            raise ValueError(f"its version is {head.version}; this Semel reads version {VERSION}")
-        check_session_key(head.key)
-        if head.since > head.entries + 1:
-            raise ValueError(f"since: there is no entry {head.since} for its chapter to begin with")
-        self.header = head
-        self.said = bytearray(1)
+    def _check_header(self, header: SessionLine) -> None:
+        if header.format != FORMAT:
+            raise ValueError(f"its format is {header.format[:40]!r}, and must be {FORMAT!r}")
+        if header.version != VERSION:
+            raise ValueError(f"its version is {header.version}; this Semel reads version {VERSION}")
+        check_session_key(header.key)
+        if header.since > header.entries + 1:
+            raise ValueError(f"since: there is no entry {header.since} for its chapter to begin with")
+        self.header = header
+        self.has_claim = bytearray(1)
 
-    def on_turn(self, turn: Turn) -> None:
+    def _check_turn(self, turn: TurnLine) -> None:
         assert self.header is not None
         if turn.turn > self.header.turns or turn.turn <= max(self.turns, default=0):
             raise ValueError("turns are numbered upwards, to what the header says")
-        self.in_chapter(turn.chapter)
+        self._require_chapter(turn.chapter)
         if turn.root != turn.turn and self.turns.get(turn.root, (0, ""))[0] != turn.root:
-            raise ValueError(f"its root {turn.root} is no first attempt")
-        attempts, standing = self.roots.get(turn.root, (0, 0))
-        standing += turn.state != "lost"
-        if attempts + 1 > MAX_ATTEMPTS or standing > 1 or (attempts == 0) != (turn.root == turn.turn):
+            raise ValueError(f"its root {turn.root} is not a first attempt")
+        attempts, finished_attempts = self.roots.get(turn.root, (0, 0))
+        finished_attempts += turn.state != "lost"
+        if attempts + 1 > MAX_ATTEMPTS or finished_attempts > 1 or (attempts == 0) != (turn.root == turn.turn):
             raise ValueError(f"root {turn.root} has too many attempts: {MAX_ATTEMPTS} at most, one of them not lost")
         self.turns[turn.turn] = (turn.root, turn.state)
-        self.roots[turn.root] = (attempts + 1, standing)
+        self.roots[turn.root] = (attempts + 1, finished_attempts)
 
-    def on_entry(self, line: int, entry: Entry) -> None:
+    def _check_entry(self, line: int, entry: EntryLine) -> None:
         if entry.seq != self.seq + 1:
             raise ValueError(f"entry {entry.seq} follows entry {self.seq}; the next one is {self.seq + 1}")
         self.seq = entry.seq
-        self.in_chapter(entry.chapter)
-        self.said.append(entry.claim is not None)
-        if taken := sorted(RESERVED_FIELDS & (entry.more or {}).keys()):
-            raise ValueError(f"more: {taken[0]!r} cannot be in it")
+        self._require_chapter(entry.chapter)
+        self.has_claim.append(entry.claim is not None)
+        if reserved := sorted(RESERVED_FIELDS & (entry.more or {}).keys()):
+            raise ValueError(f"more: {reserved[0]!r} cannot be in it")
         if entry.role == "agent" and entry.claim is None and not entry.live:
             raise ValueError("what an agent said needs its claim")
         if entry.role in ("user", "event") and entry.event is None:
             raise ValueError(f"an entry of role {entry.role!r} needs its event")
-        self.known(entry.turn)
+        self._require_turn(entry.turn)
         if entry.claim is not None:
-            self.known(entry.claim.turn)
+            self._require_turn(entry.claim.turn)
         if entry.event is not None:
-            self.on_event(line, entry.event)
+            self._check_event(line, entry.event)
 
-    def on_event(self, line: int, event: Event) -> None:
+    def _check_event(self, line: int, event: EntryEvent) -> None:
         if re.search(r"[\x00-\x1f]", event.source):
             raise ValueError("event: its source holds a control character")
-        self.known(event.turn)
+        self._require_turn(event.turn)
         if (event.kind == COMMAND) != (event.command is not None) or (event.command and event.turn is not None):
             raise ValueError("event: a command, and nothing else, has a `command` and no turn")
         if event.turn is not None and self.turns[event.turn][1] == "lost":
@@ -317,44 +320,44 @@ class _Check:
         if (first := self.events.setdefault(identity, line)) != line:
             raise ValueError(f"event: ({event.source}, {event.key}) is on line {first} already")
 
-    def on_claim(self, claim: Claim) -> None:
-        self.known(claim.turn)
-        if claim.of is not None and not (claim.of <= self.seq and self.said[claim.of]):
+    def _check_claim(self, claim: ClaimLine) -> None:
+        self._require_turn(claim.turn)
+        if claim.of is not None and not (claim.of <= self.seq and self.has_claim[claim.of]):
             raise ValueError(f"of: entry {claim.of} was not said by a claim")
         if claim.outcome == "echo" and claim.of is None:
             raise ValueError("an echo needs `of`, the entry that it repeats")
 
-    def in_chapter(self, chapter: int) -> None:
+    def _require_chapter(self, chapter: int) -> None:
         assert self.header is not None
         if chapter > self.header.chapter:
             raise ValueError(f"chapter {chapter} comes after the last one, {self.header.chapter}")
 
-    def known(self, turn: int | None) -> None:
+    def _require_turn(self, turn: int | None) -> None:
         if turn is not None and turn not in self.turns:
             raise ValueError(f"there is no turn {turn} above")
 
 
-def check(lines: Iterable[bytes]) -> Checked:
-    """Read the whole file. Raises BadFile."""
-    found, digest, number, last = _Check(), hashlib.blake2b(digest_size=16), 0, b""
+def check_file(lines: Iterable[bytes]) -> CheckedFile:
+    """Check a whole file before any of it is imported. Raises BadFile."""
+    checker, digest, number, previous = _FileChecker(), hashlib.blake2b(digest_size=16), 0, b""
 
-    def seen() -> Iterator[bytes]:
-        nonlocal last, number
+    def digest_lines() -> Iterator[bytes]:
+        nonlocal previous, number
         for raw in lines:
             if number > 1:
-                digest.update(last)
-            last, number = raw, number + 1
+                digest.update(previous)
+            previous, number = raw, number + 1
             yield raw
 
-    for line, record in read(seen()):
+    for line, record in read_lines(digest_lines()):
         try:
-            found.take(line, record)
-        except (ValueError, BadKey) as bad:
-            raise BadFile(line, str(bad)) from None
-    if found.header is None or found.end is None:
-        raise BadFile(number + 1, "the file ends before its end: it was cut off, or is no export")
-    if not found.seq == found.header.entries == found.end.entries:
-        raise BadFile(number, f"it has {found.seq} entries, and should have {found.header.entries}")
-    if digest.hexdigest() != found.end.digest:
-        raise BadFile(number, "its digest is another one: the file was changed after it was exported")
-    return Checked(found.header, digest.hexdigest(), number)
+            checker.check_record(line, record)
+        except (ValueError, BadKey) as error:
+            raise BadFile(line, str(error)) from None
+    if checker.header is None or checker.end is None:
+        raise BadFile(number + 1, "the file ends too early: it was cut off, or is not an export")
+    if not checker.seq == checker.header.entries == checker.end.entries:
+        raise BadFile(number, f"it has {checker.seq} entries, and should have {checker.header.entries}")
+    if digest.hexdigest() != checker.end.digest:
+        raise BadFile(number, "its digest is wrong: the file was changed after it was exported")
+    return CheckedFile(checker.header, digest.hexdigest(), number)

@@ -10,12 +10,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from semel.ledger.admin.import_file import Any_, Checked, Claim, End, Entry, Event, Session, Turn
+from semel.ledger.admin.import_file import (
+    AnyLine,
+    CheckedFile,
+    ClaimLine,
+    EndLine,
+    EntryEvent,
+    EntryLine,
+    SessionLine,
+    TurnLine,
+)
 from semel.ledger.inbound.commands import KIND as COMMAND
-from semel.ledger.inbound.hear import To
-from semel.ledger.storage.sql import Row, Tx
+from semel.ledger.inbound.hear import Addressee, KnownEvent
+from semel.ledger.storage.rows import EntryRow, EventRow, SessionRow
+from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
-from semel.ledger.transcript.entries import dump
+from semel.ledger.transcript.entries import NextEntry, dump
 from semel.ledger.turns import sessions
 
 
@@ -27,7 +37,9 @@ class ImportDisturbed(Exception):
     """Something else was written into the session, or another import went on, during the import."""
 
 
-WRITTEN = "something else was written into the session that grows as `import:...`: delete that one, and import again"
+WRITTEN_MEANWHILE = (
+    "something else was written into the session that grows as `import:...`: delete that one, and import again"
+)
 
 
 @dataclass(frozen=True)
@@ -39,88 +51,90 @@ class ImportProgress:
     done: bool = False
 
 
-def begin(tx: Tx, target: To, file: Checked) -> ImportProgress:
+def begin_import(tx: Tx, target: Addressee, file: CheckedFile) -> ImportProgress:
     """Begin the import of this file under this key, or resume it where the last one ended. Raises SessionExists."""
-    known = entries.load(tx.value("cursor_get", source=_source(target.key)))
-    same = known.get("file") == file.digest
-    there = tx.one("session_by_key", key=target.key)
-    if there is not None:
-        if same and known.get("done") == there.id and there.deleted is None:
-            return ImportProgress(there.id, file.lines, done=True)
-        if there.deleted is None:
+    progress = entries.load(tx.value(str, "cursor_get", source=_cursor_source(target.key)))
+    is_same_file = progress.get("file") == file.digest
+    existing = tx.one(SessionRow, "session_by_key", key=target.key)
+    if existing is not None:
+        if is_same_file and progress.get("done") == existing.id and existing.deleted is None:
+            return ImportProgress(existing.id, file.lines, done=True)
+        if existing.deleted is None:
             raise SessionExists(f"there is a session {target.key!r} already; import it under another key")
-    staged = tx.one("session_by_key", key=_staged(file.digest, target.key))
+    staged = tx.one(SessionRow, "session_by_key", key=_staging_key(file.digest, target.key))
     if staged is not None and staged.deleted is not None:
         tx.run("import_aside", id=staged.id, key=f"{staged.key[:170]}~deleted-{staged.id}")
         staged = None
-    if same and staged is not None:
-        return ImportProgress(staged.id, int(known["lines"]))
+    if is_same_file and staged is not None:
+        return ImportProgress(staged.id, int(progress["lines"]))
     if staged is not None:
         raise SessionExists(f"another session has the name {staged.key!r}, which this import needs")
-    name = _staged(file.digest, target.key)
-    session = int(tx.value("session_add", key=name, agent=target.agent, home=None, at=tx.now))
+    name = _staging_key(file.digest, target.key)
+    session = tx.number("session_add", key=name, agent=target.agent, home=None, at=tx.now)
     tx.run("session_set_title", id=session, title=f"{target.key}: being imported")
     _save_progress(tx, target, file, lines=0)
     entries.touch_session(tx, session)
     return ImportProgress(session, 0)
 
 
-def take(tx: Tx, stand: ImportProgress, target: To, file: Checked, records: Sequence[Any_]) -> ImportProgress:
+def import_lines(
+    tx: Tx, progress: ImportProgress, target: Addressee, file: CheckedFile, records: Sequence[AnyLine]
+) -> ImportProgress:
     """Import the next lines of the file. Raises ImportDisturbed."""
-    known = entries.load(tx.value("cursor_get", source=_source(target.key)))
-    if known.get("file") != file.digest or known.get("lines") != stand.lines:
+    saved = entries.load(tx.value(str, "cursor_get", source=_cursor_source(target.key)))
+    if saved.get("file") != file.digest or saved.get("lines") != progress.lines:
         raise ImportDisturbed(f"another import of {target.key!r} goes on")
-    _undeleted(tx, stand)
-    step = _Step(tx, stand.session, file.header.key)
+    _require_session(tx, progress)
+    importer = _LineImporter(tx, progress.session, file.header.key)
     for record in records:
-        step.take(record)
-    after = ImportProgress(stand.session, stand.lines + len(records))
-    _save_progress(tx, target, file, lines=after.lines)
-    entries.touch_session(tx, stand.session)
-    return after
+        importer.import_record(record)
+    advanced = ImportProgress(progress.session, progress.lines + len(records))
+    _save_progress(tx, target, file, lines=advanced.lines)
+    entries.touch_session(tx, progress.session)
+    return advanced
 
 
-def end(tx: Tx, stand: ImportProgress, target: To, file: Checked) -> None:
+def finish_import(tx: Tx, progress: ImportProgress, target: Addressee, file: CheckedFile) -> None:
     """Complete the import: every line is there, and the session gets its key. Raises SessionExists, ImportDisturbed."""
-    there = tx.one("session_by_key", key=target.key)
-    if there is not None and there.deleted is not None:  # its rows stay what they are, under a name of their own
-        tx.run("import_aside", id=there.id, key=f"{target.key[:170]}~deleted-{there.id}")
-    elif there is not None:
+    existing = tx.one(SessionRow, "session_by_key", key=target.key)
+    if existing is not None and existing.deleted is not None:  # its rows stay what they are, under a name of their own
+        tx.run("import_aside", id=existing.id, key=f"{target.key[:170]}~deleted-{existing.id}")
+    elif existing is not None:
         raise SessionExists(f"a session {target.key!r} was made meanwhile; import this one under another key")
-    row = _undeleted(tx, stand)
+    row = _require_session(tx, progress)
     if row.seq != file.header.entries:
-        raise ImportDisturbed(WRITTEN)
-    head = file.header
-    numbers = max(head.numbers, 0 if there is None else there.numbers)  # what people were shown under that key
-    title = sessions.normalise_title(head.title) if head.title else None
+        raise ImportDisturbed(WRITTEN_MEANWHILE)
+    header = file.header
+    numbers = max(header.numbers, 0 if existing is None else existing.numbers)  # what people were shown under that key
+    title = sessions.normalise_title(header.title) if header.title else None
     tx.run(
-        "import_named", id=stand.session, key=target.key, agent=target.agent, home=target.home, title=title,
-        chapter=head.chapter, since=head.since, epoch=head.turns, numbers=numbers, at=head.at,
+        "import_named", id=progress.session, key=target.key, agent=target.agent, home=target.home, title=title,
+        chapter=header.chapter, since=header.since, epoch=header.turns, numbers=numbers, at=header.at,
     )  # fmt: skip
-    _save_progress(tx, target, file, lines=stand.lines, done=stand.session)
-    entries.touch_session(tx, stand.session)
+    _save_progress(tx, target, file, lines=progress.lines, done=progress.session)
+    entries.touch_session(tx, progress.session)
 
 
-def _undeleted(tx: Tx, stand: ImportProgress) -> Row:
-    row = tx.one("session_by_id", id=stand.session)
+def _require_session(tx: Tx, progress: ImportProgress) -> SessionRow:
+    row = tx.one(SessionRow, "session_by_id", id=progress.session)
     if row is None or row.deleted is not None:
         raise ImportDisturbed("the session was deleted while it was imported; import the file again")
     return row
 
 
-def _source(key: str) -> str:
+def _cursor_source(key: str) -> str:
     return f"import:{key}"
 
 
-def _staged(digest: str, key: str) -> str:
+def _staging_key(digest: str, key: str) -> str:
     return f"import:{digest[:16]}:{key}"[:200]
 
 
-def _save_progress(tx: Tx, target: To, file: Checked, **how: Any) -> None:
-    tx.run("cursor_set", source=_source(target.key), value=dump({"file": file.digest, **how}), at=tx.now)
+def _save_progress(tx: Tx, target: Addressee, file: CheckedFile, **fields: Any) -> None:
+    tx.run("cursor_set", source=_cursor_source(target.key), value=dump({"file": file.digest, **fields}), at=tx.now)
 
 
-class _Step:
+class _LineImporter:
     """Imports some lines of a file in one transaction. Law 4: this code is part of the transcript's one writer."""
 
     def __init__(self, tx: Tx, session: int, origin: str) -> None:
@@ -129,135 +143,134 @@ class _Step:
         self.origin = origin
         self._turns: dict[int, tuple[int | None, int | None]] = {}
 
-    def take(self, record: Any_) -> None:
+    def import_record(self, record: AnyLine) -> None:
         match record:
-            case Turn():
-                self.on_turn(record)
-            case Entry():
-                self.on_entry(record)
-            case Claim():
-                self.on_claim(record)
-            case Session() | End():
+            case TurnLine():
+                self._import_turn(record)
+            case EntryLine():
+                self._import_entry(record)
+            case ClaimLine():
+                self._import_claim(record)
+            case SessionLine() | EndLine():
                 pass
 
-    def turn(self, number: int | None) -> tuple[int | None, int | None]:
-        """(turn, root), as rows of this ledger."""
+    def find_turn(self, number: int | None) -> tuple[int | None, int | None]:
+        """(turn, root) of an exported turn number, as row ids of this ledger; (None, None) if unknown."""
         if number is None:
             return None, None
         if number not in self._turns:
-            row = self.tx.one("import_turn_of", session=self.session, epoch=number)
-            if row is None:
+            rows = self.tx.pairs(int, int, "import_turn_of", session=self.session, epoch=number)
+            if not rows:
                 return None, None
-            self._turns[number] = (row.id, row.root)
+            (self._turns[number],) = rows
         return self._turns[number]
 
-    def on_turn(self, turn: Turn) -> None:
-        _, root = self.turn(turn.root)
-        cut = turn.state == "running"  # it ran when it was exported; here it is cancelled
-        made = self.tx.value(
+    def _import_turn(self, turn: TurnLine) -> None:
+        _, root = self.find_turn(turn.root)
+        was_running = turn.state == "running"  # it ran when it was exported; here it is cancelled
+        turn_id = self.tx.number(
             "import_turn", session=self.session, epoch=turn.turn, chapter=turn.chapter, root=root or 0,
-            attempt=turn.attempt, how=turn.how, state="cancelled" if cut else turn.state, tools=turn.tools,
+            attempt=turn.attempt, how=turn.how, state="cancelled" if was_running else turn.state, tools=turn.tools,
             stop=turn.stop, error=turn.error, started=turn.started,
             ended=turn.started if turn.ended is None else turn.ended,
         )  # fmt: skip
         if turn.root == turn.turn:
-            self.tx.run("turn_own_root", id=made)
+            self.tx.run("turn_own_root", id=turn_id)
 
-    def on_entry(self, entry: Entry) -> None:
-        row = self.tx.one("session_next_entry", id=self.session)
-        assert row is not None
+    def _import_entry(self, entry: EntryLine) -> None:
+        row = self.tx.get(NextEntry, "session_next_entry", id=self.session)
         if row.seq != entry.seq:
-            raise ImportDisturbed(WRITTEN)
+            raise ImportDisturbed(WRITTEN_MEANWHILE)
         mark: dict[str, Any] = {"from": self.origin}
-        event = None if entry.event is None else self.hear(entry, entry.event, mark)
-        claim = self.claim(entry)
+        event = None if entry.event is None else self._import_event(entry, entry.event, mark)
+        claim = self._import_claim_of_entry(entry)
         if entry.delivery:
             mark["delivery"] = [
                 {
-                    "to": w.to, "state": w.state, "parts": w.parts,
-                    **({"failed": True} if w.failed else {}), **({"error": w.error} if w.error else {}),
+                    "to": delivery.to, "state": delivery.state, "parts": delivery.parts,
+                    **({"failed": True} if delivery.failed else {}),
+                    **({"error": delivery.error} if delivery.error else {}),
                 }
-                for w in entry.delivery
+                for delivery in entry.delivery
             ]  # fmt: skip
         self.tx.run(
             "import_entry", session=self.session, seq=row.seq, rev=row.rev, at=entry.at, role=entry.role,
             chapter=entry.chapter, text=entry.text, partial=int(entry.partial or entry.live),
-            superseded=int(entry.superseded), turn=self.turn(entry.turn)[0], event=event, claim=claim,
+            superseded=int(entry.superseded), turn=self.find_turn(entry.turn)[0], event=event, claim=claim,
             more=dump({**(entry.more or {}), "imported": mark}),
         )  # fmt: skip
         for file in (entry.more or {}).get("files", ()):  # where this ledger has it, it stays as long as the entry
             if file.get("id"):
                 self.tx.run("holding_add", session=self.session, seq=row.seq, blob=file["id"])
 
-    def hear(self, entry: Entry, event: Event, mark: dict[str, Any]) -> int:
+    def _import_event(self, entry: EntryLine, event: EntryEvent, mark: dict[str, Any]) -> int:
         """Law 1: keep the event's identity if this ledger does not know it, so that repeats are duplicates here, too.
 
         A known identity with the same content is that event, which then has an entry here as well. With other content
         the first event stays, and this one is stored without a key.
         """
         payload = None if event.payload is None else dump({"text": entry.text, **event.payload})
-        told: dict[str, Any] = {
+        columns: dict[str, Any] = {
             "source": event.source, "kind": event.kind, "sender": event.sender, "digest": bytes.fromhex(event.digest),
             "payload": payload, "at": event.at,
         }  # fmt: skip
-        made = self.tx.value("event_add", **told, key=event.key)
-        if made is None and (known := self.known(event, told["digest"])) is not None:
-            made = known
-            self.tx.run("import_payload", id=known, payload=payload, sender=event.sender)
-        elif made is None:
+        event_id = self.tx.value(int, "event_add", **columns, key=event.key)
+        if event_id is None and (known_event := self._find_event(event, columns["digest"])) is not None:
+            event_id = known_event
+            self.tx.run("import_payload", id=known_event, payload=payload, sender=event.sender)
+        elif event_id is None:
             mark["key"] = event.key
-            made = self.tx.value("event_add", **told, key=None)
+            event_id = self.tx.number("event_add", **columns, key=None)
         if event.command is not None:
-            did = event.command
+            command = event.command
             self.tx.run(
-                "import_command", event=made, session=self.session, seq=entry.seq, name=did.name,
-                argument=did.argument, result=did.result,
+                "import_command", event=event_id, session=self.session, seq=entry.seq, name=command.name,
+                argument=command.argument, result=command.result,
             )  # fmt: skip
         else:
-            turn, _ = self.turn(event.turn)
-            self.tx.run("import_hearing", event=made, session=self.session, seq=entry.seq, turn=turn)
-        return int(made)
+            turn, _ = self.find_turn(event.turn)
+            self.tx.run("import_hearing", event=event_id, session=self.session, seq=entry.seq, turn=turn)
+        return event_id
 
-    def known(self, event: Event, digest: bytes) -> int | None:
+    def _find_event(self, event: EntryEvent, digest: bytes) -> int | None:
         """The event of this ledger with the same identity and content, addressed in the same way."""
-        row = self.tx.one("event_known", source=event.source, key=event.key)
-        assert row is not None
-        whole = self.tx.one("event_get", id=row.id)
-        assert whole is not None
-        same = bytes(row.digest) == digest and (whole.kind == COMMAND) == (event.kind == COMMAND)
-        return int(row.id) if same else None
+        row = self.tx.get(KnownEvent, "event_known", source=event.source, key=event.key)
+        event_row = self.tx.get(EventRow, "event_get", id=row.id)
+        is_same = row.digest == digest and (event_row.kind == COMMAND) == (event.kind == COMMAND)
+        return row.id if is_same else None
 
-    def claim(self, entry: Entry) -> int | None:
-        said = entry.claim
-        if said is None:
+    def _import_claim_of_entry(self, entry: EntryLine) -> int | None:
+        claim = entry.claim
+        if claim is None:
             if entry.role != "agent":
                 return None
-            turn, root = self.turn(entry.turn)  # it still streamed: what was shown stays (Law 6)
-            return self._claim(
+            turn, root = self.find_turn(entry.turn)  # it still streamed: what was shown stays (Law 6)
+            return self._add_claim(
                 turn=turn, root=root, how="recovery", kind="text", late=0, tool=None, dest="", digest=None,
                 text=entry.text, outcome="said", reason=None, echo_of=None, seq=entry.seq, at=entry.at,
             )  # fmt: skip
-        turn, root = self.turn(said.turn)
-        return self._claim(
-            turn=turn, root=root, how=said.how, kind=said.kind, late=int(said.late), tool=said.tool, dest=said.dest,
-            digest=_bytes(said.digest), text=entry.text if said.text is None else said.text, outcome="said",
-            reason=said.reason, echo_of=None, seq=entry.seq, at=said.at,
-        )  # fmt: skip
-
-    def on_claim(self, claim: Claim) -> None:
-        turn, root = self.turn(claim.turn)
-        first = None if claim.of is None else self.tx.one("entry_get", session=self.session, seq=claim.of)
-        self._claim(
+        turn, root = self.find_turn(claim.turn)
+        return self._add_claim(
             turn=turn, root=root, how=claim.how, kind=claim.kind, late=int(claim.late), tool=claim.tool,
-            dest=claim.dest, digest=_bytes(claim.digest), text=claim.text, outcome=claim.outcome, reason=claim.reason,
-            echo_of=first.claim if first is not None else None, seq=None, at=claim.at,
+            dest=claim.dest, digest=_decode_digest(claim.digest), text=entry.text if claim.text is None else claim.text,
+            outcome="said", reason=claim.reason, echo_of=None, seq=entry.seq, at=claim.at,
         )  # fmt: skip
 
-    def _claim(self, **told: Any) -> int:
+    def _import_claim(self, claim: ClaimLine) -> None:
+        turn, root = self.find_turn(claim.turn)
+        original = None if claim.of is None else self.tx.one(EntryRow, "entry_get", session=self.session, seq=claim.of)
+        self._add_claim(
+            turn=turn, root=root, how=claim.how, kind=claim.kind, late=int(claim.late), tool=claim.tool,
+            dest=claim.dest, digest=_decode_digest(claim.digest), text=claim.text, outcome=claim.outcome,
+            reason=claim.reason,
+            echo_of=original.claim if original is not None else None, seq=None, at=claim.at,
+        )  # fmt: skip
+
+    def _add_claim(self, **columns: Any) -> int:
         return int(
-            self.tx.value("claim_add", session=self.session, spawn=None, conn=None, call=None, args=None, **told)
+            self.tx.number("claim_add", session=self.session, spawn=None, conn=None, call=None, args=None, **columns)
         )
 
 
-def _bytes(digest: str | None) -> bytes | None:
+def _decode_digest(digest: str | None) -> bytes | None:
     return None if digest is None else bytes.fromhex(digest)

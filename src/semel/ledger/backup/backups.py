@@ -12,8 +12,6 @@ A backup becomes visible by one rename, after everything in it and every file it
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -25,14 +23,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import apsw
 
-from semel.ledger.backup.snapshot import CHUNK_BYTES, Snapshot, Unsound, digest_of, take_snapshot
+from semel.ledger.backup.snapshot import (
+    CHUNK_BYTES,
+    SnapshotDamaged,
+    digest_file,
+    format_utc,
+    take_snapshot,
+)
 from semel.ledger.storage import migrate
 from semel.ledger.storage.connect import connect
 from semel.ledger.storage.errors import (
+    NO_SPACE,
     BackupDamaged,
     BackupFailed,
     BackupFolderInUse,
@@ -43,19 +47,18 @@ from semel.ledger.storage.errors import (
     LedgerError,
     NoBackup,
 )
-from semel.ledger.storage.opening import check_readable
+from semel.ledger.storage.opening import Lock, check_readable
+from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import Tx, queries
+from semel.text.json_types import Json
 
 FORMAT = 1
 FOLDER_FILE = "semel-backups.json"
 MANIFEST_FILE = "manifest.json"
 LEDGER_FILE = "ledger.db"
 BLOBS, TOKENS = "blobs", "tokens"
-UNFINISHED = ".unfinished-"
+UNFINISHED_PREFIX = ".unfinished-"
 PAGE = 1000  # blobs read at a time
-NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ class Backup:
 
     @property
     def store(self) -> Path:
-        """Where its files are."""
+        """The folder of the files that its ledger needs."""
         return self.folder.parent / BLOBS
 
 
@@ -100,78 +103,71 @@ def make_backup(
     ledger: Path, data_dir: Path, folder: Path, *, semel: str, clock: Callable[[], int], tokens: bool = False
 ) -> Backup:
     """Back up a ledger, which may be in use, with its files. Raises LedgerError; then nothing of it is kept."""
-    ledger = check_readable(ledger, migrate.steps()[-1].version)
+    ledger = check_readable(ledger, migrate.list_migrations()[-1].version)
     folder = folder.expanduser().absolute()
-    with failing(folder):
-        name = _name_of(ledger)
+    with raise_ledger_errors(folder):
+        name = _read_ledger_name(ledger)
         _open_folder(folder, name)
         with lock_folder(folder):
-            _sweep(folder)
-            unfinished = folder / f"{UNFINISHED}{secrets.token_hex(4)}"
+            _remove_unfinished(folder)
+            unfinished = folder / f"{UNFINISHED_PREFIX}{secrets.token_hex(4)}"
             try:
                 unfinished.mkdir(mode=0o700)
-                return _make(ledger, data_dir, folder, unfinished, semel, clock, tokens)
+                return _write_backup(ledger, data_dir, folder, unfinished, semel, clock, tokens)
             except BaseException:
                 shutil.rmtree(unfinished, ignore_errors=True)
                 raise
 
 
-def _make(
+def _write_backup(
     ledger: Path, data_dir: Path, folder: Path, unfinished: Path, semel: str, clock: Callable[[], int], tokens: bool
 ) -> Backup:
     snapshot = take_snapshot(ledger, unfinished / LEDGER_FILE, clock)
-    copied, missing, number, size = 0, [], 0, 0
-    for id, expected in blobs_of(snapshot.path):
-        number, size = number + 1, size + expected
-        if _is_stored(folder / BLOBS, id, expected):
+    copied, missing, blob_count, blob_bytes = 0, [], 0, 0
+    for blob_id, expected in read_blobs(snapshot.path):
+        blob_count, blob_bytes = blob_count + 1, blob_bytes + expected
+        if _is_stored(folder / BLOBS, blob_id, expected):
             continue
-        if _copy_blob(data_dir / BLOBS / id, folder / BLOBS, id):
+        if _copy_blob(data_dir / BLOBS / blob_id, folder / BLOBS, blob_id):
             copied += 1
         else:
-            missing.append(id)
+            missing.append(blob_id)
     sync_folder(folder / BLOBS)
-    kept_tokens = _copy_tokens(data_dir, unfinished / TOKENS) if tokens else []
-    digest, length = digest_of(snapshot.path)
-    manifest = _manifest(snapshot, semel, digest, length, (number, size), missing, kept_tokens)
-    write_whole(unfinished / MANIFEST_FILE, _dumped(asdict(manifest)))
-    sync_folder(unfinished)
-    whole = _free_name(folder, snapshot.at)
-    unfinished.rename(whole)
-    sync_folder(folder)
-    return Backup(whole, manifest, copied)
-
-
-def _manifest(
-    snapshot: Snapshot, semel: str, digest: str, length: int, blobs: tuple[int, int], missing: list[str],
-    tokens: list[str],
-) -> Manifest:  # fmt: skip
-    return Manifest(
+    copied_tokens = _copy_tokens(data_dir, unfinished / TOKENS) if tokens else []
+    digest, length = digest_file(snapshot.path)
+    manifest = Manifest(
         format=FORMAT, semel=semel, schema=snapshot.schema, ledger=snapshot.ledger, incarnation=snapshot.incarnation,
-        commits=snapshot.commits, at=snapshot.at, time=utc(snapshot.at), heights=snapshot.heights,
+        commits=snapshot.commits, at=snapshot.at, time=format_utc(snapshot.at), heights=snapshot.heights,
         counts=snapshot.counts, books=snapshot.books, broken=list(snapshot.broken), digest=digest, bytes=length,
-        blobs=blobs[0], blob_bytes=blobs[1], missing=missing, tokens=tokens,
+        blobs=blob_count, blob_bytes=blob_bytes, missing=missing, tokens=copied_tokens,
     )  # fmt: skip
+    write_atomically(unfinished / MANIFEST_FILE, _format_json(asdict(manifest)))
+    sync_folder(unfinished)
+    complete = _find_free_name(folder, snapshot.at)
+    unfinished.rename(complete)
+    sync_folder(folder)
+    return Backup(complete, manifest, copied)
 
 
 # ---------------------------------------------------------------- the folder
 
 
 def _open_folder(folder: Path, ledger: str) -> None:
-    """Make it, or see that it is one for this ledger. Raises BackupOfAnother, BackupFolderInUse."""
+    """Create the folder, or check that it holds backups of this ledger. Raises BackupOfAnother, BackupFolderInUse."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    known = _ledger_of(folder)
-    if known is None:
-        if any(path.name != _draft(folder / FOLDER_FILE).name for path in folder.iterdir()):
+    owner = _read_owner(folder)
+    if owner is None:
+        if any(path.name != _draft_path(folder / FOLDER_FILE).name for path in folder.iterdir()):
             raise BackupFolderInUse(folder=folder)
         folder.chmod(0o700)
-        write_whole(folder / FOLDER_FILE, _dumped({"format": FORMAT, "ledger": ledger}))
+        write_atomically(folder / FOLDER_FILE, _format_json({"format": FORMAT, "ledger": ledger}))
         sync_folder(folder)
-    elif known != ledger:
-        raise BackupOfAnother(folder=folder, ledger=known)
+    elif owner != ledger:
+        raise BackupOfAnother(folder=folder, ledger=owner)
     (folder / BLOBS).mkdir(mode=0o700, exist_ok=True)
 
 
-def _ledger_of(folder: Path) -> str | None:
+def _read_owner(folder: Path) -> str | None:
     """The name of the ledger whose backups a folder holds; None if it is not a folder of backups."""
     try:
         return str(json.loads((folder / FOLDER_FILE).read_text("utf-8"))["ledger"])
@@ -181,88 +177,83 @@ def _ledger_of(folder: Path) -> str | None:
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Allow one backup at a time. The kernel releases the lock when the process ends, however it ends."""
-    file = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """Allow one backup at a time. Raises BackupRuns."""
+    lock = Lock(folder / ".lock", lambda pid: BackupRuns(folder=folder, pid=pid))
     try:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            pid = os.pread(file, 32, 0).decode("ascii", "replace").strip()
-            raise BackupRuns(folder=folder, pid=pid or "unknown") from None
-        os.ftruncate(file, 0)
-        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
         yield
     finally:
-        os.close(file)
+        lock.release()
 
 
-def _sweep(folder: Path) -> None:
-    """Remove what interrupted backups left."""
-    for left in folder.glob(f"{UNFINISHED}*"):
-        shutil.rmtree(left)
-    for left in (folder / BLOBS).glob(f"{UNFINISHED}*"):
-        left.unlink()
+def _remove_unfinished(folder: Path) -> None:
+    """Remove the files of interrupted backups."""
+    for path in folder.glob(f"{UNFINISHED_PREFIX}*"):
+        shutil.rmtree(path)
+    for path in (folder / BLOBS).glob(f"{UNFINISHED_PREFIX}*"):
+        path.unlink()
 
 
-def _free_name(folder: Path, at: int) -> Path:
-    stamp = utc_stamp(at)
+def _find_free_name(folder: Path, at: int) -> Path:
+    stamp = format_utc_stamp(at)
     names = (stamp if n == 1 else f"{stamp}-{n:02}" for n in range(1, 100))
     return next(folder / name for name in names if not (folder / name).exists())
 
 
 @contextmanager
-def failing(folder: Path, kind: type[LedgerError] = BackupFailed) -> Iterator[None]:
+def raise_ledger_errors(folder: Path, error_class: type[LedgerError] = BackupFailed) -> Iterator[None]:
     """Turn errors of the disk and of SQLite into LedgerErrors that say what to do."""
-    full_kind = BackupFull if kind is BackupFailed else kind
+    full_class = BackupFull if error_class is BackupFailed else error_class
     try:
         yield
-    except Unsound as unsound:
-        raise kind(folder=folder, why=f"the copy does not pass the integrity check: {unsound}") from unsound
+    except SnapshotDamaged as unsound:
+        raise error_class(folder=folder, why=f"the copy does not pass the integrity check: {unsound}") from unsound
     except apsw.FullError as full:
-        raise full_kind(folder=folder, why=str(full)) from full
-    except apsw.Error as fault:
-        raise kind(folder=folder, why=f"SQLite: {fault}") from fault
-    except OSError as fault:
-        place = f"{fault.filename}: " if fault.filename else ""
-        raise (full_kind if fault.errno in NO_SPACE else kind)(
-            folder=folder, why=f"{place}{fault.strerror or fault}"
-        ) from fault
+        raise full_class(folder=folder, why=str(full)) from full
+    except apsw.Error as error:
+        raise error_class(folder=folder, why=f"SQLite: {error}") from error
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        raise (full_class if error.errno in NO_SPACE else error_class)(
+            folder=folder, why=f"{place}{error.strerror or error}"
+        ) from error
 
 
 # ---------------------------------------------------------------- what is copied
 
 
-def _name_of(ledger: Path) -> str:
+def _read_ledger_name(ledger: Path) -> str:
     db = connect(ledger, readonly=True)
     try:
-        return str(Tx(db.cursor(), queries(), 0).value("ledger_get"))
+        row = Tx(db.cursor(), queries(), 0).one(LedgerRow, "ledger_get")
+        assert row is not None
+        return row.name
     finally:
         db.close()
 
 
-def blobs_of(ledger: Path) -> Iterator[tuple[str, int]]:
+def read_blobs(ledger: Path) -> Iterator[tuple[str, int]]:
     """(id, size) of each file that a ledger needs."""
     db = connect(ledger, readonly=True)
     try:
         tx, after = Tx(db.cursor(), queries(), 0), ""
-        while rows := tx.all("blobs_in_use", after=after, limit=PAGE):
-            yield from ((str(row.id), int(row.size)) for row in rows)
-            after = rows[-1].id
+        while rows := tx.pairs(str, int, "blobs_in_use", after=after, limit=PAGE):
+            yield from rows
+            after = rows[-1][0]
     finally:
         db.close()
 
 
 def _is_stored(store: Path, id: str, size: int) -> bool:
     try:
-        found = (store / id).lstat()
+        status = (store / id).lstat()
     except FileNotFoundError:
         return False
-    return stat.S_ISREG(found.st_mode) and found.st_size == size
+    return stat.S_ISREG(status.st_mode) and status.st_size == size
 
 
 def _copy_blob(source: Path, store: Path, id: str) -> bool:
     """Copy one file, whole or not at all. False: it is not there, or not what its name says."""
-    draft = store / f"{UNFINISHED}{id}"
+    draft = store / f"{UNFINISHED_PREFIX}{id}"
     try:
         if copy_file(source, draft) != id:
             return False
@@ -279,10 +270,10 @@ def copy_file(source: Path, target: Path) -> str:
     """Copy a file into a new one and sync it; return the BLAKE2b-256 of the copied bytes, in hex."""
     digest = hashlib.blake2b(digest_size=32)
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(source, flags), "rb") as given:
-        made = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(made, "wb") as copy:
-            while piece := given.read(CHUNK_BYTES):
+    with os.fdopen(os.open(source, flags), "rb") as original:
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as copy:
+            while piece := original.read(CHUNK_BYTES):
                 digest.update(piece)
                 copy.write(piece)
             copy.flush()
@@ -301,9 +292,9 @@ def _copy_tokens(data_dir: Path, folder: Path) -> list[str]:
     return names
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str) -> None:
     """Write a file for its owner only, so that after a crash it is complete or absent."""
-    draft = _draft(path)
+    draft = _draft_path(path)
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
         file.write(text)
         file.flush()
@@ -311,7 +302,7 @@ def write_whole(path: Path, text: str) -> None:
     draft.rename(path)
 
 
-def _draft(path: Path) -> Path:
+def _draft_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.new")
 
 
@@ -332,13 +323,13 @@ def find_backup(folder: Path) -> Backup:
     folder = folder.expanduser().absolute()
     if (folder / MANIFEST_FILE).exists():
         return read_backup(folder)
-    found = whole_backups(folder)
-    if not found:
+    paths = list_backups(folder)
+    if not paths:
         raise NoBackup(folder=folder, why="there is no manifest.json in it" if folder.is_dir() else "no such folder")
-    return max((read_backup(path) for path in found), key=lambda one: (one.manifest.at, one.folder.name))
+    return max((read_backup(path) for path in paths), key=lambda one: (one.manifest.at, one.folder.name))
 
 
-def whole_backups(folder: Path) -> list[Path]:
+def list_backups(folder: Path) -> list[Path]:
     """The complete backups in a folder, by name."""
     try:
         paths = sorted(folder.iterdir())
@@ -348,14 +339,14 @@ def whole_backups(folder: Path) -> list[Path]:
 
 
 def read_backup(folder: Path) -> Backup:
-    """One backup, by its manifest alone. Raises BackupDamaged, BackupNewer."""
+    """Read a backup's manifest, and nothing else of it. Raises BackupDamaged, BackupNewer."""
     try:
-        told = json.loads((folder / MANIFEST_FILE).read_text("utf-8"))
-        if int(told["format"]) > FORMAT or int(told["schema"]) > migrate.steps()[-1].version:
-            raise BackupNewer(folder=folder, found=told["semel"])
-        return Backup(folder, Manifest(**{name: told[name] for name in Manifest.__dataclass_fields__}))
-    except (OSError, ValueError, LookupError, TypeError) as fault:
-        raise BackupDamaged(folder=folder, why=f"its manifest cannot be read ({fault!r})") from fault
+        manifest = json.loads((folder / MANIFEST_FILE).read_text("utf-8"))
+        if int(manifest["format"]) > FORMAT or int(manifest["schema"]) > migrate.list_migrations()[-1].version:
+            raise BackupNewer(folder=folder, found=manifest["semel"])
+        return Backup(folder, Manifest(**{name: manifest[name] for name in Manifest.__dataclass_fields__}))
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise BackupDamaged(folder=folder, why=f"its manifest cannot be read ({error!r})") from error
 
 
 def check_backup(backup: Backup) -> list[tuple[str, int]]:
@@ -365,27 +356,44 @@ def check_backup(backup: Backup) -> list[tuple[str, int]]:
     """
     ledger = backup.folder / LEDGER_FILE
     try:
-        if digest_of(ledger) != (backup.manifest.digest, backup.manifest.bytes):
+        if digest_file(ledger) != (backup.manifest.digest, backup.manifest.bytes):
             raise BackupDamaged(folder=backup.folder, why="ledger.db is not what was written")
         missing = set(backup.manifest.missing)
-        blobs = [(id, size) for id, size in blobs_of(ledger) if id not in missing]
+        blobs = [(id, size) for id, size in read_blobs(ledger) if id not in missing]
         for id, size in blobs:
-            if digest_of(backup.store / id) != (id, size):
+            if digest_file(backup.store / id) != (id, size):
                 raise BackupDamaged(folder=backup.folder, why=f"the file {backup.store / id} is not what was written")
-    except (OSError, apsw.Error) as fault:
-        raise BackupDamaged(folder=backup.folder, why=str(fault)) from fault
+    except (OSError, apsw.Error) as error:
+        raise BackupDamaged(folder=backup.folder, why=str(error)) from error
     return blobs
 
 
-def utc_stamp(at: int) -> str:
-    """Milliseconds since the Unix epoch as a folder name."""
+def drop_old_backups(folder: Path, keep: int) -> list[Path]:
+    """Remove all but the newest `keep` backups in a folder, and the files that only they needed. Returns their folders.
+
+    A backup loses its name before anything of it is removed, and a file is removed only when no complete backup needs
+    it. What a killed run leaves, the next one removes. Raises LedgerError.
+    """
+    assert keep >= 1
+    folder = folder.expanduser().absolute()
+    with raise_ledger_errors(folder), lock_folder(folder):
+        backups = sorted(list_backups(folder), key=lambda path: (read_backup(path).manifest.at, path.name))
+        outdated, remaining = backups[:-keep], backups[-keep:]
+        needed = {id for path in remaining for id, _ in read_blobs(path / LEDGER_FILE)}
+        unfinished = [path.rename(folder / f"{UNFINISHED_PREFIX}{path.name}") for path in outdated]
+        sync_folder(folder)
+        for path in unfinished:
+            shutil.rmtree(path)
+        for blob in (folder / BLOBS).iterdir():
+            if blob.name not in needed:
+                blob.unlink()
+        return outdated
+
+
+def format_utc_stamp(at: int) -> str:
+    """A time in milliseconds since the Unix epoch, as the name of a folder."""
     return time.strftime("%Y-%m-%dT%H-%M-%SZ", time.gmtime(at / 1000))
 
 
-def utc(at: int) -> str:
-    """Milliseconds since the Unix epoch as people read it."""
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at / 1000))
-
-
-def _dumped(value: Json) -> str:
+def _format_json(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False, indent=1) + "\n"

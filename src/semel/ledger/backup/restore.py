@@ -22,26 +22,25 @@ from semel.ledger.backup.backups import (
     Backup,
     check_backup,
     copy_file,
-    failing,
     find_backup,
+    format_utc_stamp,
+    raise_ledger_errors,
     sync_folder,
-    utc_stamp,
-    write_whole,
+    write_atomically,
 )
 from semel.ledger.storage import mark
 from semel.ledger.storage.connect import connect
 from semel.ledger.storage.errors import LedgerMissing, LedgerThere, RestoreFailed
-from semel.ledger.storage.lock import Lock
-from semel.ledger.storage.opening import restoring_file
+from semel.ledger.storage.opening import lock_ledger, restoring_flag_path
 from semel.ledger.storage.sql import Tx, queries
 from semel.ledger.storage.store import Store, mark_as_copy
 
-COMPANION_SUFFIXES = ("-wal", "-shm", "-journal", mark.SUFFIX)
+COMPANION_SUFFIXES = ("-wal", "-shm", "-journal", mark.MARK_SUFFIX)
 """Suffixes of the files that belong to a ledger's file."""
 
 
 @dataclass(frozen=True)
-class PutBack:
+class RestoreResult:
     """The result of a restore. `aside`: where the old ledger is, None if there was none."""
 
     backup: Backup
@@ -50,33 +49,35 @@ class PutBack:
     tokens: tuple[str, ...]
 
 
-def put_back(folder: Path, ledger: Path, data_dir: Path, *, clock: Callable[[], int], replace: bool = False) -> PutBack:
+def restore_backup(
+    folder: Path, ledger: Path, data_dir: Path, *, clock: Callable[[], int], replace: bool = False
+) -> RestoreResult:
     """Restore the backup in `folder`, or the newest one there, in the place of `ledger`. Raises LedgerError.
 
     The next start settles it (`semel.ledger.backup.settle_restored`).
     """
     backup = find_backup(folder)
     ledger = ledger.expanduser().absolute()
-    with failing(data_dir, RestoreFailed):
+    with raise_ledger_errors(data_dir, RestoreFailed):
         blobs = check_backup(backup)
         ledger.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = Lock(ledger)
+        lock = lock_ledger(ledger)
         try:
-            cut_off = restoring_file(ledger).exists()
-            if ledger.exists() and not replace and not cut_off:
+            was_interrupted = restoring_flag_path(ledger).exists()
+            if ledger.exists() and not replace and not was_interrupted:
                 raise LedgerThere(path=ledger, folder=folder)
             _copy_blobs(backup, blobs, data_dir / BLOBS)
             tokens = _copy_tokens(backup, data_dir)
-            fresh = ledger.with_name(f"{ledger.name}.new")
-            _copy_ledger(backup, ledger, fresh)
-            aside = _switch(ledger, fresh, clock)
-            return PutBack(backup, ledger, aside, tokens)
+            new_ledger = ledger.with_name(f"{ledger.name}.new")
+            _copy_ledger(backup, ledger, new_ledger)
+            aside = _replace_ledger(ledger, new_ledger, clock)
+            return RestoreResult(backup, ledger, aside, tokens)
         finally:
             lock.release()
 
 
-def treat_as_put_back(ledger: Path, clock: Callable[[], int]) -> Path:
+def treat_as_restored(ledger: Path, clock: Callable[[], int]) -> Path:
     """Treat the current ledger as restored, because it went back in time by other means. The next start settles it.
 
     Raises LedgerError.
@@ -84,7 +85,7 @@ def treat_as_put_back(ledger: Path, clock: Callable[[], int]) -> Path:
     if not ledger.expanduser().exists():
         raise LedgerMissing(path=ledger.expanduser().absolute())
     with Store.open_sync(ledger, clock=clock) as store:
-        store.apply(mark_as_copy)
+        store.write_sync(mark_as_copy)
         return store.path
 
 
@@ -102,43 +103,43 @@ def _copy_blobs(backup: Backup, blobs: list[tuple[str, int]], store: Path) -> No
 
 
 def _copy_tokens(backup: Backup, data_dir: Path) -> tuple[str, ...]:
-    """Token files that the data directory does not have."""
-    put = []
+    """Copy the token files that the data directory lacks; return their names."""
+    copied = []
     for name in backup.manifest.tokens:
         if not (data_dir / name).exists():
             draft = data_dir / f".{name}.new"
             copy_file(backup.folder / TOKENS / name, draft)
             draft.rename(data_dir / name)
-            put.append(name)
+            copied.append(name)
     sync_folder(data_dir)
-    return tuple(put)
+    return tuple(copied)
 
 
-def _copy_ledger(backup: Backup, ledger: Path, fresh: Path) -> None:
+def _copy_ledger(backup: Backup, ledger: Path, new_ledger: Path) -> None:
     """Copy the backup's ledger beside the old one. Its incarnation number continues from the old ledger's."""
     for suffix in ("-wal", "-shm", "-journal"):
-        fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
-    copy_file(backup.folder / LEDGER_FILE, fresh)
-    known = mark.read(ledger)
-    lives = known.incarnation if known is not None and known.ledger == backup.manifest.ledger else 0
-    db = connect(fresh)
+        new_ledger.with_name(new_ledger.name + suffix).unlink(missing_ok=True)
+    copy_file(backup.folder / LEDGER_FILE, new_ledger)
+    old_mark = mark.read_mark(ledger)
+    incarnation = old_mark.incarnation if old_mark is not None and old_mark.ledger == backup.manifest.ledger else 0
+    db = connect(new_ledger)
     try:
         db.execute("PRAGMA synchronous = FULL")
         with db:
-            Tx(db.cursor(), queries(), 0).run("ledger_copied", at=backup.manifest.at, incarnation=lives)
+            Tx(db.cursor(), queries(), 0).run("ledger_copied", at=backup.manifest.at, incarnation=incarnation)
     finally:
         db.close()
 
 
-def _switch(ledger: Path, fresh: Path, clock: Callable[[], int]) -> Path | None:
+def _replace_ledger(ledger: Path, new_ledger: Path, clock: Callable[[], int]) -> Path | None:
     """Move the old ledger aside and the new one into its place. Each step can be repeated."""
-    flag, folder = restoring_file(ledger), ledger.parent
-    aside = _aside(flag)
+    flag, folder = restoring_flag_path(ledger), ledger.parent
+    aside = _read_aside(flag)
     if aside is None:
-        aside = folder / f"replaced-{utc_stamp(clock())}"
+        aside = folder / f"replaced-{format_utc_stamp(clock())}"
         while aside.exists():
             aside = aside.with_name(f"{aside.name}x")
-        write_whole(flag, json.dumps({"aside": aside.name}) + "\n")
+        write_atomically(flag, json.dumps({"aside": aside.name}) + "\n")
         sync_folder(folder)
     aside.mkdir(mode=0o700, exist_ok=True)
     for suffix in COMPANION_SUFFIXES:  # a log that stayed would be played into the new file
@@ -147,7 +148,7 @@ def _switch(ledger: Path, fresh: Path, clock: Callable[[], int]) -> Path | None:
     if ledger.exists() and not (aside / ledger.name).exists():
         os.link(ledger, aside / ledger.name)
     sync_folder(aside)
-    fresh.rename(ledger)
+    new_ledger.rename(ledger)
     sync_folder(folder)
     flag.unlink()
     sync_folder(folder)
@@ -158,7 +159,7 @@ def _switch(ledger: Path, fresh: Path, clock: Callable[[], int]) -> Path | None:
     return None
 
 
-def _aside(flag: Path) -> Path | None:
+def _read_aside(flag: Path) -> Path | None:
     """The folder into which an interrupted run was moving the old ledger, if the flag file names one."""
     try:
         return flag.parent / str(json.loads(flag.read_text("utf-8"))["aside"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,8 @@ import apsw
 
 from semel.ledger.admin import books
 from semel.ledger.storage.connect import connect
-from semel.ledger.storage.sql import Row, Tx, queries
+from semel.ledger.storage.rows import LedgerRow
+from semel.ledger.storage.sql import Tx, queries
 
 PAGES_PER_STEP = 256  # 1 MiB
 STEPS_PER_SYNC = 8
@@ -28,7 +30,7 @@ CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class LedgerSnapshot:
     """A finished copy. `at`: when it was taken (ms); `heights`: the newest row of each table that only grows.
 
     `broken`: the books that do not hold in it.
@@ -46,32 +48,32 @@ class Snapshot:
     broken: tuple[str, ...]
 
 
-class Unsound(Exception):
+class SnapshotDamaged(Exception):
     """The copy failed SQLite's integrity check; the message is the check's result."""
 
 
-def take_snapshot(ledger: Path, target: Path, clock: Callable[[], int]) -> Snapshot:
+def take_snapshot(ledger: Path, target: Path, clock: Callable[[], int]) -> LedgerSnapshot:
     """Copy the ledger into the new file `target`, check the copy and mark it as one.
 
-    Raises Unsound, apsw.Error, OSError.
+    Raises SnapshotDamaged, apsw.Error, OSError.
     """
     os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    at = _copy(ledger, target, clock)
+    at = _copy_pages(ledger, target, clock)
     db = connect(target)
     try:
         with _raise_os_errors(db):
-            return _finish(db, target, at)
+            return _finish_snapshot(db, target, at)
     finally:
         db.close()
 
 
-def _finish(db: apsw.Connection, target: Path, at: int) -> Snapshot:
+def _finish_snapshot(db: apsw.Connection, target: Path, at: int) -> LedgerSnapshot:
     db.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
     db.execute("PRAGMA synchronous = FULL")
     _check_integrity(db)
     with db:
         Tx(db.cursor(), queries(), at).run("ledger_copied", at=at, incarnation=0)
-    return _describe(db, target, at)
+    return _describe_snapshot(db, target, at)
 
 
 @contextmanager
@@ -79,18 +81,18 @@ def _raise_os_errors(db: apsw.Connection) -> Iterator[None]:
     """Raise SQLite's I/O errors as the OSError behind them."""
     try:
         yield
-    except apsw.IOError as fault:
+    except apsw.IOError as error:
         if db.system_errno:
-            raise OSError(db.system_errno, os.strerror(db.system_errno)) from fault
+            raise OSError(db.system_errno, os.strerror(db.system_errno)) from error
         raise
 
 
-def _copy(ledger: Path, target: Path, clock: Callable[[], int]) -> int:
+def _copy_pages(ledger: Path, target: Path, clock: Callable[[], int]) -> int:
     source, copy = connect(ledger, readonly=True), apsw.Connection(str(target))
     try:
         copy.execute("PRAGMA synchronous = OFF")  # synced below, in pieces
         source.execute("BEGIN")
-        Tx(source.cursor(), queries(), 0).one("ledger_get")  # from here on the state stands still
+        Tx(source.cursor(), queries(), 0).one(LedgerRow, "ledger_get")  # from here on the state stands still
         at = clock()
         descriptor = os.open(target, os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -111,30 +113,26 @@ def _copy(ledger: Path, target: Path, clock: Callable[[], int]) -> int:
 
 
 def _check_integrity(db: apsw.Connection) -> None:
-    found = [str(row[0]) for row in db.execute("PRAGMA integrity_check(3)")]
-    if found != ["ok"]:
-        raise Unsound("; ".join(found)[:300])
+    results = [str(row[0]) for row in db.execute("PRAGMA integrity_check(3)")]
+    if results != ["ok"]:
+        raise SnapshotDamaged("; ".join(results)[:300])
 
 
-def _describe(db: apsw.Connection, path: Path, at: int) -> Snapshot:
+def _describe_snapshot(db: apsw.Connection, path: Path, at: int) -> LedgerSnapshot:
     tx = Tx(db.cursor(), queries(), at)
-    ledger, heights = tx.one("ledger_get"), tx.one("ledger_heights")
-    if ledger is None or heights is None:
-        raise Unsound("it does not say which ledger it is")
-    audited = books.audit(tx, most=1)
+    ledger = tx.one(LedgerRow, "ledger_get")
+    if ledger is None:
+        raise SnapshotDamaged("it does not say which ledger it is")
+    checked_books = books.audit(tx, max_rows=1)
     schema: int = db.execute("PRAGMA user_version").get
-    return Snapshot(
-        path=path, ledger=str(ledger.name), incarnation=int(ledger.incarnation), commits=int(ledger.commits),
-        schema=schema, at=at, heights=_numbers(heights), counts=books.counts(tx), books=len(audited),
-        broken=tuple(book.name for book in audited if not book.ok),
+    return LedgerSnapshot(
+        path=path, ledger=ledger.name, incarnation=ledger.incarnation, commits=ledger.commits,
+        schema=schema, at=at, heights=tx.dicts("ledger_heights")[0], counts=books.count_rows(tx),
+        books=len(checked_books), broken=tuple(book.name for book in checked_books if not book.ok),
     )  # fmt: skip
 
 
-def _numbers(row: Row) -> dict[str, int]:
-    return {name: int(value) for name, value in zip(row._fields, row, strict=True)}
-
-
-def digest_of(path: Path) -> tuple[str, int]:
+def digest_file(path: Path) -> tuple[str, int]:
     """BLAKE2b-256 of a file, in hex, and its size."""
     digest, size = hashlib.blake2b(digest_size=32), 0
     with path.open("rb") as file:
@@ -142,3 +140,8 @@ def digest_of(path: Path) -> tuple[str, int]:
             digest.update(piece)
             size += len(piece)
     return digest.hexdigest(), size
+
+
+def format_utc(at: int) -> str:
+    """A time in milliseconds since the Unix epoch, as people read it: 2026-11-23 04:24:52 UTC."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at / 1000))

@@ -1,11 +1,21 @@
-"""Cut a text into the parts in which it leaves. Homes where the commit is the delivery need none."""
+"""Cut a text into the parts in which it leaves, and put them in line for their chat (Law 7).
+
+Homes where the commit is the delivery need no parts. Where only closing texts are delivered to a chat, a block gets its
+parts later, by `deliver`: at the end of its turn, or before something else is said there.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from semel.ledger.storage.sql import Row, Tx
+from semel.acp_stream.redelivery import bare
+from semel.ledger.delivery import placeholders
+from semel.ledger.delivery.placeholders import ReservedMessage
+from semel.ledger.storage.rows import ClaimBehind, ClaimEntry, ClaimRow, EntryRow, HomeSession, SessionRow, TurnRow
+from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 
 
@@ -32,17 +42,17 @@ def cut(
     """
     if tx.cut is not None:
         return tx.cut(dest, key, text, answer, file)
-    return () if is_local(dest) else uncut(dest, key, text)
+    return () if is_local(dest) else one_leg(dest, key, text)
 
 
-def cut_claim(tx: Tx, session: Row, claim: Row) -> tuple[Leg, ...]:
+def cut_claim(tx: Tx, session: HomeSession, claim: ClaimRow) -> tuple[Leg, ...]:
     """The parts in which a claim made at the session's home leaves, as an answer."""
-    entry = tx.one("entry_get", session=claim.session, seq=claim.seq) if claim.kind == "file" else None
+    entry = tx.one(EntryRow, "entry_get", session=claim.session, seq=claim.seq) if claim.kind == "file" else None
     file = next(iter(entries.load(entry.more).get("files", ())), None) if entry is not None else None
-    return cut(tx, session.home, session.key, claim.text, answer=True, file=file)
+    return () if session.home is None else cut(tx, session.home, session.key, claim.text, answer=True, file=file)
 
 
-def uncut(dest: str, key: str, text: str) -> tuple[Leg, ...]:
+def one_leg(dest: str, key: str, text: str) -> tuple[Leg, ...]:
     channel, _, address = dest.partition(":")
     op = {"kind": "post", "session": key, "address": address, "text": text}
     return (Leg(0, len(text), channel, dest, op),)
@@ -55,3 +65,144 @@ def is_local(home: str | None) -> bool:
     """Whether the commit itself delivers to this home: a page, a terminal, or the transcript."""
     channel, _, address = (home or "").partition(":")
     return not address or channel in LOCAL
+
+
+def add_parts(tx: Tx, claim: int, legs: Sequence[Leg]) -> None:
+    """Add the parts in which an utterance leaves. Their text is fixed here: a retry never cuts it again (Law 7).
+
+    The key is random, and short enough for every platform that deduplicates by key. A key made of row numbers would
+    recur after a backup was restored, and the platform would discard a new message.
+    """
+    if not legs:
+        return
+    row = tx.get(ClaimRow, "claim_get", id=claim)
+    event = find_answered_event(tx, row.root, legs[0])
+    for n, leg in enumerate(legs):
+        op = leg.op if n else _first_operation(tx, row, leg, event)
+        if event is not None and op.get("kind", "post") in ("post", "file"):
+            op = {**op, "answers": event}
+        tx.number(
+            "part_add", claim=claim, n=n, lo=leg.lo, hi=leg.hi, channel=leg.channel, dest=leg.dest,
+            key=secrets.token_hex(12), op=entries.dump(op), at=tx.now,
+        )  # fmt: skip
+    behind = tx.one(ClaimBehind, "claim_behind", id=claim, dest=legs[0].dest)
+    if behind is not None:  # its chat got the text after entries that stand below it in the transcript
+        entries.set_entry(tx, behind.session, behind.seq, more={"behind": behind.behind})
+
+
+def _first_operation(tx: Tx, claim: ClaimRow, leg: Leg, event: int | None) -> dict[str, Any]:
+    """The operation for the first part of an utterance: it may fill a placeholder."""
+    if leg.op.get("kind", "post") not in ("post", "file"):
+        return leg.op
+    fills = bool(leg.op.get("fill"))
+    keep_previewed(tx, leg.dest, claim.turn, lambda: claim.text if fills else "", before_claim=claim.id)
+    if fills:
+        plain = without_placeholder(leg, event)
+        return placeholders.fill_placeholder(tx, claim.session, claim.turn, claim.root, leg.dest, plain)
+    placeholders.withdraw_at(tx, leg.dest)
+    return leg.op
+
+
+def keep_previewed(
+    tx: Tx,
+    dest: str,
+    turn: int | None,
+    text: Callable[[], str],
+    *,
+    before_claim: int | None = None,
+    streams: bool = False,
+) -> bool:
+    """Deliver what people saw of a lost attempt in a placeholder before another text takes its place (Law 7).
+
+    A text that begins with what was seen stands for both, so nothing is delivered then. `before_claim`: the text's own
+    claim; only older claims count. `streams`: the text may still grow. True: the text so far is a beginning of what was
+    seen, so it is undecided.
+    """
+    for placeholder in tx.all(ReservedMessage, "reserved_at", dest=dest):
+        if placeholder.state != "sent" or placeholder.sent_rev is None or placeholder.root is None:
+            continue
+        for claim, lost_text in tx.pairs(
+            int,
+            str,
+            "previewed_in_root",
+            root=placeholder.root,
+            turn=turn,
+            before=before_claim,
+            sent=placeholder.sent_rev,
+        ):
+            new_text, seen_text = bare(text()), bare(lost_text)
+            if streams and seen_text.startswith(new_text):
+                return True
+            if new_text.startswith(seen_text):
+                continue
+            session = tx.get(SessionRow, "session_by_id", id=placeholder.session)
+            deliver(tx, claim, cut(tx, dest, session.key, lost_text, answer=True))
+    return False
+
+
+def without_placeholder(leg: Leg, event: int | None) -> dict[str, Any]:
+    """The leg's operation as a message of its own, without a placeholder; it answers `event`."""
+    op = {name: value for name, value in leg.op.items() if name != "fill"}
+    return op if event is None else {**op, "answers": event}
+
+
+def find_answered_event(tx: Tx, root: int | None, leg: Leg) -> int | None:
+    """The event that a text answers: the last message that asked for its turn, if that came from the leg's
+    destination."""
+    if root is None:
+        return None
+    return tx.value(int, "event_answered", root=root, source=f"channel:{leg.channel}", dest=leg.dest)
+
+
+def deliver(tx: Tx, claim: int, legs: Sequence[Leg]) -> bool:
+    """Send a said block that turned out to be the closing text to its chat. False if nothing leaves now.
+
+    The block may be one that a lost attempt said and that this attempt's closing text is an echo of: where narration is
+    "last", it has never left. The echo may differ in white space; the parts cover the original's text. A block does not
+    leave behind a later block of its turn, which may have left before a notice.
+    """
+    said_claim = tx.one(ClaimRow, "claim_get", id=claim)
+    if said_claim is None or not legs or tx.exists("part_first", claim=claim):
+        return False
+    if tx.exists("block_left_since", claim=claim):
+        return False
+    text_length = len(said_claim.text)
+    fitted_legs = [replace(leg, lo=min(leg.lo, text_length), hi=min(leg.hi, text_length)) for leg in legs]
+    fitted_legs[-1] = replace(fitted_legs[-1], hi=text_length)
+    add_parts(tx, claim, fitted_legs)
+    for entry in tx.all(ClaimEntry, "entries_of_claim", claim=claim):
+        entries.touch_entry(tx, entry.session, entry.seq)
+    return True
+
+
+def deliver_last_block(tx: Tx, session: HomeSession, ending_turn: int | None = None) -> int | None:
+    """Send the turn's last text at home before Semel says something there (Law 7): a chat's order is the record's.
+
+    Where only closing texts are delivered, that text would otherwise leave at the turn's end, behind the notice.
+    `ending_turn`: the session's turn that ends now; if that turn said nothing of its own, the last text of a lost
+    attempt is the answer. Returns the claim that leaves.
+    """
+    turn = tx.one(TurnRow, "turn_get", id=session.turn if ending_turn is None else ending_turn)
+    if turn is None or is_local(session.home):
+        return None
+    last_block = tx.one(ClaimRow, "claim_last_block", root=turn.root, home=session.home)
+    if last_block is None:
+        return None
+    if last_block.turn != turn.id and (
+        ending_turn is None or tx.number("says_at_home", turn=turn.id, home=session.home)
+    ):
+        return None
+    return deliver_block(tx, session, last_block.id)
+
+
+def deliver_block(tx: Tx, session: HomeSession, claim: int) -> int | None:
+    """Send what this claim's block said at home, in order. Returns the last claim that leaves, or None."""
+    block = tx.get(ClaimRow, "claim_get", id=claim)
+    departed_claim = None
+    first = block.id if block.part_of is None else block.part_of
+    parts = tx.values(int, "claims_of_block", root=block.root, first=first, home=session.home)
+    for part in parts or [block.id if block.echo_of is None else block.echo_of]:
+        part_claim = tx.one(ClaimRow, "claim_get", id=part)
+        if part_claim is not None and deliver(tx, part, cut_claim(tx, session, part_claim)):
+            departed_claim = part
+    return departed_claim

@@ -7,55 +7,57 @@ itself.
 from __future__ import annotations
 
 from semel.law.delivery import State
-from semel.ledger.storage.sql import Row, Tx
+from semel.ledger.storage.rows import OutgoingPart
+from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 
-SNIPPET = 80
+MAX_QUOTE_CHARS = 80
 """Characters of the message that its notice quotes."""
 
-_ADVICE = "It may have arrived: say resend, arrived or drop."
+_ADVICE = "It may have arrived: decide with resend, arrived or drop."
 _WAS: dict[State, str] = {"rejected": "rejected", "held": "held", "sent": "sent, and failed later"}
-_RELIED_ON = "A text that repeated it was not sent again because of it."
+_RELIED_ON = "A text that repeated it was therefore not sent."
 
 
-def notice(tx: Tx, part: Row, state: State, why: str | None) -> None:
+def add_failure_notice(tx: Tx, part: OutgoingPart, state: State, reason: str | None) -> None:
     """One notice for a part that was held or rejected, or that was sent and failed later. It also speaks for the
     echoes that relied on the part."""
-    text = f"A message to {part.dest} was {_WAS[state]}: {sentence(why or 'no reason was given')} {snippet(part)}"
+    why = end_sentence(reason or "no reason was given")
+    text = f"A message to {part.dest} was {_WAS[state]}: {why} {quote_part(part)}"
     if state == "held":
         text = f"{text} {_ADVICE}"
     elif _echo_lost(tx, part):
         text = f"{text} {_RELIED_ON}"
-    _add(tx, part, "failed" if state == "sent" else state, text)
+    _add_notice(tx, part, "failed" if state == "sent" else state, text)
 
 
-def dropped(tx: Tx, part: Row) -> None:
+def add_drop_notice(tx: Tx, part: OutgoingPart) -> None:
     """Add a notice that a person dropped a part, if an echo relied on it."""
     if _echo_lost(tx, part):
-        _add(tx, part, "dropped", f"A message to {part.dest} was dropped. {snippet(part)} {_RELIED_ON}")
+        _add_notice(tx, part, "dropped", f"A message to {part.dest} was dropped. {quote_part(part)} {_RELIED_ON}")
 
 
-def _echo_lost(tx: Tx, part: Row) -> bool:
+def _echo_lost(tx: Tx, part: OutgoingPart) -> bool:
     """Whether this is the first failed part of a claim that has echoes. Only that one says so (Law 5)."""
-    if not tx.value("claim_said_again", claim=part.claim):
+    if not tx.exists("claim_said_again", claim=part.claim):
         return False
-    return not tx.value("claim_failed_before", claim=part.claim, id=part.id)
+    return not tx.exists("claim_failed_before", claim=part.claim, id=part.id)
 
 
-def _add(tx: Tx, part: Row, state: str, text: str) -> None:
+def _add_notice(tx: Tx, part: OutgoingPart, state: str, text: str) -> None:
     more = {"kind": f"delivery.{state}", "part": part.id, "to": part.dest}
     entries.add_entry(tx, part.session, role="notice", text=text.strip(), tell=True, more=more)
 
 
-def sentence(why: str) -> str:
+def end_sentence(reason: str) -> str:
     """The reason, with punctuation at its end."""
-    why = why.strip()
-    return why if why.endswith((".", "!", "?")) else f"{why}."
+    reason = reason.strip()
+    return reason if reason.endswith((".", "!", "?")) else f"{reason}."
 
 
-def snippet(part: Row) -> str:
+def quote_part(part: OutgoingPart) -> str:
     """A sentence that quotes the message or its beginning; "" if it has no text."""
     text = " ".join(str(entries.load(part.op).get("text", "")).split())
     if not text:
         return ""
-    return f'It began "{text[:SNIPPET]}…".' if len(text) > SNIPPET else f'It said "{text}".'
+    return f'It began "{text[:MAX_QUOTE_CHARS]}…".' if len(text) > MAX_QUOTE_CHARS else f'It said "{text}".'

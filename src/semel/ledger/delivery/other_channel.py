@@ -10,37 +10,44 @@ from collections.abc import Collection
 
 from semel.ledger import people
 from semel.ledger.delivery import claims, notices
-from semel.ledger.delivery.claims import Caller, Say
+from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.delivery.cutting import Leg
-from semel.ledger.delivery.part_transitions import Move
+from semel.ledger.delivery.part_transitions import PartMove
 from semel.ledger.storage.sql import Tx
 
 MIN_NOTICE_INTERVAL_MS = 600_000
-MAX_REASON_CHARS = 200  # characters of the reason that are told
-REASON = "undelivered at "  # with the destination that failed: the reason of the claim
+MAX_REASON_CHARS = 200  # characters of the reason in the notice
+REASON_PREFIX = "undelivered at "  # with the destination that failed: the reason of the claim
 
 
-def tell(tx: Tx, move: Move, channels: Collection[str]) -> None:
+def send_failure_notice(tx: Tx, move: PartMove, channels: Collection[str]) -> None:
     """Send such a notice if this transition is a final failure and the person has a direct conversation on
     `channels`."""
     part = move.row
-    if "tell" not in move.effects or not move.says or str(part.reason or "").startswith(REASON):
+    if "tell" not in move.effects or not move.carries_claim or str(part.reason or "").startswith(REASON_PREFIX):
         return
-    place = next((one for one in people.other_places(tx, part.dest) if one.partition(":")[0] in channels), None)
-    if place is None:
+    other_dest = next(
+        (dest for dest in people.list_other_places(tx, part.dest) if dest.partition(":")[0] in channels), None
+    )
+    if other_dest is None:
         return
-    reason = REASON + part.dest
-    if tx.value("claim_noticed", dest=place, reason=reason, since=tx.now - MIN_NOTICE_INTERVAL_MS):
+    reason = REASON_PREFIX + part.dest
+    if tx.exists("claim_noticed", dest=other_dest, reason=reason, since=tx.now - MIN_NOTICE_INTERVAL_MS):
         return
-    where, held = part.channel, move.state == "held"
+    channel, held = part.channel, move.state == "held"
     failed = "may not have arrived" if held else "could not be delivered"
-    why = notices.sentence((move.error or "no reason was given")[:MAX_REASON_CHARS])
-    text = f"A message for you on {where} {failed}: {why} {notices.snippet(part)}".strip()
-    claims.notify(tx, Caller(part.session, part.session_key, None, None), _say(part.session_key, place, text), reason)
+    reason_text = notices.end_sentence((move.error or "no reason was given")[:MAX_REASON_CHARS])
+    text = f"A message for you on {channel} {failed}: {reason_text} {notices.quote_part(part)}".strip()
+    claims.notify(
+        tx,
+        Caller(part.session, part.session_key, None, None),
+        _notice_request(part.session_key, other_dest, text),
+        reason,
+    )
 
 
-def _say(session: str, place: str, text: str) -> Say:
-    channel, _, address = place.partition(":")
+def _notice_request(session: str, dest: str, text: str) -> ClaimRequest:
+    channel, _, address = dest.partition(":")
     op = {"kind": "post", "session": session, "address": address, "text": text}
-    legs = (Leg(0, len(text), channel, place, op),)
-    return Say("notice", text, place, home=False, legs=legs, more={"kind": "delivery.elsewhere", "to": place})
+    legs = (Leg(0, len(text), channel, dest, op),)
+    return ClaimRequest("notice", text, dest, is_home=False, legs=legs, more={"kind": "delivery.elsewhere", "to": dest})

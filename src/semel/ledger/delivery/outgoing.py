@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from semel.law import delivery as law
-from semel.law import retry_delay
+from semel.law import retries
 from semel.law.identity import BadKey, check_event_key
 from semel.ledger.delivery import notices, other_channel, part_transitions, parts, placeholders
-from semel.ledger.delivery.part_transitions import Move
+from semel.ledger.delivery.part_transitions import LineHead, PartMove
 from semel.ledger.delivery.parts import PARKED
-from semel.ledger.storage.sql import Row, Tx
+from semel.ledger.storage.rows import EventRow, OutgoingPart
+from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.text.wellformed import MAX_REASON_CHARS, one_line
 
@@ -35,7 +36,7 @@ class Departure:
     key: str
     op: Mapping[str, Any]
     session: str
-    marked: bool
+    is_marked: bool
     first: int  # ms: departure of the first attempt that may have arrived
     at: int  # ms: when it was said
     n: int = 0  # index of the part in its message
@@ -51,37 +52,37 @@ class ChannelCapacity:
 
 
 @dataclass(frozen=True)
-class Round:
+class DueParts:
     """The result of one `depart`: parts to send, and parts to look up.
 
     `due`: when a channel with room has more to do (ms), if nothing happens before.
     """
 
     sends: tuple[Departure, ...] = ()
-    looks: tuple[Departure, ...] = ()
+    look_ups: tuple[Departure, ...] = ()
     due: int | None = None
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AttemptOutcome:
     """The result of an attempt or a look-up. Times are in ms.
 
     Of an attempt: receipt, not sent, refused, silence. Of a look-up: found, absent, cannot tell, hold. Any platform
-    answer can be stored and shown: `why` is reduced to one line, and `receipt` is None if the id cannot be kept
+    answer can be stored and shown: `reason` is reduced to one line, and `receipt` is None if the id cannot be kept
     verbatim.
     """
 
-    what: Literal["receipt", "not sent", "refused", "silence", "found", "absent", "cannot tell", "hold"]
+    result: Literal["receipt", "not sent", "refused", "silence", "found", "absent", "cannot tell", "hold"]
     receipt: str | None = None
-    why: str | None = None
+    reason: str | None = None
     retry_after: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "receipt", _kept(self.receipt))
-        object.__setattr__(self, "why", None if self.why is None else one_line(self.why, MAX_REASON_CHARS))
+        object.__setattr__(self, "receipt", _valid_platform_id(self.receipt))
+        object.__setattr__(self, "reason", None if self.reason is None else one_line(self.reason, MAX_REASON_CHARS))
 
 
-def _kept(id: object) -> str | None:
+def _valid_platform_id(id: object) -> str | None:
     """The platform's message id if it is a valid key (`law.identity`), else None.
 
     A changed or truncated id could be another message's. Without an id, it is only known that the message was accepted.
@@ -97,107 +98,111 @@ def _kept(id: object) -> str | None:
 # ---------------------------------------------------------------- depart
 
 
-def depart(tx: Tx, asks: Mapping[str, ChannelCapacity], rest: Mapping[str, int] | None = None) -> Round:
+def depart(tx: Tx, capacities: Mapping[str, ChannelCapacity], waits: Mapping[str, int] | None = None) -> DueParts:
     """The next parts of each channel: at most one per destination, the head of its queue.
 
-    `rest`: destinations that must wait until a time (ms). Unknown parts whose time has come are settled by the
+    `waits`: destinations that must wait until a time (ms). Unknown parts whose time has come are settled by the
     channel's safety class: sent again, looked up, or held. Nothing else in the ledger is touched, so the cost does not
     grow with it (Law 11).
     """
     sends: list[Departure] = []
     looks: list[Departure] = []
-    free: list[str] = []
-    for channel, ask in asks.items():
-        if ask.room <= 0:
+    channels_with_room: list[str] = []
+    for channel, capacity in capacities.items():
+        if capacity.room <= 0:
             continue
-        full = len(sends) + len(looks) + ask.room
-        for row in tx.all("parts_due", channel=channel, now=tx.now, limit=MAX_PARTS_SCANNED):
+        full = len(sends) + len(looks) + capacity.room
+        for row in tx.all(OutgoingPart, "parts_due", channel=channel, now=tx.now, limit=MAX_PARTS_SCANNED):
             if len(sends) + len(looks) >= full:
                 break
-            _consider(tx, row, ask.rules, rest or {}, sends, looks, asks.keys())
+            _take_part(tx, row, capacity.rules, waits or {}, sends, looks, capacities.keys())
         if len(sends) + len(looks) < full:
-            free.append(channel)
+            channels_with_room.append(channel)
     # Computed last: a part held on one channel may have queued a notice on another one.
-    times = [due for channel in free if (due := _next_due(tx, channel)) is not None]
-    return Round(tuple(sends), tuple(looks), min(times, default=None))
+    times = [due for channel in channels_with_room if (due := _next_due_ms(tx, channel)) is not None]
+    return DueParts(tuple(sends), tuple(looks), min(times, default=None))
 
 
-def _consider(
+def _take_part(
     tx: Tx,
-    row: Row,
+    row: OutgoingPart,
     rules: law.Rules,
-    rest: Mapping[str, int],
+    waits: Mapping[str, int],
     sends: list[Departure],
     looks: list[Departure],
     channels: Collection[str],
 ) -> None:
-    head = tx.one("line_head", dest=row.dest)
-    until = rest.get(row.dest, 0)
+    head = tx.one(LineHead, "line_head", dest=row.dest)
+    until = waits.get(row.dest, 0)
     if head is None or head.id != row.id:
         tx.run("part_wait", id=row.id, due=PARKED)
     elif until > tx.now:
         tx.run("part_wait", id=row.id, due=until)
     elif row.state == "queued":
-        sends.append(_leave(tx, row))
+        sends.append(_start_attempt(tx, row))
     else:
-        _settle(tx, row, rules, sends, looks, channels)
+        _resolve_unknown(tx, row, rules, sends, looks, channels)
 
 
-def _next_due(tx: Tx, channel: str) -> int | None:
-    if tx.all("parts_due", channel=channel, now=tx.now, limit=1):
+def _next_due_ms(tx: Tx, channel: str) -> int | None:
+    if tx.all(OutgoingPart, "parts_due", channel=channel, now=tx.now, limit=1):
         return tx.now
-    due = tx.value("parts_next_due", channel=channel, now=tx.now, parked=PARKED)
-    return None if due is None else int(due)
+    return tx.value(int, "parts_next_due", channel=channel, now=tx.now, parked=PARKED)
 
 
-def _settle(
-    tx: Tx, row: Row, rules: law.Rules, sends: list[Departure], looks: list[Departure], channels: Collection[str]
+def _resolve_unknown(
+    tx: Tx,
+    row: OutgoingPart,
+    rules: law.Rules,
+    sends: list[Departure],
+    looks: list[Departure],
+    channels: Collection[str],
 ) -> None:
     first = row.first if row.first is not None else row.at
     if _cannot_fill(tx, row):
         # It may have left as an edit of its placeholder. A post is another message: no key makes the two one.
         _as_post(tx, row, entries.load(row.op))
         row, rules = parts.get(tx, row.id), replace(rules, key_life=0)
-    match law.resolve(rules, first=first, now=tx.now, kind=_kind(row)):
+    match law.resolve_unknown(rules, first_attempt_at=first, now=tx.now, kind=_op_kind(row)):
         case "look":
             tx.run("part_wait", id=row.id, due=PARKED)
             looks.append(_departure(tx, row, first))
         case "hold":
-            move = Move.of(row)
+            move = PartMove.of(row)
             move.take("hold")
-            part_transitions.write(tx, move)
-            other_channel.tell(tx, move, channels)
+            part_transitions.write_move(tx, move)
+            other_channel.send_failure_notice(tx, move, channels)
         case "repeat" if row.outcome == "quiet":  # it says nothing, so there is nothing to mark
-            sends.append(_leave(tx, row, "again"))
+            sends.append(_start_attempt(tx, row, "again"))
         case "again" | "repeat" as event:
-            sends.append(_leave(tx, row, event))
+            sends.append(_start_attempt(tx, row, event))
 
 
-def _cannot_fill(tx: Tx, row: Row) -> bool:
+def _cannot_fill(tx: Tx, row: OutgoingPart) -> bool:
     """Whether the part must fill a placeholder whose platform id is unknown."""
     op = entries.load(row.op)
-    return bool(op.get("fill")) and tx.value("part_receipt", id=op["target_part"]) is None
+    return bool(op.get("fill")) and tx.value(str, "part_receipt", id=op["target_part"]) is None
 
 
-def _kind(row: Row) -> str:
+def _op_kind(row: OutgoingPart) -> str:
     return str(entries.load(row.op).get("kind", "post"))
 
 
-def _leave(tx: Tx, row: Row, event: law.Event | None = None) -> Departure:
-    move = Move.of(row)
-    for each in (event, "departs") if event else ("departs",):
-        move.take(each)  # type: ignore[arg-type]
+def _start_attempt(tx: Tx, row: OutgoingPart, event: law.Event | None = None) -> Departure:
+    move = PartMove.of(row)
+    for step in (event, "departs") if event else ("departs",):
+        move.take(step)  # type: ignore[arg-type]
     tx.run("part_depart", id=row.id, state=move.state, now=tx.now, marked=move.marked)
-    part_transitions.show_again(tx, row.claim)
+    part_transitions.touch_entries(tx, row.claim)
     return _departure(tx, row, row.first if row.first is not None else tx.now, marked=bool(move.marked))
 
 
-def _departure(tx: Tx, row: Row, first: int, marked: bool | None = None) -> Departure:
+def _departure(tx: Tx, row: OutgoingPart, first: int, marked: bool | None = None) -> Departure:
     op = entries.load(row.op)
     if op.get("target") is None and "target_part" in op:
         # The message that it edits or reacts to left before it, in the same queue: its platform id is known by now,
         # or never will be.
-        op["target"] = tx.value("part_receipt", id=op["target_part"])
+        op["target"] = tx.value(str, "part_receipt", id=op["target_part"])
         if op["target"] is None and op.get("fill"):
             op = _as_post(tx, row, op)
     return Departure(
@@ -208,15 +213,15 @@ def _departure(tx: Tx, row: Row, first: int, marked: bool | None = None) -> Depa
         key=row.key,
         op=op,
         session=row.session_key,
-        marked=bool(row.marked) if marked is None else marked,
+        is_marked=bool(row.marked) if marked is None else marked,
         first=first,
         at=row.at,
         n=row.n,
-        answers=_answers(tx, op.get("answers")),
+        answers=_answered_message(tx, op.get("answers")),
     )
 
 
-def _as_post(tx: Tx, row: Row, op: dict[str, Any]) -> dict[str, Any]:
+def _as_post(tx: Tx, row: OutgoingPart, op: dict[str, Any]) -> dict[str, Any]:
     """Turn the edit of a placeholder that never arrived, or cannot be edited, into a message of its own."""
     op = {name: value for name, value in op.items() if name not in ("fill", "target", "target_part")}
     op["kind"] = "post"
@@ -224,98 +229,100 @@ def _as_post(tx: Tx, row: Row, op: dict[str, Any]) -> dict[str, Any]:
     return op
 
 
-def _answers(tx: Tx, event: int | None) -> dict[str, Any] | None:
+def _answered_message(tx: Tx, event: int | None) -> dict[str, Any] | None:
     """The channel's data about the message that a part answers. Its content may have been deleted since."""
-    row = tx.one("event_get", id=event) if event is not None else None
+    row = tx.one(EventRow, "event_get", id=event) if event is not None else None
     if row is None or row.key is None:
         return None
-    told = entries.part(entries.load(row.payload), "data")
-    sender = str(entries.part(told, "from").get("id") or "")
-    return {"id": row.key, "sender": sender, "data": entries.part(told, "platform")}
+    data = entries.read_object(entries.load(row.payload), "data")
+    sender = str(entries.read_object(data, "from").get("id") or "")
+    return {"id": row.key, "sender": sender, "data": entries.read_object(data, "platform")}
 
 
 # ---------------------------------------------------------------- what came of it
 
 
-def receipt(
-    tx: Tx, part: int, outcome: Outcome, rules: law.Rules, *, jitter: float = 0.5, channels: Collection[str] = ()
+def record_outcome(
+    tx: Tx, part: int, outcome: AttemptOutcome, rules: law.Rules, *, jitter: float = 0.5, channels: Collection[str] = ()
 ) -> law.State:
     """Record what came of an attempt or a look-up; the part's new state.
 
-    `jitter` (0 <= jitter < 1) spreads the back-offs; `channels` are those that a failure can be told by. An answer
-    that comes after the part was settled otherwise changes nothing.
+    `jitter` (0 <= jitter < 1) spreads the back-offs; `channels` are those that can carry a notice of a failure. An
+    answer that comes after the part was settled otherwise changes nothing.
     """
     row = parts.get(tx, part)
-    move = Move.of(row)
-    if outcome.what in ("found", "receipt") and "found" in law.TABLE[move.state]:
+    move = PartMove.of(row)
+    if outcome.result in ("found", "receipt") and "found" in law.TABLE[move.state]:
         move.take("receipt" if row.state == "sending" else "found")
-        move.receipt, move.error = _message(tx, row, outcome.receipt), None
+        move.receipt, move.error = _message_id(tx, row, outcome.receipt), None
     elif row.state == "sending":
-        _attempted(tx, move, outcome, rules, jitter)
+        _apply_attempt(tx, move, outcome, rules, jitter)
     elif row.state == "unknown":
         _apply_lookup(tx, move, outcome, rules)
     else:
         return move.state
-    part_transitions.write(tx, move)
-    other_channel.tell(tx, move, channels)
+    part_transitions.write_move(tx, move)
+    other_channel.send_failure_notice(tx, move, channels)
     return move.state
 
 
-def _message(tx: Tx, row: Row, given: str | None) -> str | None:
+def _message_id(tx: Tx, row: OutgoingPart, reported_id: str | None) -> str | None:
     """The platform's id of the part's message. A filled placeholder keeps its own id."""
     op = entries.load(row.op)
-    own = tx.value("part_receipt", id=op["target_part"]) if op.get("fill") else None
-    return given if own is None else str(own)
+    placeholder_id = tx.value(str, "part_receipt", id=op["target_part"]) if op.get("fill") else None
+    return reported_id if placeholder_id is None else str(placeholder_id)
 
 
-def _attempted(tx: Tx, move: Move, outcome: Outcome, rules: law.Rules, jitter: float) -> None:
+def _apply_attempt(tx: Tx, move: PartMove, outcome: AttemptOutcome, rules: law.Rules, jitter: float) -> None:
     """Apply an attempt that ended without a receipt."""
     row = move.row
-    doubt = row.first != row.due  # an earlier attempt may have arrived
-    move.error = outcome.why
-    if outcome.what == "refused" and not doubt and entries.load(row.op).get("fill"):
-        _not_filled(tx, move)
+    may_have_arrived = row.first != row.due  # an earlier attempt may have arrived
+    move.error = outcome.reason
+    if outcome.result == "refused" and not may_have_arrived and entries.load(row.op).get("fill"):
+        _apply_refused_fill(tx, move)
         return
-    if outcome.what == "refused":
-        for each in law.refused(doubt=doubt):
-            move.take(each)
+    if outcome.result == "refused":
+        for step in law.events_of_refusal(doubt=may_have_arrived):
+            move.take(step)
         return
     event: law.Event = "silence"
-    asked = outcome.retry_after or 0
-    if outcome.what == "not sent":
-        event = law.not_sent(rules, doubt=doubt, attempts=row.attempts, since=row.at, now=tx.now, wait=asked)
+    retry_after = outcome.retry_after or 0
+    if outcome.result == "not sent":
+        event = law.event_of_not_sent(
+            rules, doubt=may_have_arrived, attempts=row.attempts, since=row.at, now=tx.now, wait=retry_after
+        )
     move.take(event)
     if event == "gave up":
-        move.error = f"given up after {row.attempts} attempts; the last one failed: {outcome.why}"
+        move.error = f"given up after {row.attempts} attempts; the last one failed: {outcome.reason}"
         return
-    wait = retry_delay.retry_delay_ms(row.attempts, age=tx.now - row.at, jitter=jitter, retry_after=asked)
+    wait = retries.retry_delay_ms(row.attempts, age=tx.now - row.at, jitter=jitter, retry_after=retry_after)
     move.due = tx.now + min(wait, rules.horizon)
     if move.state == "unknown":
-        match law.resolve(rules, first=move.first or row.due, now=tx.now, kind=_kind(row)):
+        match law.resolve_unknown(rules, first_attempt_at=move.first or row.due, now=tx.now, kind=_op_kind(row)):
             case "hold":
                 move.take("hold")
             case "look":
                 move.due = tx.now + max(1, rules.settle)
 
 
-def _not_filled(tx: Tx, move: Move) -> None:
+def _apply_refused_fill(tx: Tx, move: PartMove) -> None:
     """The platform refuses to edit what was reserved (a person may have deleted it): the text leaves as a post."""
     op = entries.load(move.row.op)
     _as_post(tx, move.row, op)
-    placeholders.remove(tx, op["target_part"])
+    placeholders.delete_unfillable(tx, op["target_part"])
     move.take("not sent")
     move.due = tx.now
 
 
-def _apply_lookup(tx: Tx, move: Move, outcome: Outcome, rules: law.Rules) -> None:
+def _apply_lookup(tx: Tx, move: PartMove, outcome: AttemptOutcome, rules: law.Rules) -> None:
     """Apply a look-up that did not find the message."""
-    move.error = outcome.why or move.error
-    if outcome.what in ("absent", "hold"):
-        move.take(outcome.what)
+    move.error = outcome.reason or move.error
+    if outcome.result in ("absent", "hold"):
+        move.take(outcome.result)
         move.due = tx.now
     else:
         elapsed = tx.now - (move.first or move.row.at)
-        move.due = tx.now + retry_delay.next_look_delay(elapsed=elapsed, settle=rules.settle)
+        move.due = tx.now + retries.next_look_delay(elapsed=elapsed, settle=rules.settle)
 
 
 # ---------------------------------------------------------------- start-up
@@ -327,16 +334,16 @@ def recover(tx: Tx, rules: Mapping[str, law.Rules]) -> dict[str, int]:
     An attempt may have ended just now, so a channel that looks up waits for its `settle` time first. Returns the
     channels that parts wait for but that are no longer configured, with the number of parts.
     """
-    for found in tx.all("parts_left_sending"):
-        move = Move.of(parts.get(tx, found.id))
+    for part in tx.values(int, "parts_left_sending"):
+        move = PartMove.of(parts.get(tx, part))
         move.take("silence")
         move.error = "the gateway stopped before the answer came"
-        part_transitions.write(tx, move)
-    for found in tx.all("parts_left_unknown"):
-        known = rules.get(found.channel)
-        tx.run("part_wait", id=found.id, due=tx.now + (known.settle if known else 0))
+        part_transitions.write_move(tx, move)
+    for part, channel in tx.pairs(int, str, "parts_left_unknown"):
+        channel_rules = rules.get(channel)
+        tx.run("part_wait", id=part, due=tx.now + (channel_rules.settle if channel_rules else 0))
     tx.run("parts_unpark", now=tx.now, parked=PARKED)
-    return {r.channel: int(r.n) for r in tx.all("channels_in_line") if r.channel not in rules}
+    return {channel: n for channel, n in tx.pairs(str, int, "channels_in_line") if channel not in rules}
 
 
 # ---------------------------------------------------------------- what a person decides
@@ -351,26 +358,26 @@ def decide(tx: Tx, part: int, decision: Decision) -> dict[str, Any]:
     Raises parts.NoSuchPart, law.NotAllowed.
     """
     row = parts.get(tx, part)
-    move = Move.of(row)
+    move = PartMove.of(row)
     move.take(decision)
     if decision == "resend":
         move.due, move.attempts, move.error = tx.now, 0, None
     if decision == "drop":
-        notices.dropped(tx, row)
-    part_transitions.write(tx, move)
-    return parts.show(tx, part)
+        notices.add_drop_notice(tx, row)
+    part_transitions.write_move(tx, move)
+    return parts.get_json(tx, part)
 
 
 def settle_reported_part(tx: Tx, channel: str, key: str, platform_id: str) -> bool:
     """Settle a part whose answer was lost: the platform reported the message itself. False if nothing was to settle."""
-    part = tx.value("part_by_key", key=key)
+    part = tx.value(int, "part_by_key", key=key)
     if part is None:
         return False
     row = parts.get(tx, part)
     if row.channel != channel or "found" not in law.TABLE[row.state]:
         return False
-    move = Move.of(row)
+    move = PartMove.of(row)
     move.take("found")
-    move.receipt, move.error = _message(tx, row, _kept(platform_id)), None
-    part_transitions.write(tx, move)
+    move.receipt, move.error = _message_id(tx, row, _valid_platform_id(platform_id)), None
+    part_transitions.write_move(tx, move)
     return True

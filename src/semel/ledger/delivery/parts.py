@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from semel.law.delivery import State
-from semel.ledger.storage.sql import Row, Tx
+from semel.ledger.storage.rows import OutgoingPart
+from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 
 PARKED = 2**53 - 1
@@ -16,41 +17,45 @@ class NoSuchPart(LookupError):
     """There is no part with that id."""
 
 
-def get(tx: Tx, part: int) -> Row:
+def get(tx: Tx, part: int) -> OutgoingPart:
     """The part's row, with `session` and `session_key`. Raises NoSuchPart."""
-    row = tx.one("part_get", id=part)
+    row = tx.one(OutgoingPart, "part_get", id=part)
     if row is None:
         raise NoSuchPart(f"there is no part {part}: 'semel outbox list' shows them")
     return row
 
 
-def show(tx: Tx, part: int) -> dict[str, Any]:
+def get_json(tx: Tx, part: int) -> dict[str, Any]:
     """One part as a JSON object. Raises NoSuchPart."""
     return part_json(get(tx, part))
 
 
-def newest(tx: Tx, state: str | None = None, limit: int = 100, before: int | None = None) -> list[dict[str, Any]]:
-    """Parts, newest first; `before` is an id, for the next page."""
-    before = PARKED if before is None else before
+def list_newest(
+    tx: Tx, state: str | None = None, limit: int = 100, before_id: int | None = None
+) -> list[dict[str, Any]]:
+    """Parts, newest first; `before_id` is an id, for the next page."""
+    before_id = PARKED if before_id is None else before_id
     if state is None:
-        return [part_json(r) for r in tx.all("parts_newest", before=before, limit=limit)]
-    return [part_json(r) for r in tx.all("parts_newest_in_state", state=state, before=before, limit=limit)]
+        return [part_json(r) for r in tx.all(OutgoingPart, "parts_newest", before=before_id, limit=limit)]
+    return [
+        part_json(r) for r in tx.all(OutgoingPart, "parts_newest_in_state", state=state, before=before_id, limit=limit)
+    ]
 
 
-def backlog(tx: Tx) -> dict[str, int]:
+def count_backlog(tx: Tx) -> dict[str, int]:
     """The number of parts in each unfinished state."""
     states: tuple[State, ...] = ("queued", "sending", "unknown", "held")
-    return {state: int(tx.value("parts_count", state=state)) for state in states}
+    return {state: tx.number("parts_count", state=state) for state in states}
 
 
-def part_json(row: Row) -> dict[str, Any]:
+def part_json(row: OutgoingPart) -> dict[str, Any]:
     """A part as a JSON object. Absent fields are false or None; times are in ms.
 
     `due` is present only while the part waits for a time. `failed`: the event that reported a failure after it was
     sent; `error` says why.
     """
     op = entries.load(row.op)
-    out: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "id": row.id,
         "state": row.state,
         "session": row.session_key,
@@ -65,12 +70,15 @@ def part_json(row: Row) -> dict[str, Any]:
         "at": row.at,
     }
     if row.state in ("queued", "unknown") and row.due < PARKED:
-        out["due"] = row.due
-    for name in ("first", "receipt", "error"):
-        if getattr(row, name) is not None:
-            out[name] = getattr(row, name)
+        fields["due"] = row.due
+    if row.first is not None:
+        fields["first"] = row.first
+    if row.receipt is not None:
+        fields["receipt"] = row.receipt
+    if row.error is not None:
+        fields["error"] = row.error
     if row.marked:
-        out["marked"] = True
+        fields["marked"] = True
     if row.failed is not None:
-        out["failed"] = row.failed
-    return out
+        fields["failed"] = row.failed
+    return fields

@@ -13,9 +13,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from semel.law.delivery import IN_LINE
+from semel.law.delivery import State as PartState
 from semel.ledger.delivery import part_transitions, parts
-from semel.ledger.delivery.part_transitions import Move
-from semel.ledger.storage.sql import Row, Tx
+from semel.ledger.delivery.part_transitions import PartMove
+from semel.ledger.storage.rows import OutgoingPart, Row
+from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 
 TEXT = "…"
@@ -25,101 +27,118 @@ REASONS = frozenset({RESERVED, FILLED, WITHDRAWN})
 Op = Mapping[str, Any]
 
 
-def place(tx: Tx, session: int, turn: int | None, root: int | None, dest: str, op: Op) -> int | None:
+class ReservedMessage(Row):
+    """An open placeholder: its claim's `id`, and its part."""
+
+    id: int
+    session: int
+    root: int | None
+    part: int
+    state: PartState
+    receipt: str | None
+    sent_rev: int | None
+
+
+class ReservedReceipt(Row):
+    """An open placeholder's message id, once it is known."""
+
+    receipt: str | None
+    session_key: str
+
+
+def place_placeholder(tx: Tx, session: int, turn: int | None, root: int | None, dest: str, op: Op) -> int | None:
     """The part of the root's placeholder at a destination, created if it has none yet.
 
     `op` is the operation by which its text would leave. None: the placeholder never arrived, so the text leaves as a
     post.
     """
-    found = _own(tx, session, root, dest)
-    if found is None:
-        return _add(tx, session, turn, root, dest, op)
-    return int(found.part) if _may_have_arrived(found) else None
+    placeholder = _find_open(tx, session, root, dest)
+    if placeholder is None:
+        return _add_placeholder(tx, session, turn, root, dest, op)
+    return placeholder.part if _may_have_arrived(placeholder) else None
 
 
-def fill(tx: Tx, session: int, turn: int | None, root: int | None, dest: str, op: Op) -> dict[str, Any]:
+def fill_placeholder(tx: Tx, session: int, turn: int | None, root: int | None, dest: str, op: Op) -> dict[str, Any]:
     """The operation for the first part of a text: an edit of its placeholder, or a post if that never arrived."""
-    part = place(tx, session, turn, root, dest, op)
-    found = _own(tx, session, root, dest)
-    assert found is not None
+    part = place_placeholder(tx, session, turn, root, dest, op)
+    placeholder = _find_open(tx, session, root, dest)
+    assert placeholder is not None
     if part is None:
-        tx.run("claim_because", id=found.id, reason=WITHDRAWN)
+        tx.run("claim_because", id=placeholder.id, reason=WITHDRAWN)
         return dict(op)
-    tx.run("claim_because", id=found.id, reason=FILLED)
+    tx.run("claim_because", id=placeholder.id, reason=FILLED)
     return {**op, "kind": "edit", "fill": True, "target_part": part}
 
 
-def make_way(tx: Tx, dest: str) -> None:
+def withdraw_at(tx: Tx, dest: str) -> None:
     """Withdraw the placeholders at a destination where something is said now: they would be filled later, above it."""
-    for found in tx.all("reserved_at", dest=dest):
-        _withdraw(tx, found)
+    for placeholder in tx.all(ReservedMessage, "reserved_at", dest=dest):
+        _withdraw(tx, placeholder)
 
 
 def withdraw_of_root(tx: Tx, root: int) -> None:
     """Withdraw the placeholders of a turn that is over and filled none of them."""
-    for found in tx.all("reserved_for", root=root):
-        _withdraw(tx, found)
+    for placeholder in tx.all(ReservedMessage, "reserved_for", root=root):
+        _withdraw(tx, placeholder)
 
 
-def remove(tx: Tx, part: int) -> None:
+def delete_unfillable(tx: Tx, part: int) -> None:
     """Delete a placeholder that cannot be filled. Its text is sent as another message."""
     row = parts.get(tx, part)
-    if row.state == "sent" and row.n == 0 and tx.value("part_second", claim=row.claim) is None:
+    if row.state == "sent" and row.n == 0 and not tx.exists("part_second", claim=row.claim):
         _delete(tx, row.claim, row)
         tx.run("claim_because", id=row.claim, reason=WITHDRAWN)
 
 
-def message(tx: Tx, part: int) -> Row | None:
+def find_message(tx: Tx, part: int) -> ReservedReceipt | None:
     """An open placeholder that may have arrived: its `receipt`, once it is known, and its `session_key`."""
-    return tx.one("reserved_message", part=part)
+    return tx.one(ReservedReceipt, "reserved_message", part=part)
 
 
-def _own(tx: Tx, session: int, root: int | None, dest: str) -> Row | None:
+def _find_open(tx: Tx, session: int, root: int | None, dest: str) -> ReservedMessage | None:
     """The open placeholder of this root. Those that earlier roots of the session left open there are withdrawn."""
-    own = None
-    for found in tx.all("reserved_at", dest=dest):
-        if found.session == session and found.root == root:
-            own = found
-        elif found.session == session:
-            _withdraw(tx, found)
-    return own
+    own_placeholder = None
+    for placeholder in tx.all(ReservedMessage, "reserved_at", dest=dest):
+        if placeholder.session == session and placeholder.root == root:
+            own_placeholder = placeholder
+        elif placeholder.session == session:
+            _withdraw(tx, placeholder)
+    return own_placeholder
 
 
-def _may_have_arrived(found: Row) -> bool:
+def _may_have_arrived(placeholder: ReservedMessage | OutgoingPart) -> bool:
     """Whether the placeholder has arrived or still may."""
-    return found.state in IN_LINE or (found.state == "sent" and found.receipt is not None)
+    return placeholder.state in IN_LINE or (placeholder.state == "sent" and placeholder.receipt is not None)
 
 
-def _add(tx: Tx, session: int, turn: int | None, root: int | None, dest: str, op: Op) -> int:
-    claim = tx.value(
+def _add_placeholder(tx: Tx, session: int, turn: int | None, root: int | None, dest: str, op: Op) -> int:
+    claim = tx.number(
         "claim_add", session=session, turn=turn, root=root, how="block", kind="text", late=0, spawn=None, conn=None,
         call=None, tool=None, args=None, dest=dest, digest=None, text="", outcome="quiet", reason=RESERVED,
         echo_of=None, seq=None, at=tx.now,
     )  # fmt: skip
-    return _part(tx, int(claim), 0, dest, {**op, "kind": "post", "text": TEXT})
+    return _add_part(tx, claim, 0, dest, {**op, "kind": "post", "text": TEXT})
 
 
-def _withdraw(tx: Tx, found: Row) -> None:
-    tx.run("claim_because", id=found.id, reason=WITHDRAWN)
-    row = parts.get(tx, found.part)
+def _withdraw(tx: Tx, placeholder: ReservedMessage) -> None:
+    tx.run("claim_because", id=placeholder.id, reason=WITHDRAWN)
+    row = parts.get(tx, placeholder.part)
     if row.state == "queued":  # no attempt that was made can have arrived
-        move = Move.of(row)
+        move = PartMove.of(row)
         move.withdraw("it was withdrawn before it left")
-        part_transitions.write(tx, move)
+        part_transitions.write_move(tx, move)
     elif _may_have_arrived(row):
-        _delete(tx, found.id, row)
+        _delete(tx, placeholder.id, row)
 
 
-def _delete(tx: Tx, claim: int, row: Row) -> None:
+def _delete(tx: Tx, claim: int, row: OutgoingPart) -> None:
     address = row.dest.partition(":")[2]
     op = {"kind": "delete", "session": row.session_key, "address": address, "text": "", "target_part": row.id}
-    _part(tx, claim, 1, row.dest, op)
+    _add_part(tx, claim, 1, row.dest, op)
 
 
-def _part(tx: Tx, claim: int, n: int, dest: str, op: Op) -> int:
-    return int(
-        tx.value(
-            "part_add", claim=claim, n=n, lo=0, hi=0, channel=dest.partition(":")[0], dest=dest,
-            key=secrets.token_hex(12), op=entries.dump(op), at=tx.now,
-        )
+def _add_part(tx: Tx, claim: int, n: int, dest: str, op: Op) -> int:
+    return tx.number(
+        "part_add", claim=claim, n=n, lo=0, hi=0, channel=dest.partition(":")[0], dest=dest,
+        key=secrets.token_hex(12), op=entries.dump(op), at=tx.now,
     )  # fmt: skip

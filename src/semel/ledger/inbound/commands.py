@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from semel.law.access import APPROVALS
 from semel.law.permission_questions import Chosen
 from semel.law.permissions import GONE, AnswerOrigin
 from semel.ledger.delivery import claims
 from semel.ledger.delivery.cutting import Leg
-from semel.ledger.storage.sql import Row, Tx
+from semel.ledger.storage.rows import CommandRow, EntryRow, OpenCommand, SessionRow, TurnRow
+from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns import permission_requests, sessions
+from semel.text.json_types import Json
 
 KIND = "command"
 """The kind of command events, of their entries and of the notices that answer them."""
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -40,129 +39,149 @@ class CommandEffect:
 
 @dataclass(frozen=True)
 class Choice:
-    """The option that an approval or denial chose. `item` is None if it chose nothing; `said` then says why."""
+    """The option that an approval or denial chose. `item` is None if it chose nothing; `text` then says why."""
 
     item: int | None
     option: str | None
-    said: str
+    text: str
     face: str
     seen: int | None
 
 
-def heard(
-    tx: Tx, row: Row, event: int, name: str, argument: str, text: str, more: Json, writing: AnswerOrigin, replies: bool
+def record_command(
+    tx: Tx,
+    row: SessionRow,
+    event: int,
+    name: str,
+    argument: str,
+    text: str,
+    more: Json,
+    origin: AnswerOrigin,
+    is_reply: bool,
 ) -> CommandEffect:
     """Record a command that was just accepted in session `row`, and apply its immediate effect.
 
-    `writing`: how it came. `replies`: it is a reply, to the entry `more["of"]` if that was found.
+    `origin`: how it came. `is_reply`: it is a reply, to the entry `more["of"]` if that was found.
     """
     if name in APPROVALS:
         number = int(argument) if argument else None
-        found = permission_requests.name_request(tx, row, writing, name == "approve", number, more.get("of"), replies)
-        did = CommandEffect(_kept(found, writing))
+        choice_or_problem = permission_requests.name_request(
+            tx, row, origin, name == "approve", number, more.get("of"), is_reply
+        )
+        effect = CommandEffect(_encode_choice(choice_or_problem, origin))
     else:
-        did = _new(tx, row) if name == "new" else _retry(tx, row) if name == "retry" else CommandEffect()
+        effect = (
+            _begin_chapter(tx, row)
+            if name == "new"
+            else _requeue_last_turn(tx, row)
+            if name == "retry"
+            else CommandEffect()
+        )
     seq = entries.add_entry(tx, row.id, role="user", text=text, event=event, more={**more, "kind": KIND})
     tx.run(
-        "command_add", event=event, session=row.id, seq=seq, name=name, argument=argument, result=did.result
+        "command_add", event=event, session=row.id, seq=seq, name=name, argument=argument, result=effect.result
     )  # fmt: skip
     entries.touch_session(tx, row.id)
-    return replace(did, seq=seq)
+    return replace(effect, seq=seq)
 
 
-def _kept(found: Chosen | str, writing: AnswerOrigin) -> str:
-    if isinstance(found, str):
-        return entries.dump({"said": found})
-    face = writing.dest or permission_requests.API
-    choice: Json = {"item": found.item, "option": found.option, "said": found.said, "face": face}
-    return entries.dump(choice if writing.seen is None else {**choice, "seen": writing.seen})
+def _encode_choice(choice_or_problem: Chosen | str, origin: AnswerOrigin) -> str:
+    if isinstance(choice_or_problem, str):
+        return entries.dump({"said": choice_or_problem})
+    face = origin.dest or permission_requests.API
+    fields: Json = {
+        "item": choice_or_problem.item,
+        "option": choice_or_problem.option,
+        "said": choice_or_problem.confirmation,
+        "face": face,
+    }
+    return entries.dump(fields if origin.shown_rev is None else {**fields, "seen": origin.shown_rev})
 
 
-def choice(result: str) -> Choice:
+def decode_choice(result: str) -> Choice:
     """Decode the choice in a command's `result`."""
-    kept = entries.load(result)
+    fields = entries.load(result)
     return Choice(
-        kept.get("item"), kept.get("option"), str(kept.get("said") or GONE),
-        kept.get("face") or permission_requests.API, kept.get("seen"),
+        fields.get("item"), fields.get("option"), str(fields.get("said") or GONE),
+        fields.get("face") or permission_requests.API, fields.get("seen"),
     )  # fmt: skip
 
 
-def _new(tx: Tx, row: Row) -> CommandEffect:
+def _begin_chapter(tx: Tx, row: SessionRow) -> CommandEffect:
     """Begin a chapter with this entry. A running turn belongs to the previous chapter and is to be stopped."""
-    running = tx.one("turn_get", id=row.turn) if row.turn is not None else None
-    sessions.new_chapter(tx, row)
-    waiting = int(tx.value("session_waiting_count", id=row.id))
+    running = tx.one(TurnRow, "turn_get", id=row.turn) if row.turn is not None else None
+    sessions.begin_chapter(tx, row)
+    waiting = tx.number("session_waiting_count", id=row.id)
     if running is None:
         return CommandEffect(str(waiting))
-    return CommandEffect(f"{waiting} stopped", root=int(running.root))
+    return CommandEffect(f"{waiting} stopped", root=running.root)
 
 
-def _retry(tx: Tx, row: Row) -> CommandEffect:
+def _requeue_last_turn(tx: Tx, row: SessionRow) -> CommandEffect:
     """Requeue the events of the last turn if it failed or was stopped. A person asks, so the next turn has a new
     root."""
     if row.turn is not None:
         return CommandEffect("running")
-    last = tx.one("turn_last", session=row.id)
+    last = tx.one(TurnRow, "turn_last", session=row.id)
     if last is None or last.chapter != row.chapter:
         return CommandEffect("none")
     if last.state not in ("failed", "cancelled"):
         return CommandEffect("done")
-    if not tx.value("hearings_of_turn", turn=last.id):
+    if not tx.number("hearings_of_turn", turn=last.id):
         return CommandEffect("none")
     tx.run("hearing_unbind", turn=last.id)
-    if tx.value("hearing_waits", session=row.id):
+    if tx.exists("hearing_waits", session=row.id):
         tx.run("session_wake", id=row.id, due=tx.now, since=tx.now)
     return CommandEffect(f"t{last.id}", wake=True)
 
 
-def left(tx: Tx) -> list[int]:
+def list_sessions_with_open(tx: Tx) -> list[int]:
     """Sessions with unanswered commands."""
-    return [int(r.session) for r in tx.all("commands_left")]
+    return tx.values(int, "commands_left")
 
 
-def open_in(tx: Tx, session: int) -> list[Row]:
+def list_open(tx: Tx, session: int) -> list[OpenCommand]:
     """A session's unanswered commands, in order of acceptance."""
-    return tx.all("commands_open", session=session)
+    return tx.all(OpenCommand, "commands_open", session=session)
 
 
 def answer(tx: Tx, event: int, session: int, text: str, legs: Sequence[Leg] | None = None) -> bool:
     """Answer a command with a notice in its session's home. False if it was answered before or the session is gone."""
-    asked = tx.one("command_get", event=event, session=session)
-    row = tx.one("session_by_id", id=session)
-    if asked is None or row is None or asked.state != "open":
+    command = tx.one(CommandRow, "command_get", event=event, session=session)
+    row = tx.one(SessionRow, "session_by_id", id=session)
+    if command is None or row is None or command.state != "open":
         return False
-    seq = claims.announce(tx, row, text, turn=None, kind=KIND, tell=False, of=asked.seq, legs=legs)
+    seq = claims.announce(tx, row, text, turn=None, kind=KIND, tell=False, about_seq=command.seq, legs=legs)
     tx.run("command_done", event=event, session=session, answer=seq)
     return True
 
 
-def own(tx: Tx, keys: Sequence[str]) -> set[str]:
+def list_agent_commands(tx: Tx, keys: Sequence[str]) -> set[str]:
     """Names of the commands that the agents of these sessions offer."""
-    found: set[str] = set()
+    names: set[str] = set()
     for key in keys:
-        row = tx.one("session_by_key", key=key)
-        told = entries.load(row.about).get("commands") if row is not None else None
-        for one in told if isinstance(told, list) else []:
-            if isinstance(one, dict) and isinstance(name := one.get("name"), str):
-                found.add(name.lstrip("/"))
-    return found
+        row = tx.one(SessionRow, "session_by_key", key=key)
+        commands = entries.load(row.about).get("commands") if row is not None else None
+        for command in commands if isinstance(commands, list) else []:
+            if isinstance(command, dict) and isinstance(name := command.get("name"), str):
+                names.add(name.lstrip("/"))
+    return names
 
 
 @dataclass(frozen=True)
-class Standing:
+class SessionStatus:
     """A session at a glance, for `/status`."""
 
-    row: Row
+    row: SessionRow
     about: Json
     waiting: int
-    last: Row | None
+    last: TurnRow | None
 
 
-def standing(tx: Tx, session: int) -> Standing:
-    row = tx.one("session_by_id", id=session)
-    assert row is not None
-    waiting = int(tx.value("session_waiting_count", id=session))
-    return Standing(row, entries.load(row.about), waiting, tx.one("turn_last", session=session))
+def read_status(tx: Tx, session: int) -> SessionStatus:
+    row = tx.get(SessionRow, "session_by_id", id=session)
+    waiting = tx.number("session_waiting_count", id=session)
+    return SessionStatus(row, entries.load(row.about), waiting, tx.one(TurnRow, "turn_last", session=session))
 
 
 def find_turn_to_stop(tx: Tx, session: int, event: int) -> tuple[int | None, int]:
@@ -171,26 +190,24 @@ def find_turn_to_stop(tx: Tx, session: int, event: int) -> tuple[int | None, int
     The turn is 0 if it is about to begin, and None if there is nothing to stop. It counts only if it has an event that
     was accepted before the command.
     """
-    row = tx.one("session_by_id", id=session)
-    assert row is not None
-    turn = 0 if row.turn is None else int(row.turn)
-    waiting = int(tx.value("session_waiting_count", id=session))
+    row = tx.get(SessionRow, "session_by_id", id=session)
+    turn = 0 if row.turn is None else row.turn
+    waiting = tx.number("session_waiting_count", id=session)
     if turn == 0:
-        return (0 if tx.value("hearing_waits_before", session=session, event=event) else None), 0
-    return (turn if tx.value("hearing_bound_before", turn=turn, event=event) else None), waiting
+        return (0 if tx.exists("hearing_waits_before", session=session, event=event) else None), 0
+    return (turn if tx.exists("hearing_bound_before", turn=turn, event=event) else None), waiting
 
 
-def lines(tx: Tx, session: int, most: int) -> list[Row]:
+def list_last_messages(tx: Tx, session: int, max_messages: int) -> list[EntryRow]:
     """The last messages of this chapter, oldest first, without commands and notices."""
-    row = tx.one("session_by_id", id=session)
-    assert row is not None
-    found: list[Row] = []
-    before, looked = row.seq + 1, 0
-    while len(found) < most and looked < 10 * most + 100:
-        page = tx.all("entries_last", session=session, before=before, limit=100)
-        found += [e for e in page if e.role != "notice" and entries.load(e.more).get("kind") != KIND and not e.live]
-        looked += len(page)
+    row = tx.get(SessionRow, "session_by_id", id=session)
+    messages: list[EntryRow] = []
+    before_seq, entries_read = row.seq + 1, 0
+    while len(messages) < max_messages and entries_read < 10 * max_messages + 100:
+        page = tx.all(EntryRow, "entries_last", session=session, before=before_seq, limit=100)
+        messages += [e for e in page if e.role != "notice" and entries.load(e.more).get("kind") != KIND and not e.live]
+        entries_read += len(page)
         if len(page) < 100:
             break
-        before = page[-1].seq
-    return found[:most][::-1]
+        before_seq = page[-1].seq
+    return messages[:max_messages][::-1]

@@ -10,34 +10,37 @@ from collections.abc import Collection
 
 from semel.law import delivery as law
 from semel.ledger.delivery import other_channel, part_transitions, parts
-from semel.ledger.delivery.part_transitions import Move
-from semel.ledger.storage.sql import Row, Tx
+from semel.ledger.delivery.part_transitions import PartMove
+from semel.ledger.storage.rows import OutgoingPart
+from semel.ledger.storage.sql import Tx
 
-_TOLD = "it tells that a message failed"
+_REPORT = "it reports that a message failed"
 
 
-def find(tx: Tx, channel: str, of: str) -> Row | str:
+def find_part(tx: Tx, channel: str, receipt_or_key: str) -> OutgoingPart | str:
     """The part that a report refers to by receipt or key; or a string that says why there is none."""
-    part = tx.value("part_of_receipt", receipt=of, channel=channel)
-    part = part if part is not None else tx.value("part_by_key", key=of)
-    row = parts.get(tx, int(part)) if part is not None else None
+    part_id = tx.value(int, "part_of_receipt", receipt=receipt_or_key, channel=channel)
+    part_id = part_id if part_id is not None else tx.value(int, "part_by_key", key=receipt_or_key)
+    row = parts.get(tx, int(part_id)) if part_id is not None else None
     if row is None or row.channel != channel:
-        return f"{_TOLD}, and none that left by this channel is known by that id"
+        return f"{_REPORT}, but no message of this channel has that id"
     if row.failed is not None:
-        return f"{_TOLD}, p{row.id}: that was told before, by e{row.failed}"
-    if law.failed_later(row.state) is None:
-        return f"{_TOLD}, p{row.id}, which is {row.state}"
+        return f"{_REPORT}, p{row.id}: e{row.failed} reported that before"
+    if law.events_of_late_failure(row.state) is None:
+        return f"{_REPORT}, p{row.id}, which is {row.state}"
     return row
 
 
-def known(tx: Tx, channel: str, source: str, key: str, of: str) -> bool:
+def is_known(tx: Tx, channel: str, source: str, key: str, receipt_or_key: str) -> bool:
     """Whether a report is a repeat or refers to a part."""
-    return tx.one("event_known", source=source, key=key) is not None or not isinstance(find(tx, channel, of), str)
+    return tx.exists("event_known", source=source, key=key) or not isinstance(
+        find_part(tx, channel, receipt_or_key), str
+    )
 
 
-def mark(tx: Tx, row: Row, event: int, of: str, why: str, channels: Collection[str]) -> None:
+def mark_failed(tx: Tx, row: OutgoingPart, event: int, receipt: str, reason: str, channels: Collection[str]) -> None:
     """Record that a sent part failed. People and the agent get a notice, if possible also on another of `channels`."""
-    move = Move.of(row)
-    move.fail(event, of, why)
-    part_transitions.write(tx, move)
-    other_channel.tell(tx, move, channels)
+    move = PartMove.of(row)
+    move.fail(event, receipt, reason)
+    part_transitions.write_move(tx, move)
+    other_channel.send_failure_notice(tx, move, channels)

@@ -11,17 +11,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from semel.law import busy as law
 from semel.law import wake
 from semel.law.identity import judge_repeat
 from semel.law.permissions import AnswerOrigin
 from semel.ledger.inbound import commands, references
-from semel.ledger.storage.sql import Row, Tx
+from semel.ledger.storage.rows import Row, SessionRow, TurnRow
+from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns import jobs, turns
 
 PERSON_KINDS = frozenset({"message", "answer"})  # what a person said; all other kinds are things that happened
 NO_STEERING = "no message can join the turn that runs now"
+
+
+class KnownEvent(Row):
+    """What a repeat is compared with."""
+
+    id: int
+    digest: bytes
+    repeats: int
 
 
 class SessionMissing(Exception):
@@ -33,22 +41,22 @@ class SessionMissing(Exception):
 
 
 @dataclass(frozen=True)
-class To:
+class Addressee:
     """A session that an event is addressed to. `agent` and `home` are used only if the session is new.
 
     The other fields say how the session takes the event: its configured busy mode and pause, whether programs may wake
-    it (`automatic`), and whether the agent of its running turn is known to read a second prompt (`steers`). `makes`:
-    create the session if it is missing; otherwise SessionMissing is raised.
+    it (`allows_automatic`), and whether the agent of its running turn is known to read a second prompt
+    (`reads_steered`). `creates_session`: create the session if it is missing; otherwise SessionMissing is raised.
     """
 
     key: str
     agent: str
     home: str | None
-    busy: law.Busy = "queue"
+    busy: wake.Busy = "queue"
     pause: wake.Pause = wake.NO_PAUSE
-    automatic: bool = False
-    steers: bool = False
-    makes: bool = True
+    allows_automatic: bool = False
+    reads_steered: bool = False
+    creates_session: bool = True
 
 
 @dataclass(frozen=True)
@@ -71,17 +79,17 @@ class Event:
     sender: str | None = None
     more: entries.Body | None = None
     wakes: bool | None = True
-    busy: law.Busy | None = None
+    busy: wake.Busy | None = None
     automatic: bool = False
     command: tuple[str, str] | None = None
-    refers: references.Refers | None = None
-    seen: int | None = None
-    numbered: bool = False
+    reference: references.Reference | None = None
+    shown_rev: int | None = None
+    has_growing_ids: bool = False
 
     @property
-    def peoples(self) -> bool:
+    def is_by_person(self) -> bool:
         """Whether a person said or did it."""
-        return self.kind in PERSON_KINDS or self.refers is not None
+        return self.kind in PERSON_KINDS or self.reference is not None
 
 
 @dataclass(frozen=True)
@@ -95,49 +103,48 @@ class Addressed:
     """
 
     session: int
-    act: law.Act | None
+    act: wake.BusyAction | None
     root: int | None = None
-    waiting: law.Busy | None = None
-    place: int | None = None
-    why: str | None = None
+    waiting: wake.Busy | None = None
+    position: int | None = None
+    reason: str | None = None
     command: bool = False  # a command that waits for the gateway's answer
     seq: int | None = None
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The result of `hear`. `first` is the digest of the content that is stored for this identity."""
+class HeardOutcome:
+    """The result of `hear`. `stored_digest` is the digest of the content that is stored for this identity."""
 
     event: int
     status: str
-    first: bytes
+    stored_digest: bytes
     addressed: tuple[Addressed, ...] = ()
 
     @property
-    def woken(self) -> tuple[int, ...]:
+    def woken_sessions(self) -> tuple[int, ...]:
         """The sessions with something to do."""
-        return tuple(one.session for one in self.addressed if one.act is not None)
+        return tuple(addressed.session for addressed in self.addressed if addressed.act is not None)
 
 
-def session_of(tx: Tx, to: To) -> Row:
+def open_session(tx: Tx, addressee: Addressee) -> SessionRow:
     """The session, created if it is new. Its home is fixed then."""
-    return _opened(tx, to, tx.one("session_by_key", key=to.key))
+    return _create_or_revive(tx, addressee, tx.one(SessionRow, "session_by_key", key=addressee.key))
 
 
-def _opened(tx: Tx, to: To, row: Row | None) -> Row:
+def _create_or_revive(tx: Tx, addressee: Addressee, row: SessionRow | None) -> SessionRow:
     if row is None:
-        if not to.makes:
-            raise SessionMissing(to.key)
-        session = int(tx.value("session_add", key=to.key, agent=to.agent, home=to.home, at=tx.now))
+        if not addressee.creates_session:
+            raise SessionMissing(addressee.key)
+        session = tx.number("session_add", key=addressee.key, agent=addressee.agent, home=addressee.home, at=tx.now)
         entries.touch_session(tx, session)
-        row = tx.one("session_by_id", id=session)
-        assert row is not None
+        row = tx.get(SessionRow, "session_by_id", id=session)
     elif row.archived is not None or row.deleted is not None:
-        row = _back(tx, row)
+        row = _bring_back(tx, row)
     return row
 
 
-def _back(tx: Tx, row: Row) -> Row:
+def _bring_back(tx: Tx, row: SessionRow) -> SessionRow:
     """Bring back a session that gets an event: an archived one as it was, a deleted one as a new conversation."""
     tx.run("session_archive", id=row.id, archived=None)
     if row.deleted is not None:
@@ -146,49 +153,50 @@ def _back(tx: Tx, row: Row) -> Row:
             tx.run("erasure_put", session=row.id)
         tx.run("session_revive", id=row.id, at=tx.now)
     entries.touch_session(tx, row.id)
-    fresh = tx.one("session_by_id", id=row.id)
-    assert fresh is not None
-    return fresh
+    return tx.get(SessionRow, "session_by_id", id=row.id)
 
 
-def hear(tx: Tx, event: Event, targets: Sequence[To], cursor: str | None = None) -> Outcome:
+def hear(tx: Tx, event: Event, targets: Sequence[Addressee], cursor: str | None = None) -> HeardOutcome:
     """Accept an event at most once. A repeat returns the first event; other content under its key is a conflict.
 
     Raises SessionMissing.
     """
     if cursor is not None:
         tx.run("cursor_set", source=event.source, value=cursor, at=tx.now)
-    told = {"automatic": True} if event.automatic else {}
-    payload = entries.dump({"text": event.text, **(event.more or {}), **told})
-    fresh = tx.value(
-        "event_add", source=event.source, key=event.key, kind=event.kind, sender=event.sender,
+    automatic_field = {"automatic": True} if event.automatic else {}
+    payload = entries.dump({"text": event.text, **(event.more or {}), **automatic_field})
+    event_id = tx.value(
+        int, "event_add", source=event.source, key=event.key, kind=event.kind, sender=event.sender,
         digest=event.digest, payload=payload, at=tx.now,
     )  # fmt: skip
-    if fresh is None:
-        return _again(tx, event, payload)
-    addressed = tuple(_address(tx, int(fresh), event, to) for to in targets)
-    jobs.heard(tx, event.source, event.kind, event.key, int(fresh), (event.more or {}).get("data") or {})
-    return Outcome(int(fresh), "accepted", event.digest, addressed)
+    if event_id is None:
+        return _record_repeat(tx, event, payload)
+    addressed = tuple(_address(tx, event_id, event, addressee) for addressee in targets)
+    jobs.apply_report(tx, event.source, event.kind, event.key, event_id, (event.more or {}).get("data") or {})
+    return HeardOutcome(event_id, "accepted", event.digest, addressed)
 
 
-def _again(tx: Tx, event: Event, payload: str) -> Outcome:
-    known = tx.one("event_known", source=event.source, key=event.key)
-    assert known is not None
-    if judge_repeat(bytes(known.digest), event.digest) == "duplicate":
-        tx.run("event_repeat", id=known.id)
-        return Outcome(known.id, "duplicate", event.digest)
-    tx.run("conflict_add", event=known.id, digest=event.digest, payload=payload, at=tx.now)
-    return Outcome(known.id, "conflict", bytes(known.digest))
+def _record_repeat(tx: Tx, event: Event, payload: str) -> HeardOutcome:
+    first_event = tx.get(KnownEvent, "event_known", source=event.source, key=event.key)
+    if judge_repeat(first_event.digest, event.digest) == "duplicate":
+        tx.run("event_repeat", id=first_event.id)
+        return HeardOutcome(first_event.id, "duplicate", event.digest)
+    tx.run("conflict_add", event=first_event.id, digest=event.digest, payload=payload, at=tx.now)
+    return HeardOutcome(first_event.id, "conflict", first_event.digest)
 
 
-def _address(tx: Tx, event_id: int, event: Event, to: To) -> Addressed:
-    known = tx.one("session_by_key", key=to.key)
-    if known is not None and known.deleted is not None and jobs.reports(tx, event.kind, event.key, known.id):
-        return _record_for_deleted_session(tx, known, event_id, event)
-    row = _opened(tx, to, known)
+def _address(tx: Tx, event_id: int, event: Event, addressee: Addressee) -> Addressed:
+    existing = tx.one(SessionRow, "session_by_key", key=addressee.key)
+    if (
+        existing is not None
+        and existing.deleted is not None
+        and jobs.is_report_of(tx, event.kind, event.key, existing.id)
+    ):
+        return _record_for_deleted_session(tx, existing, event_id, event)
+    row = _create_or_revive(tx, addressee, existing)
     if event.command is not None:
-        return _command(tx, row, event_id, event, event.command)
-    what = _place(tx, row, event, to)
+        return _hear_command(tx, row, event_id, event, event.command)
+    addressed = _decide_wake(tx, row, event, addressee)
     more = dict(event.more or {})
     if event.kind != "message":
         more["kind"] = event.kind
@@ -196,23 +204,30 @@ def _address(tx: Tx, event_id: int, event: Event, to: To) -> Addressed:
         more["sender"] = event.sender
     if event.automatic:
         more["automatic"] = True
-    if what.waiting is not None:
-        more["waiting"] = what.waiting
-    about = references.find(tx, row, event.source, event.refers)
-    if about is not None:
-        more.update(about.more())
-    role = "user" if event.peoples else "event"
+    if addressed.waiting is not None:
+        more["waiting"] = addressed.waiting
+    original = references.find_original(tx, row, event.source, event.reference)
+    if original is not None:
+        more.update(original.entry_fields())
+    role = "user" if event.is_by_person else "event"
     seq = entries.add_entry(tx, row.id, role=role, text=event.text, event=event_id, more=more)
-    if about is not None:
-        references.mark(tx, row.id, about, event.kind, seq)
-    tx.run("hearing_add", event=event_id, session=row.id, seq=seq, wakes=int(what.act is not None), busy=what.waiting)
+    if original is not None:
+        references.mark_original(tx, row.id, original, event.kind, seq)
+    tx.run(
+        "hearing_add",
+        event=event_id,
+        session=row.id,
+        seq=seq,
+        wakes=int(addressed.act is not None),
+        busy=addressed.waiting,
+    )
     entries.touch_session(tx, row.id)
-    return replace(what, seq=seq) if turns.is_from_home(event.source, row.home) else what
+    return replace(addressed, seq=seq) if turns.is_from_home(event.source, row.home) else addressed
 
 
-def _record_for_deleted_session(tx: Tx, row: Row, event_id: int, event: Event) -> Addressed:
+def _record_for_deleted_session(tx: Tx, row: SessionRow, event_id: int, event: Event) -> Addressed:
     """Record the end of a deleted session's job without reviving the session: bound to its last turn, then erased."""
-    last = tx.one("turn_last", session=row.id)
+    last = tx.one(TurnRow, "turn_last", session=row.id)
     assert last is not None  # a job is always started in a turn
     seq = entries.add_entry(tx, row.id, role="event", text="", event=event_id)
     tx.run("hearing_add", event=event_id, session=row.id, seq=seq, wakes=0, busy=None)
@@ -222,59 +237,62 @@ def _record_for_deleted_session(tx: Tx, row: Row, event_id: int, event: Event) -
     return Addressed(row.id, None)
 
 
-def _command(tx: Tx, row: Row, event_id: int, event: Event, told: tuple[str, str]) -> Addressed:
-    about = references.find(tx, row, event.source, event.refers)
+def _hear_command(tx: Tx, row: SessionRow, event_id: int, event: Event, command: tuple[str, str]) -> Addressed:
+    original = references.find_original(tx, row, event.source, event.reference)
     more = {**(event.more or {}), **({"sender": event.sender} if event.sender else {})}
-    if about is not None:
-        more.update(about.more())
-    replies = event.refers is not None and event.refers.id is not None
-    did = commands.heard(tx, row, event_id, *told, event.text, more, _writing(row, event), replies)
-    act: law.Act | None = "wake" if did.wake else None if did.root is None else "interrupt"
-    return Addressed(row.id, act, did.root, command=True, seq=did.seq)
+    if original is not None:
+        more.update(original.entry_fields())
+    is_reply = event.reference is not None and event.reference.message_id is not None
+    effect = commands.record_command(
+        tx, row, event_id, *command, event.text, more, _answer_origin(row, event), is_reply
+    )
+    act: wake.BusyAction | None = "wake" if effect.wake else None if effect.root is None else "interrupt"
+    return Addressed(row.id, act, effect.root, command=True, seq=effect.seq)
 
 
-def _writing(row: Row, event: Event) -> AnswerOrigin:
+def _answer_origin(row: SessionRow, event: Event) -> AnswerOrigin:
     """How a command came: over the API, or from a chat. If the channel does not name the chat, it is the session's
     home.
     """
     kind, _, channel = event.source.partition(":")
     if kind != "channel":
-        return AnswerOrigin(None, event.seen)
-    data = entries.part(dict(event.more or {}), "data")
+        return AnswerOrigin(None, event.shown_rev)
+    data = entries.read_object(dict(event.more or {}), "data")
     home = row.home if str(row.home).startswith(f"{channel}:") else f"{channel}:"
     dest = f"{channel}:{data['address']}" if data.get("address") else home
-    return AnswerOrigin(dest, id=event.key or "", written_at=data.get("at"), numbered=event.numbered)
+    return AnswerOrigin(
+        dest, message_id=event.key or "", written_at=data.get("at"), has_growing_numbers=event.has_growing_ids
+    )
 
 
-def _place(tx: Tx, row: Row, event: Event, to: To) -> Addressed:
+def _decide_wake(tx: Tx, row: SessionRow, event: Event, addressee: Addressee) -> Addressed:
     """Decide whether the event wakes its session, when, and how it waits until then."""
     wakes = event.wakes
     if wakes is None:
-        wakes = wake.wakes(event.kind, automatic=event.automatic, allowed=to.automatic)
+        wakes = wake.wakes(event.kind, automatic=event.automatic, allowed=addressee.allows_automatic)
     if not wakes:
         return Addressed(row.id, None)
-    mode, why = event.busy or row.busy or to.busy, None
-    if not event.peoples:
-        mode = law.for_event(mode)
-    act = law.act(mode, running=row.turn is not None)
-    if act == "steer" and not to.steers:
-        mode, act, why = "queue", "wake", NO_STEERING
-    due = _wake(tx, row, mode, to.pause)
+    mode, reason = event.busy or row.busy or addressee.busy, None
+    if not event.is_by_person:
+        mode = wake.mode_for_event(mode)
+    act = wake.decide_action(mode, running=row.turn is not None)
+    if act == "steer" and not addressee.reads_steered:
+        mode, act, reason = "queue", "wake", NO_STEERING
+    due = _set_wake(tx, row, mode, addressee.pause)
     if row.turn is None and due <= tx.now:
         return Addressed(row.id, act)
-    shown: law.Busy = mode if row.turn is not None else "collect"
-    place = int(tx.value("session_line_count", id=row.id)) + 1
-    running = tx.one("turn_get", id=row.turn) if act == "interrupt" else None
-    return Addressed(row.id, act, running.root if running is not None else None, shown, place, why)
+    shown: wake.Busy = mode if row.turn is not None else "collect"
+    position = tx.number("session_line_count", id=row.id) + 1
+    running = tx.one(TurnRow, "turn_get", id=row.turn) if act == "interrupt" else None
+    return Addressed(row.id, act, running.root if running is not None else None, shown, position, reason)
 
 
-def _wake(tx: Tx, row: Row, mode: law.Busy, pause: wake.Pause) -> int:
+def _set_wake(tx: Tx, row: SessionRow, mode: wake.Busy, pause: wake.Pause) -> int:
     """Set the session's single pending wake (Law 2) and return when it is due (ms)."""
     if mode == "collect" and not pause.debounce:
-        pause = law.COLLECT
+        pause = wake.COLLECT
     elif mode in ("steer", "interrupt"):
         pause = wake.NO_PAUSE
-    pending = wake.Wake(row.wake_at, row.wake_since) if row.wake_at is not None else None
-    woken = wake.woken(tx.now, pending, pause)
+    woken = wake.next_wake(tx.now, turns.pending_wake(row), pause)
     tx.run("session_wake", id=row.id, due=woken.due, since=woken.since)
     return woken.due

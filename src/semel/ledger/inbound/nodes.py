@@ -11,28 +11,30 @@ from collections.abc import Collection, Mapping
 from semel.ledger.storage.sql import Tx
 
 
-def sources(tx: Tx, configured: Mapping[str, bytes]) -> dict[str, str]:
+def assign_sources(tx: Tx, configured: Mapping[str, bytes]) -> dict[str, str]:
     """Map each node's name to its source, and record it. `configured`: the digest of each node's token, by name."""
-    found: dict[str, str] = {}
+    source_by_name: dict[str, str] = {}
     for name, token in configured.items():
-        known = tx.one("node_by_token", token=token)
-        if known is not None:
-            found[name] = str(known.source)
+        source = tx.value(str, "node_by_token", token=token)
+        if source is not None:
+            source_by_name[name] = source
     for name, token in configured.items():
-        if name not in found:
-            found[name] = _by_name(tx, name, found.values()) or _fresh(tx, name, found.values())
-        tx.run("node_put", source=found[name], name=name, token=token, at=tx.now)
-    return found
+        if name not in source_by_name:
+            source_by_name[name] = _source_by_name(tx, name, source_by_name.values()) or _unused_source(
+                tx, name, source_by_name.values()
+            )
+        tx.run("node_put", source=source_by_name[name], name=name, token=token, at=tx.now)
+    return source_by_name
 
 
-def _by_name(tx: Tx, name: str, taken: Collection[str]) -> str | None:
+def _source_by_name(tx: Tx, name: str, taken: Collection[str]) -> str | None:
     """The source of a known node with this name whose token is no longer configured."""
-    return next((str(row.source) for row in tx.all("nodes_by_name", name=name) if row.source not in taken), None)
+    return next((source for source in tx.values(str, "nodes_by_name", name=name) if source not in taken), None)
 
 
-def _fresh(tx: Tx, name: str, taken: Collection[str]) -> str:
+def _unused_source(tx: Tx, name: str, taken: Collection[str]) -> str:
     """An unused source for a new node. `node:NAME` may belong to a node that has been renamed since."""
     source, n = f"node:{name}", 2
-    while source in taken or tx.one("node_get", source=source) is not None:
+    while source in taken or tx.exists("node_get", source=source):
         source, n = f"node:{name}.{n}", n + 1
     return source

@@ -10,73 +10,98 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from semel.ledger.storage.sql import Row, Tx
+from semel.ledger.storage.rows import EntryRole, EntryRow, Row, SessionRow
+from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
-from semel.text.shorten import shorten_to_line
+from semel.text.wellformed import shorten_to_line
 
 QUOTED_CHARS = 160  # characters of the original quoted in the entry, so that it can be understood alone
 MARKS = {"edit": "edited", "delete": "deleted"}
 
 
-@dataclass(frozen=True)
-class Refers:
-    """`id`: the platform's id of the referenced message, or None. `sender`: the account of the referring person."""
+class OriginalReceipt(Row):
+    """The entry of a message of ours."""
 
-    id: str | None
+    seq: int
+    role: EntryRole
+    text: str
+    more: str | None
+
+
+class OriginalMessage(OriginalReceipt):
+    """The entry of a person's message, with its event's sender and payload."""
+
+    sender: str | None
+    payload: str | None
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A message that an event is about, by the platform's id of it. `sender`: the account of the referring person."""
+
+    message_id: str | None
     channel: str
     sender: str = ""
 
 
 @dataclass(frozen=True)
 class Original:
-    """The entry that another entry refers to. `by`: the account of its author, if a person wrote it."""
+    """The entry that another entry refers to. `author_account`: the account of its author, if a person wrote it."""
 
     seq: int
     role: str
-    whose: str
+    author_name: str
     text: str
-    by: str = ""
-    own: bool = False  # written by the referring person
+    author_account: str = ""
+    is_referrers_own: bool = False  # written by the referring person
 
-    def more(self) -> dict[str, Any]:
+    def entry_fields(self) -> dict[str, Any]:
         """Fields that the referring entry gets in its `more`."""
         return {
             "of": self.seq,
             "quote": shorten_to_line(self.text, QUOTED_CHARS),
-            **({"whose": self.whose} if self.whose else {}),
+            **({"whose": self.author_name} if self.author_name else {}),
         }
 
 
-def find(tx: Tx, session: Row, source: str, what: Refers | None) -> Original | None:
+def find_original(tx: Tx, session: SessionRow, source: str, reference: Reference | None) -> Original | None:
     """The referenced entry; None if this session has none, or it was erased with its session's earlier content."""
-    if what is None or what.id is None:
+    if reference is None or reference.message_id is None:
         return None
-    row = tx.one("entry_of_event", session=session.id, source=source, key=what.id)
+    message = tx.one(OriginalMessage, "entry_of_event", session=session.id, source=source, key=reference.message_id)
     person: dict[str, Any] = {}
-    if row is not None:
-        person = entries.part(entries.part(entries.load(row.payload), "data"), "from") if row.payload else {}
-    else:
-        row = tx.one("entry_of_receipt", session=session.id, channel=what.channel, receipt=what.id)
+    if message is not None and message.payload:
+        person = entries.read_object(entries.read_object(entries.load(message.payload), "data"), "from")
+    row = message or tx.one(
+        OriginalReceipt, "entry_of_receipt", session=session.id, channel=reference.channel, receipt=reference.message_id
+    )
     if row is None or row.seq <= session.erased:
         return None
     more = entries.load(row.more)
-    by = str(person.get("id") or "")
-    whose = str(more.get("sender") or "") if row.role == "user" else str(row.role)
-    return Original(row.seq, row.role, whose, _text(tx, session.id, row, more), by, bool(by) and by == what.sender)
+    author_account = str(person.get("id") or "")
+    author_name = str(more.get("sender") or "") if row.role == "user" else row.role
+    return Original(
+        row.seq,
+        row.role,
+        author_name,
+        _current_text(tx, session.id, row, more),
+        author_account,
+        bool(author_account) and author_account == reference.sender,
+    )
 
 
-def mark(tx: Tx, session: int, about: Original, kind: str, seq: int) -> None:
+def mark_original(tx: Tx, session: int, original: Original, kind: str, seq: int) -> None:
     """Note in the original which entry edited or deleted it. Its text stays as it was recorded (Law 4)."""
-    mark = MARKS.get(kind)
-    theirs = about.role == "user" and (about.own or kind == "delete")
-    if mark is not None and (theirs or (about.role == "agent" and kind == "delete")):
-        entries.set_entry(tx, session, about.seq, more={mark: seq})
+    field = MARKS.get(kind)
+    theirs = original.role == "user" and (original.is_referrers_own or kind == "delete")
+    if field is not None and (theirs or (original.role == "agent" and kind == "delete")):
+        entries.set_entry(tx, session, original.seq, more={field: seq})
 
 
-def _text(tx: Tx, session: int, row: Row, more: dict[str, Any]) -> str:
+def _current_text(tx: Tx, session: int, row: OriginalReceipt, more: dict[str, Any]) -> str:
     """The original's current text: that of its last edit, its own, or the names of its files."""
-    if "edited" in more and (newer := tx.one("entry_get", session=session, seq=more["edited"])) is not None:
-        return str(newer.text)
+    if "edited" in more and (newer := tx.one(EntryRow, "entry_get", session=session, seq=more["edited"])) is not None:
+        return newer.text
     if row.text:
-        return str(row.text)
+        return row.text
     return ", ".join(str(file.get("name") or "a file") for file in more.get("files") or ())

@@ -6,19 +6,17 @@ RETURNING id
 
 -- name: claim_get
 -- one claim
-SELECT id, session, turn, root, how, kind, late, spawn, conn, call, tool, args, answered, dest, digest, text, outcome, reason, echo_of, edits, part_of, seq, at
-FROM claim WHERE id = :id
+SELECT {ClaimRow} FROM claim WHERE id = :id
 
 -- name: claim_by_call
 -- the same call again: its first outcome
-SELECT id, session, turn, root, how, kind, late, spawn, conn, call, tool, args, answered, dest, digest, text, outcome, reason, echo_of, seq, at
-FROM claim WHERE spawn = :spawn AND call = :call AND call IS NOT NULL
+SELECT {ClaimRow} FROM claim WHERE spawn = :spawn AND call = :call AND call IS NOT NULL
 
 -- name: claims_of_text
 -- what was already claimed with this text to this destination in this root, and whether it does not stand: its platform
 -- refused it, it was deleted there, or it was edited since, unless all of the edit was refused; or its entry is superseded,
 -- and it has no parts, or its attempt said the same once more, which stands in its place (Law 5)
-SELECT c.id, c.how, c.dest, c.digest, c.outcome, c.turn, c.echo_of,
+SELECT c.id, c.session, c.seq, c.turn, c.how, c.outcome, c.echo_of,
   EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND (p.state IN ('rejected', 'dropped') OR p.failed IS NOT NULL))
   OR EXISTS(
     SELECT 1 FROM entry n WHERE n.claim = coalesce(c.edits, c.id) AND (n.more ->> 'deleted' IS NOT NULL OR n.superseded AND (
@@ -41,8 +39,7 @@ UPDATE claim SET edits = :edits, digest = :digest WHERE id = :id
 
 -- name: claims_of_root
 -- everything claimed in a root
-SELECT id, session, turn, root, how, kind, late, spawn, conn, call, tool, args, answered, dest, digest, text, outcome, reason, echo_of, seq, at
-FROM claim WHERE root = :root ORDER BY id
+SELECT {ClaimRow} FROM claim WHERE root = :root ORDER BY id
 
 -- name: utterances_of_root
 -- what the agent said in a root, how each of it stands in the transcript, what became of its parts, and which text
@@ -125,7 +122,7 @@ SELECT id FROM part WHERE claim = :claim AND n = 0
 
 -- name: claim_last_block
 -- what a root wrote last at its home, or was cut off in; not what was said anew, in full
-SELECT c.id, c.turn, c.outcome, c.echo_of, c.part_of FROM claim c LEFT JOIN entry e ON e.session = c.session AND e.seq = c.seq
+SELECT {ClaimRow c} FROM claim c LEFT JOIN entry e ON e.session = c.session AND e.seq = c.seq
 WHERE c.root = :root AND c.root IS NOT NULL AND c.how IN ('block', 'recovery') AND c.outcome IN ('said', 'echo')
   AND (c.text <> '' OR c.kind = 'file') AND (c.dest = :home OR c.how = 'recovery') AND coalesce(e.superseded, 0) = 0
 ORDER BY c.id DESC LIMIT 1
@@ -159,7 +156,7 @@ UPDATE claim SET part_of = :first WHERE id = :id
 
 -- name: claims_of_file
 -- which claims said a file there in this root, and whether they stand, or leave at all
-SELECT c.id, c.session, c.seq,
+SELECT c.id, c.session, c.seq, c.turn, c.how, c.outcome, c.echo_of,
   EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND (p.state IN ('rejected', 'dropped') OR p.failed IS NOT NULL)) AS gone,
   EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id) AS leaves
 FROM claim c JOIN holding h ON h.session = c.session AND h.seq = c.seq AND h.blob = :blob
@@ -167,7 +164,7 @@ WHERE c.root = :root AND c.root IS NOT NULL AND c.kind = 'file' AND c.outcome = 
 
 -- name: claims_of_link
 -- the same of a file that is only a link
-SELECT c.id, c.session, c.seq,
+SELECT c.id, c.session, c.seq, c.turn, c.how, c.outcome, c.echo_of,
   EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND (p.state IN ('rejected', 'dropped') OR p.failed IS NOT NULL)) AS gone,
   EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id) AS leaves
 FROM claim c JOIN entry e ON e.session = c.session AND e.seq = c.seq

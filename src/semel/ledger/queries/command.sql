@@ -5,11 +5,11 @@ VALUES(:event, :session, :seq, :name, :argument, :result, 'open')
 
 -- name: command_get
 -- one command
-SELECT event, session, seq, name, argument, result, state, answer FROM command WHERE event = :event AND session = :session
+SELECT {CommandRow} FROM command WHERE event = :event AND session = :session
 
 -- name: commands_open
 -- a session's commands that are not answered, in order of hearing
-SELECT c.event, c.session, c.seq, c.name, c.argument, c.result, s.key, e.sender
+SELECT {CommandRow c}, s.key, e.sender
 FROM command c INDEXED BY command_open JOIN session s ON s.id = c.session JOIN event e ON e.id = c.event
 WHERE c.state = 'open' AND c.session = :session ORDER BY c.event
 
@@ -32,8 +32,7 @@ SELECT c.session, s.key, c.seq, c.name, c.state, c.answer FROM command c JOIN se
 
 -- name: turn_last
 -- the newest turn of a session
-SELECT id, session, epoch, chapter, root, attempt, state, stop, error, started, ended
-FROM turn WHERE session = :session ORDER BY epoch DESC LIMIT 1
+SELECT {TurnRow} FROM turn WHERE session = :session ORDER BY epoch DESC LIMIT 1
 
 -- name: hearing_unbind
 -- a person has a turn run again: its events wait for the next one

@@ -5,8 +5,7 @@ VALUES(:session, :seq, :rev, :rev, :rev, :at, :role, :chapter, :text, :live, :pa
 
 -- name: entry_get
 -- one entry
-SELECT id, session, seq, born, rev, base, at, role, text, live, partial, superseded, turn, event, claim, tell, more
-FROM entry WHERE session = :session AND seq = :seq
+SELECT {EntryRow} FROM entry WHERE session = :session AND seq = :seq
 
 -- name: entry_touch
 -- watchers must see it again
@@ -20,25 +19,23 @@ WHERE session = :session AND seq = :seq
 
 -- name: entries_after
 -- what changed since a rev, in the order of the change
-SELECT id, session, seq, born, rev, base, at, role, text, live, partial, superseded, turn, event, claim, tell, more
+SELECT {EntryRow}
 FROM entry WHERE session = :session AND rev > max(:after, (SELECT s.erased_rev FROM session s WHERE s.id = :session))
   AND seq > (SELECT s.erased FROM session s WHERE s.id = :session) ORDER BY rev LIMIT :limit
 
 -- name: entries_last
 -- the newest stretch of the transcript
-SELECT id, session, seq, born, rev, base, at, role, text, live, partial, superseded, turn, event, claim, tell, more
+SELECT {EntryRow}
 FROM entry WHERE session = :session AND seq < :before AND seq > (SELECT s.erased FROM session s WHERE s.id = :session)
 ORDER BY seq DESC LIMIT :limit
 
 -- name: entries_of_turn
 -- what one turn wrote
-SELECT id, session, seq, born, rev, base, at, role, text, live, partial, superseded, turn, event, claim, tell, more
-FROM entry WHERE turn = :turn ORDER BY seq
+SELECT {EntryRow} FROM entry WHERE turn = :turn ORDER BY seq
 
 -- name: entries_live
 -- previews that still stream
-SELECT id, session, seq, born, rev, base, at, role, text, live, partial, superseded, turn, event, claim, tell, more
-FROM entry WHERE session = :session AND live = 1 ORDER BY seq
+SELECT {EntryRow} FROM entry WHERE session = :session AND live = 1 ORDER BY seq
 
 -- name: entries_to_tell
 -- what must ride in the agent's next prompt (Law 7); not what became of a turn of an earlier chapter
@@ -76,7 +73,7 @@ SELECT dest, state, failed, receipt, first FROM part WHERE claim = :claim ORDER 
 
 -- name: requests_last
 -- the last permission requests of a session, the newest first
-SELECT id, session, turn, kind, name, born, rev, base, live, text, body
+SELECT {ItemRow}
 FROM item INDEXED BY item_request WHERE session = :session AND kind = 'permission' ORDER BY id DESC LIMIT :limit
 
 -- name: piece_add
@@ -85,11 +82,11 @@ INSERT INTO piece(session, rev, entry, item, text) VALUES(:session, :rev, :entry
 
 -- name: pieces_of_entry
 -- streamed text that is not yet in the entry
-SELECT rev, text FROM piece WHERE session = :session AND entry = :seq AND rev > :after ORDER BY rev
+SELECT text FROM piece WHERE session = :session AND entry = :seq AND rev > :after ORDER BY rev
 
 -- name: pieces_of_item
 -- streamed text that is not yet in the item
-SELECT rev, text FROM piece WHERE item = :item AND rev > :after ORDER BY rev
+SELECT text FROM piece WHERE item = :item AND rev > :after ORDER BY rev
 
 -- name: pieces_drop_entry
 -- folded into the entry
@@ -106,7 +103,7 @@ VALUES(:session, :turn, :kind, :name, :rev, :rev, :rev, :live, :text, :body) RET
 
 -- name: item_get
 -- one item
-SELECT id, session, turn, kind, name, born, rev, base, live, text, body FROM item WHERE id = :id
+SELECT {ItemRow} FROM item WHERE id = :id
 
 -- name: item_set
 -- its new state, whole
@@ -122,19 +119,19 @@ UPDATE entry SET rev = :rev WHERE session = :session AND seq = :seq
 
 -- name: items_after
 -- what changed since a rev
-SELECT id, session, turn, kind, name, born, rev, base, live, text, body
+SELECT {ItemRow}
 FROM item WHERE session = :session AND rev > max(:after, (SELECT s.erased_rev FROM session s WHERE s.id = :session))
 ORDER BY rev LIMIT :limit
 
 -- name: items_between
 -- the items of a stretch of the view, in its order
-SELECT id, session, turn, kind, name, born, rev, base, live, text, body
+SELECT {ItemRow}
 FROM item WHERE session = :session AND born > max(:lo - 1, (SELECT s.erased_rev FROM session s WHERE s.id = :session)) AND born < :hi
 ORDER BY born
 
 -- name: items_live
 -- items that are not final
-SELECT id, session, turn, kind, name, born, rev, base, live, text, body FROM item WHERE session = :session AND live = 1 ORDER BY id
+SELECT {ItemRow} FROM item WHERE session = :session AND live = 1 ORDER BY id
 
 -- name: output_add
 -- tool output, whole, in order (Law 8)
@@ -159,7 +156,7 @@ ORDER BY e.seq DESC LIMIT :limit
 
 -- name: items_of_turn
 -- what one turn did beside its text
-SELECT id, session, turn, kind, name, born, rev, base, live, text, body FROM item WHERE turn = :turn ORDER BY id
+SELECT {ItemRow} FROM item WHERE turn = :turn ORDER BY id
 
 -- name: item_is_live
 -- whether it still streams

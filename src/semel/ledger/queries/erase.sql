@@ -26,7 +26,7 @@ SELECT session FROM erasure WHERE session > 0 ORDER BY session
 
 -- name: erase_claims_next
 -- a session's claims, newest first
-SELECT id, text, erased FROM claim WHERE session = :session AND id < :before ORDER BY id DESC LIMIT :limit
+SELECT id, text FROM claim WHERE session = :session AND id < :before ORDER BY id DESC LIMIT :limit
 
 -- name: erase_claim
 -- what was said; that it was said stays
@@ -42,8 +42,7 @@ UPDATE event SET payload = NULL, sender = NULL WHERE id = :event
 
 -- name: erase_parts_of
 -- the parts of a claim, with what a step needs
-SELECT p.id, p.line, p.claim, p.n, p.lo, p.hi, p.channel, p.dest, p.key, p.op, p.state, p.due, p.attempts, p.first,
-  p.receipt, p.error, p.marked, p.failed, p.at, c.session, c.outcome, c.how, c.reason, s.key AS session_key
+SELECT {PartRow p}, c.session, c.outcome, c.how, c.reason, s.key AS session_key
 FROM part p JOIN claim c ON c.id = p.claim JOIN session s ON s.id = c.session
 WHERE p.claim = :claim ORDER BY p.n
 

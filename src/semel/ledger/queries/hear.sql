@@ -14,7 +14,7 @@ UPDATE event SET repeats = repeats + 1 WHERE id = :id
 
 -- name: event_get
 -- one event
-SELECT id, source, key, kind, sender, digest, payload, at, repeats FROM event WHERE id = :id
+SELECT {EventRow} FROM event WHERE id = :id
 
 -- name: conflict_add
 -- the same key with other content is kept beside the first
@@ -49,8 +49,8 @@ ON CONFLICT(source) DO UPDATE SET value = :value, at = :at
 INSERT INTO quarantine(event, channel, why) VALUES(:event, :channel, :why)
 
 -- name: quarantine_get
--- whether an event could be used
-SELECT channel, why FROM quarantine WHERE event = :event
+-- why an event could not be used
+SELECT why FROM quarantine WHERE event = :event
 
 -- name: quarantine_list
 -- what nobody could use, the newest first

@@ -25,9 +25,7 @@ UPDATE job_call SET answered = 1 WHERE id = coalesce(
 
 -- name: job_get
 -- one job, with the key of its session
-SELECT j.id, j.run, j.session, s.key, j.agent, j.turn, j.command, j.name, j.seconds, j.state, j.cancelled, j.code, j.error,
-  j.event, j.at, j.ended
-FROM job j JOIN session s ON s.id = j.session WHERE j.run = :run
+SELECT {JobRow j}, s.key FROM job j JOIN session s ON s.id = j.session WHERE j.run = :run
 
 -- name: jobs_open_of_session
 -- how many jobs of a session are not over
@@ -41,14 +39,11 @@ SELECT count(*) AS n FROM job WHERE ended IS NULL
 -- name: jobs_open
 -- the jobs that are not over, by session
 -- scans: the jobs that are not over: a limit of the configuration
-SELECT j.id, j.run, j.session, s.key, j.agent, j.turn, j.command, j.name, j.seconds, j.state, j.cancelled, j.code, j.error,
-  j.event, j.at, j.ended
-FROM job j JOIN session s ON s.id = j.session WHERE j.ended IS NULL ORDER BY j.session, j.id
+SELECT {JobRow j}, s.key FROM job j JOIN session s ON s.id = j.session WHERE j.ended IS NULL ORDER BY j.session, j.id
 
 -- name: jobs_of_session
 -- the jobs of a session, newest first
-SELECT j.id, j.run, j.session, s.key, j.agent, j.turn, j.command, j.name, j.seconds, j.state, j.cancelled, j.code, j.error,
-  j.event, j.at, j.ended
+SELECT {JobRow j}, s.key
 FROM job j JOIN session s ON s.id = j.session WHERE j.session = :session ORDER BY j.id DESC LIMIT :limit
 
 -- name: job_running

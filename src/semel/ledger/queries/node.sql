@@ -2,15 +2,15 @@
 
 -- name: node_get
 -- the node whose events have this source
-SELECT source, name FROM node WHERE source = :source
+SELECT source FROM node WHERE source = :source
 
 -- name: node_by_token
 -- the node that has this token, or had it when it was configured last
-SELECT source, name FROM node WHERE token = :token
+SELECT source FROM node WHERE token = :token
 
 -- name: nodes_by_name
 -- the nodes that were called so when they were configured last
-SELECT source, name FROM node WHERE name = :name
+SELECT source FROM node WHERE name = :name
 
 -- name: node_put
 -- its name and token now

@@ -4,8 +4,7 @@
 -- name: parts_due
 -- What a channel could send or settle now. Parts behind the head of their line wait with `due` = parked.
 -- The index is named: the planner would rather sort all that is queued.
-SELECT p.id, p.line, p.claim, p.n, p.channel, p.dest, p.key, p.op, p.state, p.due, p.attempts, p.first, p.receipt, p.error,
-  p.marked, p.failed, p.at, c.session, c.outcome, c.how, c.reason, s.key AS session_key
+SELECT {PartRow p}, c.session, c.outcome, c.how, c.reason, s.key AS session_key
 FROM part p INDEXED BY part_due JOIN claim c ON c.id = p.claim JOIN session s ON s.id = c.session
 WHERE p.state IN ('queued', 'sending', 'unknown') AND p.state <> 'sending'
   AND p.channel = :channel AND p.due <= :now
@@ -26,8 +25,7 @@ ORDER BY line, id LIMIT 1
 
 -- name: part_get
 -- One part, with its session.
-SELECT p.id, p.line, p.claim, p.n, p.lo, p.hi, p.channel, p.dest, p.key, p.op, p.state, p.due, p.attempts, p.first,
-  p.receipt, p.error, p.marked, p.failed, p.at, c.session, c.outcome, c.how, c.reason, s.key AS session_key
+SELECT {PartRow p}, c.session, c.outcome, c.how, c.reason, s.key AS session_key
 FROM part p JOIN claim c ON c.id = p.claim JOIN session s ON s.id = c.session
 WHERE p.id = :id
 
@@ -100,15 +98,13 @@ SELECT 1 FROM part WHERE claim = :claim AND id <> :id AND (state IN ('rejected',
 
 -- name: parts_newest
 -- Parts, newest first, with a page size.
-SELECT p.id, p.claim, p.n, p.channel, p.dest, p.key, p.op, p.state, p.due, p.attempts, p.first, p.receipt, p.error,
-  p.marked, p.failed, p.at, s.key AS session_key
+SELECT {PartRow p}, c.session, c.outcome, c.how, c.reason, s.key AS session_key
 FROM part p JOIN claim c ON c.id = p.claim JOIN session s ON s.id = c.session
 WHERE p.id < :before ORDER BY p.id DESC LIMIT :limit
 
 -- name: parts_newest_in_state
 -- Parts of one state, newest first, with a page size.
-SELECT p.id, p.claim, p.n, p.channel, p.dest, p.key, p.op, p.state, p.due, p.attempts, p.first, p.receipt, p.error,
-  p.marked, p.failed, p.at, s.key AS session_key
+SELECT {PartRow p}, c.session, c.outcome, c.how, c.reason, s.key AS session_key
 FROM part p JOIN claim c ON c.id = p.claim JOIN session s ON s.id = c.session
 WHERE p.state = :state AND p.id < :before ORDER BY p.id DESC LIMIT :limit
 

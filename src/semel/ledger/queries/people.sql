@@ -5,15 +5,15 @@ ON CONFLICT(channel, account) DO UPDATE SET name = excluded.name, role = exclude
 
 -- name: person_get
 -- whose account this is
-SELECT id, channel, account, name, role, origin, at FROM person WHERE channel = :channel AND account = :account
+SELECT {PersonRow} FROM person WHERE channel = :channel AND account = :account
 
 -- name: people_all
 -- every account of every person, a page at a time
-SELECT id, channel, account, name, role, origin, at FROM person WHERE id > :after ORDER BY id LIMIT :limit
+SELECT {PersonRow} FROM person WHERE id > :after ORDER BY id LIMIT :limit
 
 -- name: people_named
 -- the accounts of one person
-SELECT id, channel, account, name, role, origin, at FROM person WHERE name = :name ORDER BY id
+SELECT {PersonRow} FROM person WHERE name = :name ORDER BY id
 
 -- name: person_role
 -- a person has one role, whatever account they use
@@ -35,7 +35,7 @@ SELECT id, channel, salt, digest, name, role, at, expires FROM pairing INDEXED B
 
 -- name: pairing_get
 -- one code and what became of it
-SELECT id, channel, name, role, state, account, key, at, expires FROM pairing WHERE id = :id
+SELECT {PairingRow} FROM pairing WHERE id = :id
 
 -- name: pairing_end
 -- a code is used by an account, or was void before anybody used it; once
@@ -43,12 +43,12 @@ UPDATE pairing SET state = :state, account = :account, key = :key, name = coales
 
 -- name: pairing_by_key
 -- the code that this message redeemed, if it did
-SELECT id, channel, name, role, state, account, key, at, expires FROM pairing
+SELECT {PairingRow} FROM pairing
 WHERE channel = :channel AND account = :account AND key = :key
 
 -- name: pairings_last
 -- the newest codes and what became of them
-SELECT id, channel, name, role, state, account, at, expires FROM pairing WHERE id < :before ORDER BY id DESC LIMIT :limit
+SELECT {PairingRow} FROM pairing WHERE id < :before ORDER BY id DESC LIMIT :limit
 
 -- name: direct_put
 -- where a person of ours was met last, with nobody else there

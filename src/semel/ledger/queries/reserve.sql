@@ -11,7 +11,7 @@ WHERE c.dest = :dest AND c.reason = 'reserved' AND c.outcome = 'quiet' ORDER BY 
 -- name: reserved_for
 -- what is reserved for the turns of a root
 -- sorts: one row for each destination it streams to
-SELECT c.id, c.session, c.root, p.id AS part, p.state, p.receipt FROM claim c INDEXED BY claim_root
+SELECT c.id, c.session, c.root, p.id AS part, p.state, p.receipt, p.sent_rev FROM claim c INDEXED BY claim_root
 JOIN part p ON p.claim = c.id AND p.n = 0
 WHERE c.root = :root AND c.root IS NOT NULL AND c.reason = 'reserved' AND c.outcome = 'quiet' ORDER BY c.id
 

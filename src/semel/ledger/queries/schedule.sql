@@ -1,7 +1,6 @@
 -- name: schedule_get
 -- one schedule, by its name
-SELECT id, name, session, text, form, spec, tz, downtime, source, enabled, anchor, due, fired, event, error, at
-FROM schedule WHERE name = :name
+SELECT {ScheduleRow} FROM schedule WHERE name = :name
 
 -- name: schedule_put
 -- a new schedule, or a new meaning of a name: what it fired before stays known
@@ -28,8 +27,7 @@ UPDATE schedule SET enabled = :enabled, due = :due, error = :error WHERE id = :i
 
 -- name: schedules_due
 -- what must fire now, oldest first
-SELECT id, name, session, text, form, spec, tz, downtime, source, enabled, anchor, due, fired, event, error, at
-FROM schedule WHERE enabled = 1 AND due IS NOT NULL AND due <= :now ORDER BY due LIMIT :limit
+SELECT {ScheduleRow} FROM schedule WHERE enabled = 1 AND due IS NOT NULL AND due <= :now ORDER BY due LIMIT :limit
 
 -- name: schedule_next
 -- when to look again
@@ -37,22 +35,19 @@ SELECT due FROM schedule WHERE enabled = 1 AND due IS NOT NULL AND due > :now OR
 
 -- name: schedules_all
 -- every schedule, by name, with the turn of its last firing
-SELECT s.id, s.name, s.session, s.text, s.form, s.spec, s.tz, s.downtime, s.source, s.enabled, s.due, s.fired, s.event, s.error,
-  h.turn, t.state
+SELECT {ScheduleRow s}, h.turn, t.state
 FROM schedule s LEFT JOIN hearing h ON h.event = s.event LEFT JOIN turn t ON t.id = h.turn
 WHERE s.name > :after ORDER BY s.name LIMIT :limit
 
 -- name: schedules_of_session
 -- the schedules of one session, by name, with the turn of their last firing
-SELECT s.id, s.name, s.session, s.text, s.form, s.spec, s.tz, s.downtime, s.source, s.enabled, s.due, s.fired, s.event, s.error,
-  h.turn, t.state
+SELECT {ScheduleRow s}, h.turn, t.state
 FROM schedule s LEFT JOIN hearing h ON h.event = s.event LEFT JOIN turn t ON t.id = h.turn
 WHERE s.session = :session ORDER BY s.name
 
 -- name: schedule_one
 -- one schedule, with the turn of its last firing
-SELECT s.id, s.name, s.session, s.text, s.form, s.spec, s.tz, s.downtime, s.source, s.enabled, s.due, s.fired, s.event, s.error,
-  h.turn, t.state
+SELECT {ScheduleRow s}, h.turn, t.state
 FROM schedule s LEFT JOIN hearing h ON h.event = s.event LEFT JOIN turn t ON t.id = h.turn
 WHERE s.name = :name
 

@@ -1,6 +1,6 @@
 -- name: search_sessions
 -- a page of the sessions and their last change: what the search index has to look at after a start
-SELECT id, key, rev FROM session WHERE id > :after ORDER BY id LIMIT :limit
+SELECT id, rev FROM session WHERE id > :after ORDER BY id LIMIT :limit
 
 -- name: search_entries
 -- what changed in a session, for the search index

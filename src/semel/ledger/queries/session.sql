@@ -1,14 +1,10 @@
 -- name: session_by_key
 -- one session, by its key
-SELECT id, key, agent, home, title, chapter, epoch, seq, numbers, rev, wake_at, wake_since, busy, turn, lease, memory, memory_chapter, about,
-  archived, deleted, erased, erased_rev, at
-FROM session WHERE key = :key
+SELECT {SessionRow} FROM session WHERE key = :key
 
 -- name: session_by_id
 -- one session
-SELECT id, key, agent, home, title, chapter, epoch, seq, numbers, rev, wake_at, wake_since, busy, turn, lease, memory, memory_chapter, about,
-  summary, archived, deleted, erased, erased_rev, at
-FROM session WHERE id = :id
+SELECT {SessionRow} FROM session WHERE id = :id
 
 -- name: session_add
 -- a new session; home is fixed here. Its revs begin where those of this life of the ledger do
@@ -17,12 +13,12 @@ RETURNING id
 
 -- name: session_list
 -- newest sessions first, with a page size; archived and deleted ones are left out
-SELECT id, key, agent, home, title, chapter, seq, rev, wake_at, busy, turn, about, archived, deleted, erased, at
+SELECT {SessionRow}
 FROM session INDEXED BY session_shown WHERE archived IS NULL AND deleted IS NULL AND id < :before ORDER BY id DESC LIMIT :limit
 
 -- name: session_list_archived
 -- newest archived sessions first, with a page size
-SELECT id, key, agent, home, title, chapter, seq, rev, wake_at, busy, turn, about, archived, deleted, erased, at
+SELECT {SessionRow}
 FROM session INDEXED BY session_archived WHERE archived IS NOT NULL AND deleted IS NULL AND id < :before ORDER BY id DESC LIMIT :limit
 
 -- name: session_next_entry
@@ -84,15 +80,15 @@ WHERE e.session = :session AND e.chapter = :chapter
 
 -- name: session_homes
 -- the sessions whose person is told when this destination is spoken to (Law 6)
-SELECT id, key, home, turn FROM session WHERE home = :home AND deleted IS NULL
+SELECT {HomeSession} FROM session WHERE home = :home AND deleted IS NULL
 
 -- name: session_due
 -- sessions with something to do, earliest first
-SELECT id, key, wake_at FROM session WHERE wake_at IS NOT NULL AND turn IS NULL ORDER BY wake_at
+SELECT id FROM session WHERE wake_at IS NOT NULL AND turn IS NULL ORDER BY wake_at
 
 -- name: session_busy
 -- sessions whose turn is not over
-SELECT id, key, turn, lease FROM session WHERE turn IS NOT NULL
+SELECT {HomeSession} FROM session WHERE turn IS NOT NULL
 
 -- name: session_waiting_count
 -- how many events wait; past a thousand nobody counts them with each message (Law 11)

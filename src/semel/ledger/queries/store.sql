@@ -4,7 +4,7 @@ INSERT INTO ledger(one, name, at) VALUES(1, :name, :at)
 
 -- name: ledger_get
 -- which ledger this is
-SELECT name, incarnation, commits, copied, at FROM ledger WHERE one = 1
+SELECT {LedgerRow} FROM ledger WHERE one = 1
 
 -- name: ledger_copied
 -- this file is a copy: whoever starts from it settles it first (Law 14); what it says of an earlier copy stays

@@ -9,15 +9,11 @@ UPDATE turn SET root = id WHERE id = :id
 
 -- name: turn_get
 -- one turn
-SELECT id, session, epoch, chapter, root, attempt, how, state, tools, spawn, stop, error, retry_at, stopped, stop_seq,
-  evidence, evidence_row, started, ended
-FROM turn WHERE id = :id
+SELECT {TurnRow} FROM turn WHERE id = :id
 
 -- name: turns_of_root
 -- all attempts
-SELECT id, session, epoch, chapter, root, attempt, how, state, tools, spawn, stop, error, retry_at, evidence, evidence_row,
-  started, ended
-FROM turn WHERE root = :root ORDER BY id
+SELECT {TurnRow} FROM turn WHERE root = :root ORDER BY id
 
 -- name: turn_end
 -- it is over
@@ -65,8 +61,7 @@ WHERE t.id = :turn AND c.turn = t.id AND c.id > t.corrected AND c.outcome = 'sai
 
 -- name: turn_of_spawn
 -- the newest turn a process worked on
-SELECT t.id, t.session, t.epoch, t.chapter, t.root, t.attempt, t.how, t.state, t.tools, t.spawn, t.stop, t.error, t.retry_at, t.started, t.ended
-FROM session s JOIN turn t ON t.session = s.id AND t.epoch <= s.epoch
+SELECT {TurnRow t} FROM session s JOIN turn t ON t.session = s.id AND t.epoch <= s.epoch
 WHERE s.id = :session AND t.spawn = :spawn ORDER BY t.epoch DESC LIMIT 1
 
 -- name: hearing_bind
@@ -128,13 +123,13 @@ UPDATE spawn SET state = 'ended', ended = :at, why = :why WHERE id = :id AND sta
 
 -- name: spawn_by_token
 -- whose call is this? (Law 10)
-SELECT id, session, agent, gateway, state, why FROM spawn WHERE token = :token
+SELECT {SpawnRow} FROM spawn WHERE token = :token
 
 -- name: spawns_live
 -- processes that no one has seen end
 -- scans: one row per live process
-SELECT id, session, agent, gateway, pid, pgid, born FROM spawn INDEXED BY spawn_live WHERE state = 'live'
+SELECT {SpawnRow} FROM spawn INDEXED BY spawn_live WHERE state = 'live'
 
 -- name: spawn_get
 -- one process
-SELECT id, session, agent, gateway, pid, pgid, born, state, at, ended, why FROM spawn WHERE id = :id
+SELECT {SpawnRow} FROM spawn WHERE id = :id

@@ -9,8 +9,8 @@ SELECT id FROM part WHERE receipt = :receipt AND receipt IS NOT NULL ORDER BY id
 
 -- name: parts_of_claim
 -- the parts an utterance left in
-SELECT id, n, dest, key, state, due, attempts, first, receipt, error, marked, failed, at FROM part WHERE claim = :claim ORDER BY n
+SELECT {PartRow} FROM part WHERE claim = :claim ORDER BY n
 
 -- name: turn_of_epoch
 -- the turn a session ran in an epoch
-SELECT id, state FROM turn WHERE session = :session AND epoch = :epoch
+SELECT {TurnRow} FROM turn WHERE session = :session AND epoch = :epoch

@@ -4,19 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from semel.ledger.search.words import Term, snippet
-from semel.ledger.storage.sql import Row, Tx
+from semel.ledger.search.words import SearchTerm, make_snippet
+from semel.ledger.storage.rows import EntryRole, LedgerRow, Row, SessionRow
+from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript.entries import load
+from semel.text.json_types import Json
 
-Json = dict[str, Any]
 PAGE = 100
 
 
+class ChangedEntry(Row):
+    """An entry, to be indexed."""
+
+    id: int
+    seq: int
+    rev: int
+    at: int
+    role: EntryRole
+    text: str
+    live: int
+    superseded: int
+    more: str | None
+
+
+class HitEntry(ChangedEntry):
+    """An entry that was found, with its session's key and title."""
+
+    key: str
+    title: str | None
+
+
 @dataclass(frozen=True)
-class Doc:
-    """An entry as the index stores it. `text` is empty if there is nothing to find, or nothing any more."""
+class IndexedEntry:
+    """An entry as the index stores it. `text` is empty if nothing of it can be found, or no longer."""
 
     id: int
     seq: int
@@ -26,7 +47,7 @@ class Doc:
 
 
 @dataclass(frozen=True)
-class Page:
+class ChangedPage:
     """What changed in a session: `docs`, up to `rev`; `more`: there is another page.
 
     Entries up to `erased` were deleted: their words must leave the index.
@@ -35,36 +56,37 @@ class Page:
     key: str
     head: int
     rev: int
-    docs: tuple[Doc, ...]
+    docs: tuple[IndexedEntry, ...]
     more: bool
     erased: int
 
 
-def name(tx: Tx) -> str:
+def read_index_name(tx: Tx) -> str:
     """The ledger's name and incarnation: a restored ledger has another incarnation, and so another index."""
-    row = tx.one("ledger_get")
-    assert row is not None
+    row = tx.get(LedgerRow, "ledger_get")
     return f"{row.name}.{row.incarnation}"
 
 
-def revs(tx: Tx, after: int, limit: int = 1000) -> list[tuple[int, int]]:
-    """(session, last change), a page of sessions by id."""
-    return [(int(r.id), int(r.rev)) for r in tx.all("search_sessions", after=after, limit=limit)]
+def read_revs(tx: Tx, after: int, limit: int = 1000) -> list[tuple[int, int]]:
+    """A page of sessions in order of id: (id, rev of the last change)."""
+    return tx.pairs(int, int, "search_sessions", after=after, limit=limit)
 
 
-def page(tx: Tx, session: int, after: int) -> Page | None:
-    """What changed after a rev; None where there is no such session."""
-    head = tx.one("session_by_id", id=session)
-    if head is None:
+def read_page(tx: Tx, session: int, after: int) -> ChangedPage | None:
+    """A page of what changed in a session after a rev; None if there is no such session."""
+    session_row = tx.one(SessionRow, "session_by_id", id=session)
+    if session_row is None:
         return None
-    rows = tx.all("search_entries", session=session, after=after, limit=PAGE)
+    rows = tx.all(ChangedEntry, "search_entries", session=session, after=after, limit=PAGE)
     more = len(rows) == PAGE
-    erased = head.erased if head.deleted is None else head.seq
-    docs = tuple(Doc(r.id, r.seq, r.at, r.role, findable(r)) for r in rows if r.seq > erased)
-    return Page(head.key, head.rev, rows[-1].rev if more else head.rev, docs, more, erased)
+    erased = session_row.erased if session_row.deleted is None else session_row.seq
+    docs = tuple(
+        IndexedEntry(row.id, row.seq, row.at, row.role, searchable_text(row)) for row in rows if row.seq > erased
+    )
+    return ChangedPage(session_row.key, session_row.rev, rows[-1].rev if more else session_row.rev, docs, more, erased)
 
 
-def findable(row: Row) -> str:
+def searchable_text(row: ChangedEntry) -> str:
     """The searchable text of an entry: its text and the names of its files.
 
     "" while it streams, as an entry that changes 30 times a second is indexed when it is final; and "" if it was
@@ -74,21 +96,21 @@ def findable(row: Row) -> str:
         return ""
     files = load(row.more).get("files") if row.more and '"files"' in row.more else None
     names = [str(file.get("name", "")) for file in files or () if isinstance(file, dict)]
-    return "\n".join([row.text, *names]) if names else str(row.text)
+    return "\n".join([row.text, *names]) if names else row.text
 
 
-def hits(tx: Tx, found: Sequence[tuple[int, int]], terms: Sequence[Term]) -> list[Json | None]:
+def render_hits(tx: Tx, positions: Sequence[tuple[int, int]], terms: Sequence[SearchTerm]) -> list[Json | None]:
     """The hits as the ledger has them now, as the index may be older. None for an entry that is gone."""
-    return [_hit(tx, session, seq, terms) for session, seq in found]
+    return [_render_hit(tx, session, seq, terms) for session, seq in positions]
 
 
-def _hit(tx: Tx, session: int, seq: int, terms: Sequence[Term]) -> Json | None:
-    row = tx.one("search_hit", session=session, seq=seq)
-    if row is None or not (text := findable(row)).strip():
+def _render_hit(tx: Tx, session: int, seq: int, terms: Sequence[SearchTerm]) -> Json | None:
+    row = tx.one(HitEntry, "search_hit", session=session, seq=seq)
+    if row is None or not (text := searchable_text(row)).strip():
         return None
     more = load(row.more)
     out: Json = {"session": row.key, "seq": row.seq, "at": row.at, "role": row.role}
     out.update({name: more[name] for name in ("sender", "kind", "from") if more.get(name)})
     if row.title:
         out["title"] = row.title
-    return {**out, "snippet": snippet(text, terms)}
+    return {**out, "snippet": make_snippet(text, terms)}

@@ -18,15 +18,25 @@ from typing import Any, Literal
 
 import apsw
 
-from semel.ledger.search.feed import Page
-from semel.ledger.search.words import Query, fold
-from semel.ledger.storage.sql import Queries, Row, Tx, read_queries
+from semel.ledger.search.feed import ChangedPage
+from semel.ledger.search.words import SearchQuery, fold_text
+from semel.ledger.storage.rows import Row
+from semel.ledger.storage.sql import Queries, Tx, read_queries
 
 VERSION = 1
 MAX_ROW_ID = (1 << 63) - 1
 _DAMAGED = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.MismatchError, apsw.ConstraintError)
 # SQLError: a table is missing. A query of ours is no syntax error: words are always quoted.
 _REFUSED = (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError, apsw.BusyError)
+
+
+class FoundEntry(Row):
+    """An entry that a search found."""
+
+    id: int
+    session: int
+    seq: int
+    at: int
 
 
 class IndexFailed(Exception):
@@ -38,13 +48,13 @@ class IndexReset(Exception):
 
 
 @dataclass(frozen=True)
-class Asked:
+class SearchRequest:
     """One page of a search. `session` is a GLOB pattern over keys; times in ms; `since` <= at < `until`.
 
     `below`: newest first, the (at, id) that the last page ended with; `skip`: best first, how many came before.
     """
 
-    query: Query
+    query: SearchQuery
     order: Literal["newest", "best"] = "newest"
     session: str | None = None
     role: str | None = None
@@ -56,13 +66,13 @@ class Asked:
 
 
 @cache
-def statements() -> Queries:
+def index_statements() -> Queries:
     """The named statements of the index."""
-    return read_queries([("searching/queries.sql", _read("queries.sql"))])
+    return read_queries([("search/queries.sql", _read_resource("queries.sql"))])
 
 
 @cache
-def _read(name: str) -> str:
+def _read_resource(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text("utf-8")
 
 
@@ -73,7 +83,7 @@ class Index:
         self.path = path
         self.ledger = ledger
         self._db: apsw.Connection | None = None
-        self._file: tuple[int, int] | None = None  # device and number of the file that is open
+        self._file_identity: tuple[int, int] | None = None  # device and number of the file that is open
 
     def __repr__(self) -> str:
         return f"<Index {self.path} {'open' if self._db else 'closed'}>"
@@ -83,75 +93,74 @@ class Index:
     def revs(self) -> dict[int, int]:
         """The rev up to which each session is indexed."""
         out: dict[int, int] = {}
-        with self._look() as tx:
-            while rows := tx.all("session_revs", after=max(out, default=-1), limit=1000):
-                out.update((int(row.id), int(row.rev)) for row in rows)
+        with self._reading() as tx:
+            while rows := tx.pairs(int, int, "session_revs", after=max(out, default=-1), limit=1000):
+                out.update(rows)
         return out
 
     def rev(self, session: int) -> int:
-        """The rev up to which one session is indexed; 0: not at all."""
-        with self._look() as tx:
-            row = tx.one("session_get", id=session)
-        return 0 if row is None else int(row.rev)
+        """The rev up to which one session is indexed; 0 if nothing of it is."""
+        with self._reading() as tx:
+            return tx.value(int, "session_get", id=session) or 0
 
-    def find(self, asked: Asked) -> list[Row]:
-        """Rows of id, session, seq and at."""
-        told: dict[str, Any] = {
-            "asked": asked.query.fts(), "role": asked.role, "since": asked.since, "until": asked.until,
-            "session": asked.session, "limit": asked.limit,
+    def find(self, request: SearchRequest) -> list[FoundEntry]:
+        """The entries that match a request, one page of them."""
+        parameters: dict[str, Any] = {
+            "asked": request.query.to_fts5(), "role": request.role, "since": request.since, "until": request.until,
+            "session": request.session, "limit": request.limit,
         }  # fmt: skip
-        with self._look() as tx:
-            if asked.order == "best":
-                return tx.all("find_best", **told, skip=asked.skip)
-            return tx.all("find_newest", **told, at=asked.below[0], id=asked.below[1])
+        with self._reading() as tx:
+            if request.order == "best":
+                return tx.all(FoundEntry, "find_best", **parameters, skip=request.skip)
+            return tx.all(FoundEntry, "find_newest", **parameters, at=request.below[0], id=request.below[1])
 
     def count(self) -> int:
-        """How many entries can be found."""
-        with self._look() as tx:
-            return int(tx.value("count_docs"))
+        """The number of entries in the index."""
+        with self._reading() as tx:
+            return tx.number("count_docs")
 
     # ------------------------------------------------------------ filling
 
-    def take(self, session: int, page: Page) -> bool:
-        """Index one page of a session's changes, in one transaction. True: words of deleted entries were dropped."""
-        dropped = page.erased > 0 and self._drop_upto(session, page.erased)
-        with self._change() as tx:
+    def index_page(self, session: int, page: ChangedPage) -> bool:
+        """Index one page of changes in one transaction. Returns whether words of deleted entries were dropped."""
+        was_dropped = page.erased > 0 and self._remove_entries(session, page.erased)
+        with self._transaction() as tx:
             for doc in page.docs:
                 if doc.text:
                     tx.run("doc_set", id=doc.id, session=session, seq=doc.seq, at=doc.at, role=doc.role)
-                    tx.run("word_set", id=doc.id, text=fold(doc.text))
-                elif (known := tx.value("doc_id", session=session, seq=doc.seq)) is not None:
-                    self._drop(tx, known)
+                    tx.run("word_set", id=doc.id, text=fold_text(doc.text))
+                elif (doc_id := tx.value(int, "doc_id", session=session, seq=doc.seq)) is not None:
+                    self._remove_entry(tx, doc_id)
             tx.run("session_set", id=session, key=page.key, rev=page.rev)
-        return dropped
+        return was_dropped
 
-    def forget(self, session: int) -> bool:
-        """Remove a session from the index. True if it had entries there."""
-        dropped = self._drop_upto(session, MAX_ROW_ID)
-        with self._change() as tx:
+    def remove_session(self, session: int) -> bool:
+        """Remove a session from the index. Returns whether it had entries there."""
+        was_dropped = self._remove_entries(session, MAX_ROW_ID)
+        with self._transaction() as tx:
             tx.run("session_drop", id=session)
-        return dropped
+        return was_dropped
 
-    def _drop_upto(self, session: int, upto: int) -> bool:
-        found = False
+    def _remove_entries(self, session: int, max_seq: int) -> bool:
+        was_dropped = False
         while True:
-            with self._change() as tx:
-                rows = tx.all("docs_upto", session=session, upto=upto, limit=1000)
+            with self._transaction() as tx:
+                rows = tx.values(int, "docs_upto", session=session, upto=max_seq, limit=1000)
                 for row in rows:
-                    self._drop(tx, row.id)
+                    self._remove_entry(tx, row)
             if not rows:
-                return found
-            found = True
+                return was_dropped
+            was_dropped = True
 
-    def tidy(self) -> None:
+    def purge_removed(self) -> None:
         """Remove dropped words from the file and its log."""
-        with self._change() as tx:
+        with self._transaction() as tx:
             tx.run("word_tidy")
-        db = self._opened()
-        with self._guarded():
+        db = self._connection()
+        with self._translate_errors():
             db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
-    def _drop(self, tx: Tx, id: int) -> None:
+    def _remove_entry(self, tx: Tx, id: int) -> None:
         tx.run("word_drop", id=id)
         tx.run("doc_drop", id=id)
 
@@ -164,18 +173,18 @@ class Index:
                 db.close()
 
     @contextmanager
-    def _look(self) -> Iterator[Tx]:
-        db = self._opened()
-        with self._guarded():
-            yield Tx(db.cursor(), statements(), 0)
+    def _reading(self) -> Iterator[Tx]:
+        db = self._connection()
+        with self._translate_errors():
+            yield Tx(db.cursor(), index_statements(), 0)
 
     @contextmanager
-    def _change(self) -> Iterator[Tx]:
-        db = self._opened()
-        with self._guarded():
+    def _transaction(self) -> Iterator[Tx]:
+        db = self._connection()
+        with self._translate_errors():
             db.execute("BEGIN IMMEDIATE")
             try:
-                yield Tx(db.cursor(), statements(), 0)
+                yield Tx(db.cursor(), index_statements(), 0)
                 db.execute("COMMIT")
             except BaseException:
                 if db.in_transaction:  # a full disk has undone it already
@@ -184,80 +193,80 @@ class Index:
                 raise
 
     @contextmanager
-    def _guarded(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
-        except _DAMAGED as fault:
-            self._begin_again()
-            raise IndexReset(f"the search index was damaged ({fault}) and is made anew") from fault
-        except (*_REFUSED, OSError) as fault:
+        except _DAMAGED as error:
+            self._delete_files()
+            raise IndexReset(f"the search index was damaged ({error}) and is made anew") from error
+        except (*_REFUSED, OSError) as error:
             self.close()
-            raise self._failed(fault) from fault
+            raise self._index_failed(error) from error
 
-    def _failed(self, fault: BaseException) -> IndexFailed:
+    def _index_failed(self, error: BaseException) -> IndexFailed:
         return IndexFailed(
-            f"the search index {self.path} cannot be used ({fault}). The ledger does not need it and goes on. "
-            "Free some space or mend the disk: searching goes on by itself"
+            f"the search index {self.path} cannot be used ({error}). The ledger works without it. "
+            "Free some space or repair the disk; search then continues by itself"
         )
 
-    def _opened(self) -> apsw.Connection:
+    def _connection(self) -> apsw.Connection:
         """The connection to the current file. Raises IndexReset if the file was just created."""
         if self._db is not None:
-            if self._file == _identity(self.path):
+            if self._file_identity == _identify_file(self.path):
                 return self._db
             self.close()  # somebody removed or replaced it
-        fresh = False
-        with self._guarded():
-            fresh = self._open()
+        is_new = False
+        with self._translate_errors():
+            is_new = self._open()
         assert self._db is not None
-        if fresh:
+        if is_new:
             raise IndexReset("the search index is made anew")
         return self._db
 
     def _open(self) -> bool:
-        """Open the file. True: it is empty, whatever was there before."""
-        made = _make_private(self.path)
+        """Open the file, emptying one that is of another ledger or version. Returns whether it is empty."""
+        is_new_file = _create_private(self.path)
         db = apsw.Connection(str(self.path))
         try:
             db.set_busy_timeout(2000)
             for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "secure_delete = ON", "temp_store = MEMORY"):
                 db.execute(f"PRAGMA {pragma}")
             db.execute("PRAGMA journal_size_limit = 16777216")
-            if not made and db.pragma("user_version") == VERSION:
-                tx = Tx(db.cursor(), statements(), 0)
-                if tx.value("about_get") == self.ledger:
-                    self._db, self._file = db, _identity(self.path)
+            if not is_new_file and db.pragma("user_version") == VERSION:
+                tx = Tx(db.cursor(), index_statements(), 0)
+                if tx.value(str, "about_get") == self.ledger:
+                    self._db, self._file_identity = db, _identify_file(self.path)
                     return False
             if db.pragma("user_version") or db.pragma("schema_version"):
                 raise apsw.CorruptError("it is of another ledger or another version")
             with db:
-                db.execute(_read("schema.sql"))
-                Tx(db.cursor(), statements(), 0).run("about_set", ledger=self.ledger)
+                db.execute(_read_resource("schema.sql"))
+                Tx(db.cursor(), index_statements(), 0).run("about_set", ledger=self.ledger)
                 db.execute(f"PRAGMA user_version = {VERSION}")
         except BaseException:
             db.close()
             raise
-        self._db, self._file = db, _identity(self.path)
+        self._db, self._file_identity = db, _identify_file(self.path)
         return True
 
-    def _begin_again(self) -> None:
+    def _delete_files(self) -> None:
         self.close()
         try:
             for end in ("", "-wal", "-shm", "-journal"):
                 Path(f"{self.path}{end}").unlink(missing_ok=True)
-        except OSError as fault:
-            raise self._failed(fault) from fault
+        except OSError as error:
+            raise self._index_failed(error) from error
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _identify_file(path: Path) -> tuple[int, int] | None:
     try:
-        told = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return told.st_dev, told.st_ino
+    return status.st_dev, status.st_ino
 
 
-def _make_private(path: Path) -> bool:
+def _create_private(path: Path) -> bool:
     """Create an empty file that only its owner can read. False: it already exists."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))

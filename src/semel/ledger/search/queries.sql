@@ -8,7 +8,7 @@ SELECT ledger FROM about WHERE one = 1
 
 -- name: session_get
 -- how far one session is in the index
-SELECT id, key, rev FROM session WHERE id = :id
+SELECT rev FROM session WHERE id = :id
 
 -- name: session_set
 -- every change up to a rev is in the index
@@ -16,7 +16,7 @@ INSERT INTO session(id, key, rev) VALUES(:id, :key, :rev) ON CONFLICT(id) DO UPD
 
 -- name: session_revs
 -- how far sessions are, a page of them
-SELECT id, key, rev FROM session WHERE id > :after ORDER BY id LIMIT :limit
+SELECT id, rev FROM session WHERE id > :after ORDER BY id LIMIT :limit
 
 -- name: session_drop
 -- a session that is no more

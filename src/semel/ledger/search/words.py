@@ -16,13 +16,13 @@ from functools import cache
 MAX_TERMS = 32
 MAX_QUERY_CHARS = 1000  # characters of one query
 
-_SOLO = (  # one word a character
+_SINGLE_CHAR_WORDS = (  # one word a character
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Myanmar, Khmer
     "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Kana, Han
 )
-_SPACED = re.compile(f"([{_SOLO}])")
+_SINGLE_CHAR_WORD = re.compile(f"([{_SINGLE_CHAR_WORDS}])")
 _ACCENTS = re.compile("[\u0300-\u036f]+")
-_ASKED = re.compile(r'(?P<no>-?)(?:"(?P<phrase>[^"]*)(?:"|\Z)(?P<begin>\*?)|(?P<word>[^\s"]+))')
+_QUERY_TERM = re.compile(r'(?P<no>-?)(?:"(?P<phrase>[^"]*)(?:"|\Z)(?P<begin>\*?)|(?P<word>[^\s"]+))')
 
 
 class BadQuery(ValueError):
@@ -30,126 +30,126 @@ class BadQuery(ValueError):
 
 
 @dataclass(frozen=True)
-class Term:
+class SearchTerm:
     """Words that follow each other. With `prefix`, the last one is only the beginning of a word."""
 
     words: tuple[str, ...]
     prefix: bool = False
 
-    def fts(self) -> str:
-        """As SQLite's FTS5 has it (https://sqlite.org/fts5.html, section 3): always quoted, so nothing is syntax."""
+    def to_fts5(self) -> str:
+        """The term in FTS5's query syntax (https://sqlite.org/fts5.html, section 3). Quoted: none of it is syntax."""
         return '"' + " ".join(self.words) + '"' + ("*" if self.prefix else "")
 
 
 @dataclass(frozen=True)
-class Query:
+class SearchQuery:
     """Texts that have all of `terms` and none of `without`."""
 
-    terms: tuple[Term, ...]
-    without: tuple[Term, ...] = ()
+    terms: tuple[SearchTerm, ...]
+    without: tuple[SearchTerm, ...] = ()
 
-    def fts(self) -> str:
-        found = " AND ".join(term.fts() for term in self.terms)
-        lost = " OR ".join(term.fts() for term in self.without)
-        return f"({found}) NOT ({lost})" if lost else found
+    def to_fts5(self) -> str:
+        wanted_terms = " AND ".join(term.to_fts5() for term in self.terms)
+        unwanted_terms = " OR ".join(term.to_fts5() for term in self.without)
+        return f"({wanted_terms}) NOT ({unwanted_terms})" if unwanted_terms else wanted_terms
 
 
-def read_query(text: str) -> Query:
+def read_query(text: str) -> SearchQuery:
     """Parse what a person wrote. Raises BadQuery."""
     if len(text) > MAX_QUERY_CHARS:
         raise BadQuery(f"a search takes at most {MAX_QUERY_CHARS} characters; ask for fewer words")
-    terms: list[Term] = []
-    without: list[Term] = []
-    for found in _ASKED.finditer(text):
-        said = found["phrase"] if found["word"] is None else found["word"]
-        words = tuple(word for word, _, _ in cut(said))
+    terms: list[SearchTerm] = []
+    without: list[SearchTerm] = []
+    for match in _QUERY_TERM.finditer(text):
+        phrase = match["phrase"] if match["word"] is None else match["word"]
+        words = tuple(word for word, _, _ in split_words(phrase))
         if words:
-            term = Term(words, prefix=bool(found["begin"]) or (found["word"] or "").endswith("*"))
-            (without if found["no"] else terms).append(term)
+            term = SearchTerm(words, prefix=bool(match["begin"]) or (match["word"] or "").endswith("*"))
+            (without if match["no"] else terms).append(term)
     if len(terms) + len(without) > MAX_TERMS:
         raise BadQuery(f"a search takes at most {MAX_TERMS} words and phrases; ask for fewer")
     if not terms:
         raise BadQuery(
-            'nothing to look for: name at least one word of letters or digits, like: word, "a phrase", beginn*'
+            'nothing to look for: name at least one word of letters or digits, like: word, "a phrase", begin*'
             + (" (words after - are only left out)" if without else "")
         )
-    return Query(tuple(terms), tuple(without))
+    return SearchQuery(tuple(terms), tuple(without))
 
 
-def fold(text: str) -> str:
+def fold_text(text: str) -> str:
     """A text as the index stores it: without accents and case, each Han character a word."""
     if text.isascii():
         return text  # the index itself folds the case of these
     plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", text))
-    return _SPACED.sub(r" \1 ", unicodedata.normalize("NFKC", plain).casefold())
+    return _SINGLE_CHAR_WORD.sub(r" \1 ", unicodedata.normalize("NFKC", plain).casefold())
 
 
 @cache
-def _token() -> re.Pattern[str]:
+def _word_pattern() -> re.Pattern[str]:
     marks = "".join(re.escape(chr(c)) for c in range(0x300, 0x10000) if unicodedata.category(chr(c))[0] == "M")
-    return re.compile(f"[{_SOLO}]|(?:(?![{_SOLO}])[^\\W_]|[{marks}])+")
+    return re.compile(f"[{_SINGLE_CHAR_WORDS}]|(?:(?![{_SINGLE_CHAR_WORDS}])[^\\W_]|[{marks}])+")
 
 
-def cut(text: str) -> Iterator[tuple[str, int, int]]:
+def split_words(text: str) -> Iterator[tuple[str, int, int]]:
     """The words of a text: (folded, start, end), in code points of the original text."""
-    for found in _token().finditer(text):
-        for word in fold(found[0]).lower().split():
-            yield word, found.start(), found.end()
+    for match in _word_pattern().finditer(text):
+        for word in fold_text(match[0]).lower().split():
+            yield word, match.start(), match.end()
 
 
 # ---------------------------------------------------------------- what is shown of a text
 
-Piece = dict[str, object]
+SnippetPiece = dict[str, object]
 MAX_WORDS_SCANNED = 20_000
 """Words of one text that are searched for the snippet's place; if none matches, its beginning is shown."""
 
 
-def snippet(text: str, terms: Sequence[Term], before: int = 60, after: int = 140) -> list[Piece]:
+def make_snippet(text: str, terms: Sequence[SearchTerm], before: int = 60, after: int = 140) -> list[SnippetPiece]:
     """The text around the first match: [{"text"}, {"text", "hit": true}, ...], with "…" where it is cut."""
-    spans = list(_spans(text, terms))
+    spans = list(_find_matches(text, terms))
     first = spans[0][0] if spans else 0
-    lo = _at_blank(text, max(0, first - before), first)
-    hi = min(len(text), max(first, lo) + after)
-    out: list[Piece] = [{"text": "…"}] if lo else []
-    at = lo
+    begin = _skip_to_word(text, max(0, first - before), first)
+    stop = min(len(text), max(first, begin) + after)
+    pieces: list[SnippetPiece] = [{"text": "…"}] if begin else []
+    shown_to = begin
     for start, end in spans:
-        if start < at or start >= hi:
+        if start < shown_to or start >= stop:
             continue
-        out += [{"text": text[at:start]}] if start > at else []
-        out.append({"text": text[start : min(end, hi)], "hit": True})
-        at = min(end, hi)
-    rest = text[at:hi] + ("…" if hi < len(text) else "")
-    return [*out, {"text": rest}] if rest else out
+        pieces += [{"text": text[shown_to:start]}] if start > shown_to else []
+        pieces.append({"text": text[start : min(end, stop)], "hit": True})
+        shown_to = min(end, stop)
+    tail = text[shown_to:stop] + ("…" if stop < len(text) else "")
+    return [*pieces, {"text": tail}] if tail else pieces
 
 
-def _at_blank(text: str, at: int, first: int) -> int:
-    """The beginning of the next word, if there is one before the match."""
+def _skip_to_word(text: str, at: int, first: int) -> int:
+    """The start of the first word after `at`, or `at` if there is none before the match."""
     if at == 0:
         return 0
     blank = re.compile(r"\s").search(text, at, first)
     return blank.end() if blank else at
 
 
-def _spans(text: str, terms: Sequence[Term]) -> Iterator[tuple[int, int]]:
-    """Where any of the terms matches, in order, without overlaps."""
+def _find_matches(text: str, terms: Sequence[SearchTerm]) -> Iterator[tuple[int, int]]:
+    """(start, end) of each place where one of the terms matches, in order, without overlaps."""
     words: list[tuple[str, int, int]] = []
-    for word in cut(text):
+    for word in split_words(text):
         words.append(word)
         if len(words) >= MAX_WORDS_SCANNED:
             break
-    done = 0
-    for n, (_, start, _) in enumerate(words):
+    matched_to = 0
+    for index, (_, start, _) in enumerate(words):
         for term in terms:
-            if start >= done and _stands(words, n, term):
-                done = words[n + len(term.words) - 1][2]
-                yield start, done
+            if start >= matched_to and _matches_at(words, index, term):
+                matched_to = words[index + len(term.words) - 1][2]
+                yield start, matched_to
 
 
-def _stands(words: Sequence[tuple[str, int, int]], n: int, term: Term) -> bool:
-    if n + len(term.words) > len(words):
+def _matches_at(words: Sequence[tuple[str, int, int]], index: int, term: SearchTerm) -> bool:
+    if index + len(term.words) > len(words):
         return False
-    *whole, last = term.words
-    found = words[n + len(whole)][0]
-    if not (found.startswith(last) if term.prefix else found == last):
+    *whole_words, last = term.words
+    candidate = words[index + len(whole_words)][0]
+    if not (candidate.startswith(last) if term.prefix else candidate == last):
         return False
-    return all(words[n + i][0] == word for i, word in enumerate(whole))
+    return all(words[index + i][0] == word for i, word in enumerate(whole_words))

@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 import apsw
 
-from semel.ledger.storage.refusals import place_without_wal
+from semel.ledger.storage.errors import wal_unsupported_error
 
-PATIENCE = 10.0  # seconds another program may keep the ledger locked before a write is refused
+BUSY_TIMEOUT_S = 10.0  # seconds another program may keep the ledger locked before a write is refused
 CACHE_KIB = 4096
 """Page cache of each connection. The writing connection fills any cache it is given as the ledger grows."""
 _BUSY_RETRY_DELAY_S = 0.0002  # SQLite's own back-off (1, 2, 5 ... 100 ms) starves beside a busy writer
@@ -25,6 +25,8 @@ def connect(path: Path | str, *, readonly: bool = False, vfs: str | None = None)
         name, flags = _readonly_uri(Path(path)), apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     db = apsw.Connection(name, flags=flags, vfs=vfs, statementcachesize=512)
     db.set_busy_handler(_BusyHandler())
+    # Plans that do not depend on bound values: otherwise SQLite prepares a statement with a bound LIMIT at every run.
+    db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     if vfs is not None:  # a disk of the tests: Python file systems share no memory
         db.execute("PRAGMA locking_mode = EXCLUSIVE")
     for pragma in ("foreign_keys = ON", f"cache_size = -{CACHE_KIB}", "temp_store = MEMORY", "trusted_schema = OFF"):
@@ -35,8 +37,8 @@ def connect(path: Path | str, *, readonly: bool = False, vfs: str | None = None)
 def _readonly_uri(path: Path) -> str:
     # A reader needs a shared-memory file (-shm) beside the database. In a read-only folder it cannot create one; if
     # there is no log either, no gateway is live and the file can be opened as immutable.
-    alone = not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists()
-    return f"file:{quote(str(path))}{'?immutable=1' if alone else ''}"
+    is_immutable = not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists()
+    return f"file:{quote(str(path))}{'?immutable=1' if is_immutable else ''}"
 
 
 def make_durable(db: apsw.Connection, path: Path) -> None:
@@ -44,24 +46,24 @@ def make_durable(db: apsw.Connection, path: Path) -> None:
     db.execute("PRAGMA page_size = 4096")  # takes effect only while the file is empty
     mode: str = db.execute("PRAGMA journal_mode = WAL").get
     if mode not in ("wal", "memory"):
-        raise place_without_wal(path, mode)
+        raise wal_unsupported_error(path, mode)
     db.execute("PRAGMA synchronous = FULL")
     if sys.platform == "darwin":  # fsync alone leaves data in the drive's cache there
         db.execute("PRAGMA fullfsync = ON")
         db.execute("PRAGMA checkpoint_fullfsync = ON")
     # The log file is kept for reuse. If a slow reader made it huge, SQLite truncates it when the log restarts.
     db.execute("PRAGMA journal_size_limit = 67108864")
-    db.wal_autocheckpoint(0)  # semel.ledger.storage.wal runs the checkpoints
+    db.wal_autocheckpoint(0)  # `WriteAheadLog` runs the checkpoints
 
 
 class _BusyHandler:
     """SQLite busy handler: retry every 0.2 ms until the busy timeout has passed."""
 
     def __init__(self) -> None:
-        self._until = 0.0
+        self._deadline = 0.0
 
     def __call__(self, tries: int) -> bool:
         if tries == 0:
-            self._until = time.monotonic() + PATIENCE
+            self._deadline = time.monotonic() + BUSY_TIMEOUT_S
         time.sleep(_BUSY_RETRY_DELAY_S)
-        return time.monotonic() < self._until
+        return time.monotonic() < self._deadline

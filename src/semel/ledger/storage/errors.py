@@ -1,9 +1,21 @@
-"""Errors of the ledger. The docstring of each class is its user-visible message, with the next step to take."""
+"""Errors of the ledger, and the one mapping of SQLite's and the system's errors to them.
+
+The docstring of each class is its user-visible message, with the next step to take.
+"""
 
 from __future__ import annotations
 
+import errno
 import inspect
+import os
+import sys
+from pathlib import Path
 from typing import Any
+
+import apsw
+
+_FORBIDDEN = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class LedgerError(Exception):
@@ -144,3 +156,50 @@ class LedgerRestoring(LedgerError):
 
 class BackupNewer(LedgerError):
     """The backup {folder} was made by a newer Semel ({found}). Nothing was changed. Restore it with that version."""
+
+
+# ---------------------------------------------------------------- from the errors of SQLite and the system
+
+
+def to_ledger_error(fault: BaseException, path: Path, system_errno: int = 0) -> BaseException:
+    """The error to raise for this fault. A fault that is not the storage's is returned unchanged.
+
+    `system_errno` is the operating system's error number that SQLite recorded (0: none).
+    """
+    if isinstance(fault, OSError):
+        system_errno = fault.errno or 0
+    elif not isinstance(fault, apsw.Error) or isinstance(fault, LedgerError):
+        return fault
+    if isinstance(fault, apsw.FullError) or (_is_io(fault) and system_errno in NO_SPACE):
+        error_class: type[LedgerError] = LedgerFull
+    elif isinstance(fault, apsw.BusyError):
+        error_class = LedgerBusy
+    elif isinstance(fault, apsw.CorruptError):
+        error_class = LedgerDamaged
+    elif isinstance(fault, apsw.NotADBError):
+        error_class = NotALedger
+    elif isinstance(fault, apsw.ReadOnlyError) or (_is_io(fault) and system_errno in _FORBIDDEN):
+        error_class = LedgerReadOnly
+    elif isinstance(fault, (OSError, apsw.IOError, apsw.CantOpenError, apsw.NoMemError, apsw.InterruptError)):
+        error_class = LedgerFailed
+    else:
+        return fault
+    ledger_error = error_class(path=path, why=_describe_cause(fault, system_errno))
+    ledger_error.__cause__ = fault
+    return ledger_error
+
+
+def _is_io(error: BaseException) -> bool:
+    return isinstance(error, (OSError, apsw.IOError, apsw.CantOpenError))
+
+
+def _describe_cause(error: BaseException, system_errno: int) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    message = f"SQLite: {error}"
+    return f"{message}, {os.strerror(system_errno)}" if system_errno and _is_io(error) else message
+
+
+def wal_unsupported_error(path: Path, mode: str) -> LedgerPlace:
+    """The error for a file system where SQLite cannot use a write-ahead log."""
+    return LedgerPlace(path=path, place=f"a file system that allows only journal mode {mode} ({sys.platform})")

@@ -1,4 +1,4 @@
-"""Group commit, the synchronous half: run many logical transactions in one durable commit.
+"""Group commit: run many logical transactions in one durable commit, and hand each caller its result.
 
 One `BEGIN IMMEDIATE` ... `COMMIT` holds a whole batch. Each job runs inside a savepoint, so a failing job undoes only
 its own changes. `COMMIT` returns when the write-ahead log is on disk (`synchronous=FULL`); no job is answered before
@@ -7,58 +7,173 @@ that. If the disk fails, every job of the batch fails.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
 import apsw
 
+from semel.ledger.storage.errors import to_ledger_error
 from semel.ledger.storage.mark import MarkFile
-from semel.ledger.storage.refusals import failure
-from semel.ledger.storage.sql import STORAGE_FAULTS, Queries, Tx
-from semel.ledger.storage.wal import Wal
-from semel.ledger.storage.work_item import Job
+from semel.ledger.storage.sql import STORAGE_ERRORS, Queries, Tx
 
-_NOT_A_RESULT = (CoroutineType, GeneratorType, AsyncGeneratorType)
+_ASYNC_RESULTS = (CoroutineType, GeneratorType, AsyncGeneratorType)
 
 
-def perform(job: Job, tx: Tx) -> None:
+class WorkItem:
+    """A queued `fn(tx, *args, **kwargs)`. Its caller is a task on an event loop, or a waiting thread (`loop` is
+    None)."""
+
+    __slots__ = ("args", "callbacks", "done", "error", "fn", "future", "kwargs", "loop", "result")
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        loop: asyncio.AbstractEventLoop | None,
+    ) -> None:
+        self.fn = fn
+        self.args = args
+        self.kwargs = kwargs
+        self.loop = loop
+        self.future: asyncio.Future[Any] | None = loop.create_future() if loop else None
+        self.done: threading.Event | None = None  # for a thread that waits
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.callbacks: list[Callable[[], object]] = []
+
+    def __repr__(self) -> str:
+        return f"<WorkItem {getattr(self.fn, '__qualname__', self.fn)} {'failed' if self.error else 'ok'}>"
+
+    def fail(self, error: BaseException) -> None:
+        """Record the error and discard any result: the transaction did not happen."""
+        self.result = None
+        self.error = error
+        self.callbacks = []
+
+    def finish_in_thread(self) -> Any:
+        """For a waiting thread: run the `tx.after_commit` callbacks and return the result, or raise the error."""
+        if self.error is not None:
+            raise self.error
+        for call in self.callbacks:
+            call()
+        return self.result
+
+    def finish_in_loop(self) -> None:
+        """`finish_in_thread` for a task, on its event loop. A callback that fails is reported; the others still run."""
+        future, loop = self.future, self.loop
+        assert future is not None and loop is not None
+        for call in self.callbacks:
+            try:
+                call()
+            except Exception as error:
+                loop.call_exception_handler({"message": f"publishing after {self!r} failed", "exception": error})
+        if future.done():  # its task was cancelled; the transaction still happened
+            return
+        if self.error is None:
+            future.set_result(self.result)
+        elif isinstance(self.error, StopIteration):  # a future cannot hold StopIteration
+            future.set_exception(RuntimeError(f"{self!r} raised StopIteration"))
+        else:
+            future.set_exception(self.error)
+
+
+def _finish_in_loop(jobs: list[WorkItem]) -> None:
+    for job in jobs:
+        job.finish_in_loop()
+
+
+def deliver_results(jobs: Iterable[WorkItem]) -> None:
+    """Hand the results back to the callers, with one wake-up per event loop."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[WorkItem]] = {}
+    for job in jobs:
+        if job.loop is not None:
+            by_loop.setdefault(job.loop, []).append(job)
+        elif job.done is not None:
+            job.done.set()
+    for loop, loop_jobs in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_finish_in_loop, loop_jobs)
+        except RuntimeError:
+            pass  # the loop is closed: nobody waits any more
+
+
+def run_job(job: WorkItem, tx: Tx) -> None:
     """Run one job's function. Its own exception becomes the job's error; a storage fault is raised, as the whole batch
     is lost.
     """
     try:
         job.result = job.fn(tx, *job.args, **job.kwargs)
-        job.afterwards = tx.end()
-        if isinstance(job.result, _NOT_A_RESULT):
-            _discard(job)
-    except STORAGE_FAULTS:
+        job.callbacks = tx.end()
+        if isinstance(job.result, _ASYNC_RESULTS):
+            _refuse_result(job)
+    except STORAGE_ERRORS:
         raise
     except BaseException as error:
         tx.end()
         job.fail(error)
-    if tx.fault is not None:  # the body swallowed it
-        raise tx.fault
+    if tx.storage_error is not None:  # the body swallowed it
+        raise tx.storage_error
 
 
-def _discard(job: Job) -> None:
+def _refuse_result(job: WorkItem) -> None:
     if not isinstance(job.result, AsyncGeneratorType):
         job.result.close()
     raise TypeError(f"{job!r} returned a {type(job.result).__name__}: a transaction is a plain function")
 
 
+class WriteAheadLog:
+    """Tracks the log of the writing connection, in place of SQLite's automatic checkpoints.
+
+    A checkpoint inside a commit makes one commit in eighty slow, so the writer runs checkpoints when nobody waits.
+    """
+
+    def __init__(self, db: apsw.Connection) -> None:
+        self._db = db
+        self.pages = 0
+        self._moved_pages = 0  # of these, already in the database file
+        db.set_wal_hook(self._record_growth)
+
+    @property
+    def backlog(self) -> int:
+        """Pages (4 KiB) in the log that are not yet in the database file."""
+        return self.pages - self._moved_pages
+
+    def checkpoint(self) -> None:
+        """Move the log into the database file as far as readers allow (PASSIVE: it waits for nobody).
+
+        The log file is kept and overwritten: 2.7 times cheaper than appending to a new one. Raises apsw.Error; nothing
+        is lost then, because the log holds everything and a later checkpoint moves it.
+        """
+        try:
+            self.pages, self._moved_pages = self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except apsw.Error:
+            self._moved_pages = self.pages  # do not retry at once: the backlog counts again after the next commit
+            raise
+
+    def _record_growth(self, db: apsw.Connection, name: str, pages: int) -> int:
+        if pages < self._moved_pages:
+            self._moved_pages = 0  # SQLite restarted the log from its beginning
+        self.pages = pages
+        return apsw.SQLITE_OK
+
+
 class Committer:
     """Owns the writing connection. Not thread-safe: one thread, or one caller at a time, uses it."""
 
-    def __init__(self, db: apsw.Connection, path: Path, named: Queries, clock: Callable[[], int]) -> None:
+    def __init__(self, db: apsw.Connection, path: Path, statements: Queries, clock: Callable[[], int]) -> None:
         self._db = db
         self._cursor = db.cursor()
         self._path = path
-        self._named = named
+        self._statements = statements
         self._clock = clock
-        self._wal = Wal(db)
+        self._wal = WriteAheadLog(db)
         self._mark: MarkFile | None = None
-        self._changes = 0  # changes made by the connection before the current commit
+        self._changes_before = 0  # changes made by the connection before the current commit
         self.commits = 0
         self.transactions = 0
         self.failures = 0
@@ -67,82 +182,82 @@ class Committer:
     def __repr__(self) -> str:
         return f"<Committer {self.transactions} transactions in {self.commits} commits, {self.failures} failed>"
 
-    def commit(self, jobs: Sequence[Job]) -> None:
+    def commit(self, jobs: Sequence[WorkItem]) -> None:
         """Run the jobs. Afterwards each has a durable result or an error. Raises nothing."""
         try:
             self._cursor.execute("BEGIN IMMEDIATE")
-            self._changes = self._db.total_changes()
+            self._changes_before = self._db.total_changes()
             if len(jobs) == 1:
-                self._run_alone(jobs[0])
+                self._run_single(jobs[0])
             else:
                 for job in jobs:
-                    self._run_guarded(job)
-                self._finish()
-        except BaseException as fault:
-            self._fail(jobs, fault)
+                    self._run_in_savepoint(job)
+                self._commit_batch()
+        except BaseException as error:
+            self._fail_batch(jobs, error)
             return
         self.commits += 1
         self.transactions += len(jobs)
 
-    def look(self, job: Job) -> None:
+    def read(self, job: WorkItem) -> None:
         """Run a read-only job and roll back: for a store without reader threads."""
         self._cursor.execute("BEGIN")
         try:
-            perform(job, Tx(self._cursor, self._named, self._clock()))
-        except BaseException as fault:
-            job.fail(failure(fault, self._path, self._db.system_errno))
+            run_job(job, Tx(self._cursor, self._statements, self._clock()))
+        except BaseException as error:
+            job.fail(to_ledger_error(error, self._path, self._db.system_errno))
         finally:
-            self._undo()
+            self._roll_back()
 
-    def _run_alone(self, job: Job) -> None:
+    def _run_single(self, job: WorkItem) -> None:
         # A batch of one needs no savepoint: the transaction is its own.
-        perform(job, Tx(self._cursor, self._named, self._clock()))
+        run_job(job, Tx(self._cursor, self._statements, self._clock()))
         if job.error is None:
-            self._finish()
+            self._commit_batch()
         else:
-            self._undo()
+            self._roll_back()
 
-    def _run_guarded(self, job: Job) -> None:
+    def _run_in_savepoint(self, job: WorkItem) -> None:
         run = self._cursor.execute
         run("SAVEPOINT job")
-        perform(job, Tx(self._cursor, self._named, self._clock()))
+        run_job(job, Tx(self._cursor, self._statements, self._clock()))
         if job.error is not None:
             run("ROLLBACK TO job")
         run("RELEASE job")
 
-    def _undo(self) -> None:
+    def _roll_back(self) -> None:
         if self._db.in_transaction:
             try:
                 self._cursor.execute("ROLLBACK")
             except apsw.Error:
                 pass  # the disk is failing: the next batch finds the transaction open, fails too and rolls back again
 
-    def _fail(self, jobs: Sequence[Job], fault: BaseException) -> None:
+    def _fail_batch(self, jobs: Sequence[WorkItem], error: BaseException) -> None:
         errno = self._db.system_errno
-        self._undo()
+        self._roll_back()
         self.failures += 1
-        self.last_failure = str(failure(fault, self._path, errno))
+        self.last_failure = str(to_ledger_error(error, self._path, errno))
         for job in jobs:
-            job.fail(failure(fault, self._path, errno))
+            job.fail(to_ledger_error(error, self._path, errno))
 
     def keep_mark(self, mark: MarkFile) -> None:
         """Record each commit in this mark file from now on."""
         self._mark = mark
 
-    def _finish(self) -> None:
+    def _commit_batch(self) -> None:
         # A commit that changes nothing costs no sync of the disk: it is not counted.
-        counts = self._mark is not None and self._db.total_changes() > self._changes
-        row: Any = self._cursor.execute(self._named["ledger_count"].sql).fetchall()[0] if counts else None
+        has_changes = self._mark is not None and self._db.total_changes() > self._changes_before
+        row: Any = self._cursor.execute(self._statements["ledger_count"].sql).fetchall()[0] if has_changes else None
         try:
             self._cursor.execute("COMMIT")
         except apsw.Error:
-            self._undo()
-            self._overwrite()
+            self._roll_back()
+            self._overwrite_failed_log()
             raise
         if self._mark is not None and row is not None:
-            self._mark.note(*row)
+            self._mark.record_commit(*row)
 
-    def _overwrite(self) -> None:
+    def _overwrite_failed_log(self) -> None:
         # If the sync failed, the log may hold the whole batch, commit mark and all, and a crash before the
         # next commit would bring back what its callers are told was not accepted. So commit nothing over it.
         try:
@@ -151,7 +266,7 @@ class Committer:
             self._cursor.execute(f"PRAGMA user_version = {version}")
             self._cursor.execute("COMMIT")
         except apsw.Error:
-            self._undo()  # the disk is still failing: the next successful commit overwrites it
+            self._roll_back()  # the disk is still failing: the next successful commit overwrites it
 
     @property
     def backlog(self) -> int:
@@ -162,13 +277,13 @@ class Committer:
         """Move the log into the database file. A failure is only recorded: the log still holds everything."""
         try:
             self._wal.checkpoint()
-        except apsw.Error as fault:
-            self.last_failure = str(failure(fault, self._path, self._db.system_errno))
+        except apsw.Error as error:
+            self.last_failure = str(to_ledger_error(error, self._path, self._db.system_errno))
             return
         if self._mark is not None and self._wal.backlog == 0:
-            self._mark.note_whole()
+            self._mark.record_checkpoint()
 
-    def state(self) -> dict[str, Any]:
+    def statistics(self) -> dict[str, Any]:
         """Numbers for `semel doctor`."""
         return {
             "commits": self.commits,

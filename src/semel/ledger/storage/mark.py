@@ -20,17 +20,17 @@ import zlib
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from semel.ledger.storage import wal
-
-SUFFIX = ".mark"
+MARK_SUFFIX = ".mark"
 SLOT_BYTES = 512
+_LOG_HEADER_BYTES = 32
+_LOG_SALTS = slice(16, 24)  # https://sqlite.org/fileformat2.html, "WAL Header Format"
 
 
 @dataclass(frozen=True)
-class Mark:
-    """Position of a ledger: its name, its incarnation (which life it is in) and the number of commits by gateways.
+class LedgerMark:
+    """Position of a ledger: its name, its incarnation (how often it was restored) and its number of commits.
 
-    `log` identifies the write-ahead log beside it (`log_beside`), empty if unknown. `base` is the (incarnation,
+    `log` identifies the write-ahead log beside it (`identify_log`), empty if unknown. `base` is the (incarnation,
     commits) of the database file when that log began.
     """
 
@@ -41,44 +41,55 @@ class Mark:
     base: tuple[int, int] = field(default=(0, 0), compare=False)
 
     @property
-    def come(self) -> tuple[int, int]:
-        """The pair that orders the marks of one ledger."""
+    def position(self) -> tuple[int, int]:
+        """(incarnation, commits), which orders the marks of one ledger."""
         return self.incarnation, self.commits
 
-    def is_ahead_of(self, other: Mark) -> bool:
+    def is_ahead_of(self, other: LedgerMark) -> bool:
         """Whether the other mark, of the same ledger, is of an earlier commit or incarnation."""
-        return self.come > other.come
+        return self.position > other.position
 
 
-def path_of(ledger: Path) -> Path:
-    return ledger.with_name(ledger.name + SUFFIX)
+def mark_path(ledger: Path) -> Path:
+    return ledger.with_name(ledger.name + MARK_SUFFIX)
 
 
-def read(ledger: Path) -> Mark | None:
+def identify_log(ledger: Path) -> str:
+    """Identity of the log beside the ledger, "" if there is none: the salts that SQLite chooses when it begins a
+    log."""
+    try:
+        with ledger.with_name(f"{ledger.name}-wal").open("rb") as file:
+            header = file.read(_LOG_HEADER_BYTES)
+    except OSError:
+        return ""
+    return header[_LOG_SALTS].hex() if len(header) == _LOG_HEADER_BYTES else ""
+
+
+def read_mark(ledger: Path) -> LedgerMark | None:
     """The newest readable mark of a ledger, or `None`."""
     try:
-        content = path_of(ledger).read_bytes()
+        content = mark_path(ledger).read_bytes()
     except OSError:
         return None
     slots = [_read_slot(content[at : at + SLOT_BYTES]) for at in (0, SLOT_BYTES)]
-    found = [one for one in slots if one is not None]
-    return max(found, key=lambda one: one.come, default=None)
+    marks = [mark for mark in slots if mark is not None]
+    return max(marks, key=lambda one: one.position, default=None)
 
 
-def _read_slot(slot: bytes) -> Mark | None:
-    text, _, check = slot.rstrip(b"\0").rpartition(b" ")
+def _read_slot(slot: bytes) -> LedgerMark | None:
+    text, _, checksum = slot.rstrip(b"\0").rpartition(b" ")
     try:
-        if int(check, 16) != zlib.crc32(text):
+        if int(checksum, 16) != zlib.crc32(text):
             return None
-        told = json.loads(text)
-        life, commits = told.get("base", (0, 0))
-        log, base = str(told.get("log", "")), (int(life), int(commits))
-        return Mark(str(told["ledger"]), int(told["incarnation"]), int(told["commits"]), log, base)
+        fields = json.loads(text)
+        incarnation, commits = fields.get("base", (0, 0))
+        log, base = str(fields.get("log", "")), (int(incarnation), int(commits))
+        return LedgerMark(str(fields["ledger"]), int(fields["incarnation"]), int(fields["commits"]), log, base)
     except (ValueError, LookupError, TypeError, AttributeError):
         return None
 
 
-def _slot(mark: Mark) -> bytes:
+def _encode_slot(mark: LedgerMark) -> bytes:
     text = json.dumps(asdict(mark)).encode()
     return (text + b" %08x" % zlib.crc32(text)).ljust(SLOT_BYTES, b"\0")
 
@@ -89,14 +100,14 @@ class MarkFile:
     The constructor raises OSError if the file cannot be written. If a later write fails, an older mark stays.
     """
 
-    def __init__(self, ledger: Path, mark: Mark) -> None:
+    def __init__(self, ledger: Path, mark: LedgerMark) -> None:
         """Write `mark` into both slots and sync, replacing any earlier mark."""
-        path = path_of(ledger)
+        path = mark_path(ledger)
         self._ledger = ledger
         self._mark = mark
-        self._whole: tuple[int, int] | None = None  # position of a file that holds the whole log
+        self._whole_position: tuple[int, int] | None = None  # position of a file that holds the whole log
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        os.pwrite(self._file, _slot(mark) * 2, 0)
+        os.pwrite(self._file, _encode_slot(mark) * 2, 0)
         os.fsync(self._file)
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -104,22 +115,22 @@ class MarkFile:
         finally:
             os.close(folder)
 
-    def note(self, commits: int, incarnation: int) -> None:
+    def record_commit(self, commits: int, incarnation: int) -> None:
         """Record the ledger's position after a commit."""
         self._mark = replace(self._mark, incarnation=incarnation, commits=commits)
-        if self._whole is not None:
-            log = wal.log_beside(self._ledger)
+        if self._whole_position is not None:
+            log = identify_log(self._ledger)
             if log != self._mark.log:
-                self._mark = replace(self._mark, log=log, base=self._whole)
-            self._whole = None
+                self._mark = replace(self._mark, log=log, base=self._whole_position)
+            self._whole_position = None
         try:
-            os.pwrite(self._file, _slot(self._mark), commits % 2 * SLOT_BYTES)
+            os.pwrite(self._file, _encode_slot(self._mark), commits % 2 * SLOT_BYTES)
         except OSError:
             pass  # an older mark stays: less is recognised, and nothing is taken for what it is not
 
-    def note_whole(self) -> None:
+    def record_checkpoint(self) -> None:
         """Record that the whole log has been moved into the database file and synced."""
-        self._whole = self._mark.come
+        self._whole_position = self._mark.position
 
     def close(self) -> None:
         try:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,16 +13,67 @@ from urllib.parse import quote
 
 import apsw
 
-from semel.ledger.storage import mark, migrate, wal
+from semel.ledger.storage import mark, migrate
 from semel.ledger.storage.connect import connect, make_durable
-from semel.ledger.storage.errors import LedgerMissing, LedgerNewer, LedgerOlder, LedgerRestoring, LogOfAnother
-from semel.ledger.storage.lock import Lock
-from semel.ledger.storage.refusals import failure, refuse_old_sqlite, refuse_place
+from semel.ledger.storage.errors import (
+    LedgerError,
+    LedgerInUse,
+    LedgerMissing,
+    LedgerNewer,
+    LedgerOlder,
+    LedgerPlace,
+    LedgerRestoring,
+    LogOfAnother,
+    OldSqlite,
+    to_ledger_error,
+)
+from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import Tx, queries
+
+# Network and host-shared file systems. WAL needs memory shared by all who have the file open, and true locks.
+# https://sqlite.org/wal.html, "All processes using a database must be on the same host computer".
+_NETWORK_FILE_SYSTEMS = frozenset({
+    "9p", "afs", "beegfs", "ceph", "cifs", "davfs", "fuse.ceph", "fuse.davfs", "fuse.gcsfuse",
+    "fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "fuse.vmhgfs-fuse", "gfs2", "glusterfs",
+    "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "smb2", "smb3", "smbfs", "vboxsf",
+})  # fmt: skip
+
+
+class Lock:
+    """An exclusive lock on a file, held from construction until `release`.
+
+    The kernel releases the lock when the process ends, however it ends. The file is never removed: removing it would
+    let two processes hold the lock. It names the holder's pid; construction raises `refuse(pid)` while another process
+    holds the lock.
+    """
+
+    def __init__(self, file: Path, refuse: Callable[[str], LedgerError]) -> None:
+        self._file = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.pread(self._file, 32, 0).decode("ascii", "replace").strip()
+                raise refuse(holder or "unknown") from None
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def release(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+def lock_ledger(ledger: Path) -> Lock:
+    """Lock a ledger for the life of this process: one ledger has one gateway. Raises LedgerInUse."""
+    return Lock(Path(f"{ledger}.lock"), lambda pid: LedgerInUse(path=ledger, pid=pid))
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedLedger:
     """A writable ledger of the newest schema version.
 
     `was_whole`: there was no write-ahead log, so the database file held everything.
@@ -37,9 +90,9 @@ def open_for_writing(
     *,
     exclusive: bool,
     clock: Callable[[], int],
-    way: Sequence[migrate.Step],
+    migrations: Sequence[migrate.Migration],
     vfs: str | None = None,
-) -> Opened:
+) -> OpenedLedger:
     """Create or open the ledger, check it and migrate it. Raises the first group of errors in
     `semel.ledger.storage.errors`.
     """
@@ -49,37 +102,36 @@ def open_for_writing(
     db: apsw.Connection | None = None
     try:
         _make_folder(path.parent)
-        refuse_place(path.parent)
-        lock = Lock(path) if exclusive else None
-        if restoring_file(path).exists():
+        refuse_network_file_system(path.parent)
+        lock = lock_ledger(path) if exclusive else None
+        if restoring_flag_path(path).exists():
             raise LedgerRestoring(path=path)
         refuse_log_of_another(path)
-        was_whole = wal.log_beside(path) == ""
+        was_whole = mark.identify_log(path) == ""
         _make_file(path)
         db = connect(path, vfs=vfs)
-        prepare(db, path, way, clock())
-        return Opened(path, db, lock, was_whole)
-    except BaseException as fault:
-        told = failure(fault, path, db.system_errno if db else 0)
+        prepare_ledger(db, path, migrations, clock())
+        return OpenedLedger(path, db, lock, was_whole)
+    except BaseException as error:
+        ledger_error = to_ledger_error(error, path, db.system_errno if db else 0)
         if db is not None:
             db.close()
         if lock is not None:
             lock.release()
-        if told is fault:
+        if ledger_error is error:
             raise
-        raise told from fault
+        raise ledger_error from error
 
 
-def restoring_file(ledger: Path) -> Path:
+def restoring_flag_path(ledger: Path) -> Path:
     """Path of the file that exists while a restore replaces the ledger (`semel.ledger.backup.restore`)."""
     return ledger.with_name(f"{ledger.name}.restoring")
 
 
-def own_mark(tx: Tx) -> mark.Mark:
+def read_own_mark(tx: Tx) -> mark.LedgerMark:
     """The position that the ledger itself has stored."""
-    row = tx.one("ledger_get")
-    assert row is not None
-    return mark.Mark(str(row.name), int(row.incarnation), int(row.commits))
+    row = tx.get(LedgerRow, "ledger_get")
+    return mark.LedgerMark(row.name, row.incarnation, row.commits)
 
 
 def refuse_log_of_another(path: Path) -> None:
@@ -88,67 +140,69 @@ def refuse_log_of_another(path: Path) -> None:
     Must run before SQLite opens the ledger, as that changes both. Nothing is refused if the mark does not know the log,
     or if the file cannot be read without it (the first log of a ledger holds everything).
     """
-    known = mark.read(path)
-    if known is None or not known.log or known.log != wal.log_beside(path):
+    known_mark = mark.read_mark(path)
+    if known_mark is None or not known_mark.log or known_mark.log != mark.identify_log(path):
         return
-    held = _mark_without_log(path)
-    if held is not None and (held.ledger != known.ledger or held.come < known.base):
+    file_mark = _mark_without_log(path)
+    if file_mark is not None and (file_mark.ledger != known_mark.ledger or file_mark.position < known_mark.base):
         raise LogOfAnother(path=path)
 
 
-def _mark_without_log(path: Path) -> mark.Mark | None:
+def _mark_without_log(path: Path) -> mark.LedgerMark | None:
     try:
         db = apsw.Connection(
             f"file:{quote(str(path))}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
         )
         try:
-            return own_mark(Tx(db.cursor(), queries(), 0))
+            return read_own_mark(Tx(db.cursor(), queries(), 0))
         finally:
             db.close()
     except (apsw.Error, AssertionError, ValueError, TypeError):
         return None
 
 
-def prepare(db: apsw.Connection, path: Path, way: Sequence[migrate.Step], now: int) -> None:
+def prepare_ledger(db: apsw.Connection, path: Path, migrations: Sequence[migrate.Migration], now: int) -> None:
     """Make an open file a ledger of the newest version, or refuse it before anything in it is changed."""
-    migrate.version(db, path)
+    migrate.read_version(db, path)
     make_durable(db, path)
-    migrate.migrate_to_newest(db, way, queries(), path, name=secrets.token_hex(8), now=now)
+    migrate.migrate_to_newest(db, migrations, queries(), path, name=secrets.token_hex(8), now=now)
     # A write without effect: a full or read-only disk fails here instead of at the first message.
     db.execute("BEGIN IMMEDIATE")
-    db.execute(f"PRAGMA user_version = {way[-1].version}")
+    db.execute(f"PRAGMA user_version = {migrations[-1].version}")
     db.execute("COMMIT")
 
 
-def check_readable(path: Path, known: int) -> Path:
+def check_readable(path: Path, known_version: int) -> Path:
     """Check that a ledger can be read, with or without a running gateway; return its resolved path.
 
-    `known` is the schema version that this Semel reads. Nothing is created, locked or migrated.
+    `known_version` is the schema version that this Semel reads. Nothing is created, locked or migrated.
     """
     refuse_old_sqlite(apsw.sqlite_lib_version())
     path = path.expanduser().resolve()
     if not path.exists():
         raise LedgerMissing(path=path)
     refuse_log_of_another(path)
-    found = _version_of(path)
-    if found == 0:
+    file_version = _read_file_version(path)
+    if file_version == 0:
         raise LedgerMissing(path=path)
-    if found != known:
-        raise (LedgerNewer if found > known else LedgerOlder)(path=path, found=found, known=known)
+    if file_version != known_version:
+        raise (LedgerNewer if file_version > known_version else LedgerOlder)(
+            path=path, found=file_version, known=known_version
+        )
     return path
 
 
-def _version_of(path: Path) -> int:
+def _read_file_version(path: Path) -> int:
     errno = 0
     try:
         db = connect(path, readonly=True)
         try:
-            return migrate.version(db, path)
+            return migrate.read_version(db, path)
         finally:
             errno = db.system_errno
             db.close()
-    except apsw.Error as fault:
-        raise failure(fault, path, errno) from fault
+    except apsw.Error as error:
+        raise to_ledger_error(error, path, errno) from error
 
 
 def _make_folder(folder: Path) -> None:
@@ -174,3 +228,38 @@ def _make_file(path: Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:
         pass
+
+
+def refuse_old_sqlite(version: str) -> None:
+    """Raises OldSqlite where two connections that write and checkpoint can corrupt the log (3.7.0 to 3.51.2).
+
+    Back-ports of the fix: 3.50.7 and 3.44.6. https://sqlite.org/wal.html, "the WAL-reset bug".
+    """
+    number = tuple(int(part) for part in version.split(".")[:3])
+    fixed = number >= (3, 51, 3) or (3, 50, 7) <= number < (3, 51) or (3, 44, 6) <= number < (3, 45)
+    if not fixed:
+        raise OldSqlite(version=version)
+
+
+def refuse_network_file_system(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> None:
+    """Raise LedgerPlace for a network file system. Only Linux is checked; elsewhere SQLite itself must object."""
+    kind = file_system_type(folder, mounts)
+    if kind in _NETWORK_FILE_SYSTEMS:
+        raise LedgerPlace(path=folder, place=f"a shared file system ({kind})")
+
+
+def file_system_type(folder: Path, mounts: Path) -> str:
+    """The type of the file system a folder lies on, "" if unknown. Format: proc_pid_mountinfo(5)."""
+    try:
+        lines = mounts.read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return ""
+    longest, kind = -1, ""
+    for line in lines:
+        fields, _, description = line.partition(" - ")
+        mount_point = re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), fields.split(" ")[4])
+        if len(mount_point) >= longest and folder.resolve().is_relative_to(
+            mount_point
+        ):  # a later mount covers an earlier one
+            longest, kind = len(mount_point), description.split(" ")[0]
+    return kind

@@ -8,57 +8,59 @@ Every statement of Semel stands in `queries/*.sql`, in blocks:
 
 so that one test can look at the plan of each (Law 11). `-- sorts: why` and `-- scans: why` in the description
 state why a sort, or a walk over a partial index, stays small.
+
+A statement that reads returns rows of one class (`semel.ledger.storage.rows`), whose fields are its columns in order.
+`{TurnRow}` in a statement stands for the columns of that class, `{TurnRow t}` for the same with `t.` before each.
+`tests/ledger/test_rows.py` compares every statement with the class it is read as.
 """
 
 from __future__ import annotations
 
 import re
-from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, NoReturn
+from itertools import starmap, takewhile
+from typing import Any, NoReturn, TypeVar
 
 import apsw
 
-_NAME = re.compile(r"--\s*name:\s*(.*?)\s*$")
-_NOT_CODE = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"", re.S)
+from semel.ledger.storage import rows
+from semel.ledger.storage.rows import Row
+
+R = TypeVar("R", bound=Row)
+S = TypeVar("S", int, str, float, bytes)
+T = TypeVar("T", int, str, float, bytes)
+
+_NAME_LINE = re.compile(r"^-- *name: *(.*?) *$", re.M)
+_COMMENT_OR_STRING = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"", re.S)
 _PARAMETER = re.compile(r"(?<![:\w]):([A-Za-z_]\w*)")
-
-
-class Row(tuple[Any, ...]):
-    """One row: a tuple whose columns are attributes too (`row.id`). Costs 0.2 us over a plain tuple."""
-
-    __slots__ = ()
-    if TYPE_CHECKING:
-
-        def __getattr__(self, column: str) -> Any: ...
+_COLUMN_LIST = re.compile(r"\{([A-Z]\w*)(?: (\w+))?\}")
 
 
 class Query:
     """One named statement."""
 
-    __slots__ = ("file", "name", "parameters", "shape", "sql", "why")
+    __slots__ = ("file", "name", "parameters", "purpose", "sql")
 
-    def __init__(self, name: str, why: str, sql: str, file: str) -> None:
+    def __init__(self, name: str, purpose: str, sql: str, file: str) -> None:
         self.name = name
-        self.why = why
+        self.purpose = purpose
         self.sql = sql
         self.file = file
-        self.parameters = frozenset(_PARAMETER.findall(_NOT_CODE.sub(" ", sql)))
-        self.shape: type[Row] | None = None  # the row type, known after the first row
+        self.parameters = frozenset(_PARAMETER.findall(_COMMENT_OR_STRING.sub(" ", sql)))
 
     def __repr__(self) -> str:
         return f"<Query {self.name} ({self.file}) takes {', '.join(sorted(self.parameters)) or 'nothing'}>"
 
-    def misfit(self, params: Mapping[str, Any]) -> TypeError:
+    def parameter_error(self, params: Mapping[str, Any]) -> TypeError:
         """A TypeError that names the missing and the unknown parameters."""
         missing = sorted(self.parameters - params.keys())
         unknown = sorted(params.keys() - self.parameters)
-        lacks = f" lacks {', '.join(missing)}" if missing else ""
-        strange = f" is given {', '.join(unknown)}, which it does not take" if unknown else ""
-        between = " and" if missing and unknown else ""
-        return TypeError(f"query {self.name} in {self.file}{lacks}{between}{strange}")
+        missing_text = f" lacks {', '.join(missing)}" if missing else ""
+        unknown_text = f" is given {', '.join(unknown)}, which it does not take" if unknown else ""
+        joint = " and" if missing and unknown else ""
+        return TypeError(f"query {self.name} in {self.file}{missing_text}{joint}{unknown_text}")
 
 
 class Queries(dict[str, Query]):
@@ -69,7 +71,7 @@ class Queries(dict[str, Query]):
 
 
 class QueryFileError(Exception):
-    """A query file that cannot be read. The message names the file and the place."""
+    """A query file that cannot be read. The message names the file."""
 
 
 @cache
@@ -81,58 +83,48 @@ def queries() -> Queries:
 
 
 def read_queries(files: list[tuple[str, str]]) -> Queries:
-    """Read (file name, text) pairs. Raises QueryFileError for what is not a named, described statement."""
-    found = Queries()
+    """Read (file name, text) pairs. Raises QueryFileError for a statement without a name of its own or a purpose.
+
+    That a block holds exactly one statement is checked by `tests/ledger/test_plans.py`.
+    """
+    statements = Queries()
     for file, text in files:
-        for query in _blocks(file, text):
-            if query.name in found:
-                raise QueryFileError(f"{file}: {query.name} is already named in {found[query.name].file}")
-            found[query.name] = query
-    return found
-
-
-def _blocks(file: str, text: str) -> Iterator[Query]:
-    name, lines = "", list[str]()
-    for number, line in enumerate(text.splitlines(), 1):
-        if match := _NAME.match(line):
-            if name:
-                yield _block(file, name, lines)
-            name, lines = match[1], []
+        head, *blocks = _NAME_LINE.split(text)
+        if any(line.strip() and not line.startswith("--") for line in head.splitlines()):
+            raise QueryFileError(f"{file}: SQL before the first '-- name:' line")
+        for name, block in zip(blocks[::2], blocks[1::2], strict=True):
             if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-                raise QueryFileError(f"{file}:{number}: {name!r} is not a name like hear_event")
-        elif name:
-            lines.append(line)
-        elif line.strip() and not line.startswith("--"):
-            raise QueryFileError(f"{file}:{number}: SQL before the first '-- name:' line")
-    if name:
-        yield _block(file, name, lines)
+                raise QueryFileError(f"{file}: {name!r} is not a name like hear_event")
+            if name in statements:
+                raise QueryFileError(f"{file}: {name} is already named in {statements[name].file}")
+            statements[name] = _read_block(file, name, block.strip().splitlines())
+    return statements
 
 
-def _block(file: str, name: str, lines: list[str]) -> Query:
-    said = 0
-    while said < len(lines) and lines[said].startswith("--"):
-        said += 1
-    why = "\n".join(line.removeprefix("--").strip() for line in lines[:said]).strip()
-    sql = "\n".join(lines[said:]).strip()
-    if not why:
+def _read_block(file: str, name: str, lines: list[str]) -> Query:
+    comments = list(takewhile(_is_comment, lines))
+    purpose = "\n".join(line.removeprefix("--").strip() for line in comments).strip()
+    if not purpose:
         raise QueryFileError(f"{file}: {name} does not say what it is for (a '-- ...' line under its name)")
-    first, rest = _first_statement(sql)
-    if not _NOT_CODE.sub("", first).strip(" \n;"):
-        raise QueryFileError(f"{file}: {name} has no statement")
-    if re.sub(r"--[^\n]*|/\*.*?\*/", "", rest, flags=re.S).strip():
-        raise QueryFileError(f"{file}: {name} has more than one statement; give each its own name")
-    return Query(name, why, first.rstrip().removesuffix(";"), file)
+    lines = lines[len(comments) :]
+    while lines and (_is_comment(lines[-1]) or not lines[-1]):  # the heading of what follows
+        lines.pop()
+    sql = "\n".join(lines).strip().removesuffix(";")
+    return Query(name, purpose, _COLUMN_LIST.sub(_list_columns, sql), file)
 
 
-def _first_statement(sql: str) -> tuple[str, str]:
-    for semicolon in re.finditer(";", sql):
-        if apsw.complete(sql[: semicolon.end()]):
-            return sql[: semicolon.end()], sql[semicolon.end() :]
-    return sql, ""
+def _is_comment(line: str) -> bool:
+    return line.startswith("--")
+
+
+def _list_columns(reference: re.Match[str]) -> str:
+    table = f"{reference[2]}." if reference[2] else ""
+    row: type[Row] = getattr(rows, reference[1])
+    return ", ".join(f"{table}{column}" for column in row.__struct_fields__)
 
 
 # SQLite errors that mean the storage failed. After one of these, the state of the whole batch is uncertain.
-STORAGE_FAULTS = (
+STORAGE_ERRORS = (
     apsw.FullError,
     apsw.IOError,
     apsw.CorruptError,
@@ -147,7 +139,7 @@ STORAGE_FAULTS = (
 )
 
 
-Cut = Callable[[str, str, str, bool, dict[str, Any] | None], tuple[Any, ...]]
+CutText = Callable[[str, str, str, bool, dict[str, Any] | None], tuple[Any, ...]]
 """(destination, session key, text, whether it is a turn's answer, file to send instead) -> the parts to send."""
 
 
@@ -159,94 +151,102 @@ class Tx:
     translated; any exception that leaves the body undoes the whole transaction.
     """
 
-    __slots__ = ("_afterwards", "_cursor", "_queries", "cut", "dirty", "fault", "now")
+    __slots__ = ("_callbacks", "_cursor", "_queries", "cut", "dirty", "now", "storage_error")
 
-    def __init__(self, cursor: apsw.Cursor, named: Queries, now: int) -> None:
+    def __init__(self, cursor: apsw.Cursor, statements: Queries, now: int) -> None:
         self.now = now
         # Cuts a text into parts for a destination. Set by the gateway, which knows the channels; used by `cutting.cut`.
-        self.cut: Cut | None = None
+        self.cut: CutText | None = None
         # Rows that watchers must be sent: (session, kind, id) -> (rev, appended texts, or None for the whole row).
-        # Filled by `entries`, rendered by `views.changes`.
+        # Filled by `entries`, rendered by `views.render_changes`.
         self.dirty: dict[tuple[int, str, int], tuple[int, list[str] | None]] = {}
-        self._cursor: apsw.Cursor | _Ended = cursor
-        self._queries = named
-        self._afterwards: list[Callable[[], object]] = []
-        self.fault: Exception | None = None  # the storage fault that a statement raised
+        self._cursor: apsw.Cursor | _EndedCursor = cursor
+        self._queries = statements
+        self._callbacks: list[Callable[[], object]] = []
+        self.storage_error: Exception | None = None  # the storage fault that a statement raised
 
     def run(self, name: str, /, **params: Any) -> int:
         """Run a statement for its effect. Returns the number of rows it changed."""
-        return self._execute(self._queries[name], params).connection.changes()
+        return self._execute(name, params).connection.changes()
 
-    def one(self, name: str, /, **params: Any) -> Row | None:
+    def one(self, row: type[R], name: str, /, **params: Any) -> R | None:
         """The first row, or None."""
-        query = self._queries[name]
-        cursor = self._execute(query, params)
-        shape = query.shape or _shape(query, cursor)
-        row = cursor.fetchone()
-        return None if row is None else tuple.__new__(shape, row)
+        values = self._execute(name, params).fetchone()
+        return None if values is None else row(*values)
 
-    def all(self, name: str, /, **params: Any) -> list[Row]:
+    def get(self, row: type[R], name: str, /, **params: Any) -> R:
+        """The first row of a statement that always has one."""
+        values = self._execute(name, params).fetchone()
+        assert values is not None, f"{name} has no row for {params}"
+        return row(*values)
+
+    def all(self, row: type[R], name: str, /, **params: Any) -> list[R]:
         """Every row."""
-        query = self._queries[name]
-        cursor = self._execute(query, params)
-        shape = query.shape or _shape(query, cursor)
-        new = tuple.__new__
-        return [new(shape, row) for row in cursor]
+        return list(starmap(row, self._execute(name, params)))
 
-    def each(self, name: str, /, **params: Any) -> Iterator[Row]:
+    def iterate(self, row: type[R], name: str, /, **params: Any) -> Iterator[R]:
         """Every row, one at a time, for results too large for memory. Run no other query while iterating."""
-        query = self._queries[name]
-        cursor = self._execute(query, params)
-        shape = query.shape or _shape(query, cursor)
-        return (tuple.__new__(shape, row) for row in cursor)
+        return starmap(row, self._execute(name, params))
 
-    def value(self, name: str, /, **params: Any) -> Any:
-        """The first column of the first row, or None."""
-        row = self._execute(self._queries[name], params).fetchone()
-        return None if row is None else row[0]
+    def value(self, kind: type[T], name: str, /, **params: Any) -> T | None:
+        """The only column of the first row, of this type; None if it is NULL or there is no row."""
+        values = self._execute(name, params).fetchone()
+        return None if values is None else values[0]
 
-    def after(self, call: Callable[[], object]) -> None:
+    def values(self, kind: type[T], name: str, /, **params: Any) -> list[T]:
+        """The only column of every row, of this type. It is never NULL."""
+        return [value for (value,) in self._execute(name, params)]
+
+    def pairs(self, first: type[T], second: type[S], name: str, /, **params: Any) -> list[tuple[T, S]]:
+        """The two columns of every row, of these types. None of them is ever NULL."""
+        return list(self._execute(name, params))
+
+    def number(self, name: str, /, **params: Any) -> int:
+        """The integer that a statement always returns: a count, the id of a new row."""
+        ((number,),) = self._execute(name, params)
+        return int(number)
+
+    def exists(self, name: str, /, **params: Any) -> bool:
+        """Whether the statement has a row."""
+        return self._execute(name, params).fetchone() is not None
+
+    def dicts(self, name: str, /, **params: Any) -> list[dict[str, Any]]:
+        """Every row as {column: value}: for statements that only report."""
+        cursor = self._execute(name, params)
+        return [dict(zip((column[0] for column in cursor.get_description()), row, strict=True)) for row in cursor]
+
+    def after_commit(self, call: Callable[[], object]) -> None:
         """Publish: call this once the transaction is durable, on the event loop of the caller.
 
         The call happens before the caller's `await` returns, in commit order, and never for a failed transaction.
         """
-        self._afterwards.append(call)
+        self._callbacks.append(call)
 
-    def _execute(self, query: Query, params: dict[str, Any]) -> apsw.Cursor:
+    def _execute(self, name: str, params: dict[str, Any]) -> apsw.Cursor:
+        query = self._queries[name]
         if len(params) != len(query.parameters):
-            raise query.misfit(params)
+            raise query.parameter_error(params)
         try:
             return self._cursor.execute(query.sql, params)
         except KeyError:
-            raise query.misfit(params) from None
-        except STORAGE_FAULTS as fault:
+            raise query.parameter_error(params) from None
+        except STORAGE_ERRORS as error:
             # SQLite may have rolled back the whole batch: a body that swallows this must not go on writing.
-            self.fault = fault
-            self._cursor = _Ended(fault)
+            self.storage_error = error
+            self._cursor = _EndedCursor(error)
             raise
 
     def end(self) -> list[Callable[[], object]]:
-        """Refuse further statements, and return the callbacks that were registered with `after`."""
-        self._cursor = _Ended(RuntimeError("this transaction has ended: its tx was kept and used later"))
-        return self._afterwards
+        """Refuse further statements, and return the callbacks that were registered with `after_commit`."""
+        self._cursor = _EndedCursor(RuntimeError("this transaction has ended: its tx was kept and used later"))
+        return self._callbacks
 
 
-class _Ended:
+class _EndedCursor:
     """Replaces the cursor of a transaction that has ended or failed: `execute` raises the reason."""
 
-    def __init__(self, why: BaseException) -> None:
-        self._why = why
+    def __init__(self, reason: BaseException) -> None:
+        self._reason = reason
 
     def execute(self, sql: str, params: dict[str, Any]) -> NoReturn:
-        raise self._why
-
-
-def _shape(query: Query, cursor: apsw.Cursor) -> type[Row]:
-    """The row type of a query, learned from its first row."""
-    try:
-        columns = [column[0] for column in cursor.get_description()]
-    except apsw.ExecutionCompleteError:
-        return Row  # no row: nothing to shape yet
-    fields = namedtuple("Row", columns, rename=True)  # type: ignore[misc]
-    query.shape = type("Row", (fields, Row), {"__slots__": (), "__module__": __name__})
-    return query.shape
+        raise self._reason

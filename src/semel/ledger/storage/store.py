@@ -4,7 +4,7 @@
     heard = await store.write(hear, event)         # one transaction: hear(tx, event); durable on return
     rows = await store.read(entries_after, key)    # one consistent snapshot, with every commit before it
 
-No database work runs on the event loop. `apply` and `look` are the same for callers without a loop.
+No database work runs on the event loop. `write_sync` and `look` are the same for callers without a loop.
 """
 
 from __future__ import annotations
@@ -18,28 +18,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from semel.ledger.storage import mark, migrate, wal
+from semel.ledger.storage import mark, migrate
 from semel.ledger.storage.connect import connect
-from semel.ledger.storage.errors import LedgerClosed, LedgerReadOnly
-from semel.ledger.storage.group_commit import Committer
-from semel.ledger.storage.lock import Lock
-from semel.ledger.storage.opening import check_readable, open_for_writing, own_mark, prepare
-from semel.ledger.storage.reader import Readers
-from semel.ledger.storage.refusals import failure
+from semel.ledger.storage.errors import LedgerClosed, LedgerReadOnly, to_ledger_error
+from semel.ledger.storage.group_commit import Committer, WorkItem
+from semel.ledger.storage.opening import Lock, check_readable, open_for_writing, prepare_ledger, read_own_mark
 from semel.ledger.storage.sql import Tx, queries
-from semel.ledger.storage.work_item import Job
-from semel.ledger.storage.writer import Writer
+from semel.ledger.storage.threads import Readers, Writer
 
 P = ParamSpec("P")
 T = TypeVar("T")
 READERS = 2
 
 
-def mark_as_copy(tx: Tx, life: int = 0) -> mark.Mark:
-    """Mark this ledger as a copy, however it was made. `life`: the newest incarnation known from elsewhere, 0 if
-    none."""
-    tx.run("ledger_copied", at=tx.value("ledger_newest"), incarnation=life)
-    return own_mark(tx)
+def mark_as_copy(tx: Tx, incarnation: int = 0) -> mark.LedgerMark:
+    """Mark this ledger as a copy, however it was made.
+
+    `incarnation`: the newest one known from elsewhere, or 0.
+    """
+    tx.run("ledger_copied", at=tx.number("ledger_newest"), incarnation=incarnation)
+    return read_own_mark(tx)
 
 
 def now_ms() -> int:
@@ -55,13 +53,13 @@ class Store:
         self._committer = committer  # None: opened for reading
         self._lock = lock
         self._was_whole = was_whole  # there was no log beside the file when it was opened
-        self._writer: Writer | None = None  # None: no threads, `apply` runs on the caller's
+        self._writer: Writer | None = None  # None: no threads, `write_sync` runs on the caller's
         self._readers: Readers | None = None
         self._closed = False
 
     def __repr__(self) -> str:
-        how = "closed" if self._closed else repr(self._writer or self._committer or "read only")
-        return f"<Store {self.path} {how}>"
+        status = "closed" if self._closed else repr(self._writer or self._committer or "read only")
+        return f"<Store {self.path} {status}>"
 
     @classmethod
     def open(
@@ -81,16 +79,16 @@ class Store:
         (semel.ledger.storage.errors).
         """
         if readonly:
-            store = cls(check_readable(Path(path), migrate.steps()[-1].version), None, None)
+            store = cls(check_readable(Path(path), migrate.list_migrations()[-1].version), None, None)
         else:
             store = cls.open_sync(path, exclusive=exclusive, clock=clock)
         if marked:
             store.keep_mark()
         try:
             connections = [connect(store.path, readonly=True) for _ in range(READERS)]
-        except BaseException as fault:
+        except BaseException as error:
             store.close()
-            raise failure(fault, store.path) from fault
+            raise to_ledger_error(error, store.path) from error
         if store._committer is not None:
             store._writer = Writer(store._committer, store.path)
         store._readers = Readers(connections, store.path, queries(), clock)
@@ -103,15 +101,15 @@ class Store:
         *,
         exclusive: bool = True,
         clock: Callable[[], int] = now_ms,
-        way: Sequence[migrate.Step] | None = None,
+        migrations: Sequence[migrate.Migration] | None = None,
         vfs: str | None = None,
     ) -> Self:
-        """Open the ledger without threads: `apply` and `look` run on the caller's thread, on one connection.
+        """Open the ledger without threads: `write_sync` and `read_sync` run on the caller's thread, on one connection.
 
-        `way` (other migrations) and `vfs` (another disk) are for tests.
+        `migrations` (other migrations) and `vfs` (another disk) are for tests.
         """
-        way = way or migrate.steps()
-        opened = open_for_writing(Path(path), exclusive=exclusive, clock=clock, way=way, vfs=vfs)
+        migrations = migrations or migrate.list_migrations()
+        opened = open_for_writing(Path(path), exclusive=exclusive, clock=clock, migrations=migrations, vfs=vfs)
         committer = Committer(opened.db, opened.path, queries(), clock)
         return cls(opened.path, committer, opened.lock, was_whole=opened.was_whole)
 
@@ -120,7 +118,7 @@ class Store:
         """A ledger without threads that is gone when it is closed: for property tests."""
         path = Path(":memory:")
         db = connect(path)
-        prepare(db, path, migrate.steps(), clock())
+        prepare_ledger(db, path, migrate.list_migrations(), clock())
         return cls(path, Committer(db, path, queries(), clock), None)
 
     async def write(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -130,81 +128,82 @@ class Store:
         still happens; only its outcome is lost. Raises LedgerFull, LedgerFailed, LedgerBusy, LedgerDamaged (not
         accepted), LedgerClosed.
         """
-        job = Job(fn, args, kwargs, asyncio.get_running_loop())
-        self._writer_or_refuse().submit(job)
+        job = WorkItem(fn, args, kwargs, asyncio.get_running_loop())
+        self._require_writer().submit(job)
         assert job.future is not None
         result: T = await job.future
         return result
 
     async def read(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run the read-only `fn(tx, ...)` in one snapshot that includes every earlier commit."""
-        job = Job(fn, args, kwargs, asyncio.get_running_loop())
-        self._readers_or_refuse().submit(job)
+        job = WorkItem(fn, args, kwargs, asyncio.get_running_loop())
+        self._require_readers().submit(job)
         assert job.future is not None
         result: T = await job.future
         return result
 
-    def apply(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """`write` for callers without an event loop: blocks until durable, and runs the `tx.after` callbacks on this
-        thread.
+    def write_sync(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """`write` for callers without an event loop: blocks until durable.
+
+        The callbacks of `tx.after_commit` run on this thread.
         """
-        job = Job(fn, args, kwargs, None)
+        job = WorkItem(fn, args, kwargs, None)
         if self._writer is not None:
             job.done = threading.Event()
             self._writer.submit(job)
             job.done.wait()
         else:
-            self._committer_or_refuse().commit((job,))
-        result: T = job.answer()
+            self._require_committer().commit((job,))
+        result: T = job.finish_in_thread()
         return result
 
-    def apply_all(self, calls: Sequence[tuple[Callable[..., Any], tuple[Any, ...]]]) -> list[Any]:
-        """Run several transactions in one commit, without threads. The result of a failed one is its error."""
-        jobs = [Job(fn, args, {}, None) for fn, args in calls]
-        self._committer_or_refuse().commit(jobs)
-        return [job.error if job.error is not None else job.answer() for job in jobs]
-
-    def look(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    def read_sync(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """`read` for a caller without an event loop."""
-        job = Job(fn, args, kwargs, None)
+        job = WorkItem(fn, args, kwargs, None)
         if self._readers is not None:
             job.done = threading.Event()
             self._readers.submit(job)
             job.done.wait()
         else:
-            self._committer_or_refuse().look(job)
-        result: T = job.answer()
+            self._require_committer().read(job)
+        result: T = job.finish_in_thread()
         return result
 
     def keep_mark(self) -> None:
         """Detect whether this is an older copy of the ledger, and keep a mark file from now on. Raises LedgerError."""
         try:
-            own = self.look(own_mark)
-            known, used = mark.read(self.path), own.commits > 0
-            same = known is not None and known.ledger == own.ledger
-            log, base = self._known_log(own, known)
-            if (used and not same) or (known is not None and same and known.is_ahead_of(own)):
+            ledger_mark = self.read_sync(read_own_mark)
+            file_mark, has_commits = mark.read_mark(self.path), ledger_mark.commits > 0
+            is_same_ledger = file_mark is not None and file_mark.ledger == ledger_mark.ledger
+            log, base = self._identify_log(ledger_mark, file_mark)
+            if (has_commits and not is_same_ledger) or (
+                file_mark is not None and is_same_ledger and file_mark.is_ahead_of(ledger_mark)
+            ):
                 # The ledger is behind its mark, or was put here without one.
-                own = self.apply(mark_as_copy, known.incarnation if known is not None and same else 0)
-            self._committer_or_refuse().keep_mark(mark.MarkFile(self.path, replace(own, log=log, base=base)))
-        except BaseException as fault:
+                ledger_mark = self.write_sync(
+                    mark_as_copy, file_mark.incarnation if file_mark is not None and is_same_ledger else 0
+                )
+            self._require_committer().keep_mark(mark.MarkFile(self.path, replace(ledger_mark, log=log, base=base)))
+        except BaseException as error:
             self.close()
-            raise failure(fault, self.path) from fault
+            raise to_ledger_error(error, self.path) from error
 
-    def _known_log(self, own: mark.Mark, known: mark.Mark | None) -> tuple[str, tuple[int, int]]:
+    def _identify_log(
+        self, ledger_mark: mark.LedgerMark, file_mark: mark.LedgerMark | None
+    ) -> tuple[str, tuple[int, int]]:
         """Identity of the current log and position of the database file when it began; ("", (0, 0)) if unknown."""
-        log = wal.log_beside(self.path)
+        log = mark.identify_log(self.path)
         if self._was_whole:
-            return log, own.come
-        if known is not None and (known.ledger, known.log) == (own.ledger, log):
-            return log, known.base
+            return log, ledger_mark.position
+        if file_mark is not None and (file_mark.ledger, file_mark.log) == (ledger_mark.ledger, log):
+            return log, file_mark.base
         return "", (0, 0)
 
-    def state(self) -> dict[str, Any]:
+    def statistics(self) -> dict[str, Any]:
         """Numbers for `semel doctor`: commits, failures, the size of the log."""
         return {
             "path": str(self.path),
-            **(self._committer.state() if self._committer else {"readonly": True}),
+            **(self._committer.statistics() if self._committer else {"readonly": True}),
         }
 
     def close(self) -> None:
@@ -227,18 +226,18 @@ class Store:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    def _writer_or_refuse(self) -> Writer:
+    def _require_writer(self) -> Writer:
         if self._writer is None:
-            self._committer_or_refuse()
+            self._require_committer()
             raise RuntimeError("this store was opened without threads: use apply")
         return self._writer
 
-    def _readers_or_refuse(self) -> Readers:
+    def _require_readers(self) -> Readers:
         if self._readers is None:
             raise RuntimeError("this store was opened without threads: use look")
         return self._readers
 
-    def _committer_or_refuse(self) -> Committer:
+    def _require_committer(self) -> Committer:
         if self._closed:
             raise LedgerClosed(path=self.path)
         if self._committer is None:

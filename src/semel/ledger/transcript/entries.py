@@ -1,7 +1,7 @@
 """The only writer of the transcript and of its items (Laws 4, 6, 8).
 
 Everything that a watcher can see is a row with a rev before it is seen. The functions here write those rows and note
-them in `tx.dirty`; when the transaction ends, `semel.ledger.transcript.views.changes` renders them.
+them in `tx.dirty`; when the transaction ends, `semel.ledger.transcript.views.render_changes` renders them.
 """
 
 from __future__ import annotations
@@ -11,14 +11,23 @@ from typing import Any
 
 import msgspec
 
+from semel.ledger.storage.rows import ClaimEntry, EntryRow, ItemRow, Row, SessionRow
 from semel.ledger.storage.sql import Tx
 
 Body = Mapping[str, Any]
-WHOLE: list[str] | None = None  # in tx.dirty: render the whole row, not what it grew by
+WHOLE_ROW: list[str] | None = None  # in tx.dirty: render the whole row, not what it grew by
+
+
+class NextEntry(Row):
+    """The numbers that a new entry gets."""
+
+    seq: int
+    rev: int
+    chapter: int
 
 
 def dump(value: Any) -> str:
-    """JSON text, as the ledger stores it. Lone surrogates are kept as escapes would be: replaced."""
+    """JSON text, as the ledger stores it. Raises UnicodeEncodeError for a lone surrogate."""
     return msgspec.json.encode(value).decode()
 
 
@@ -27,46 +36,45 @@ def load(text: str | None) -> dict[str, Any]:
     return msgspec.json.decode(text) if text else {}
 
 
-def part(told: dict[str, Any], name: str) -> dict[str, Any]:
+def read_object(data: dict[str, Any], name: str) -> dict[str, Any]:
     """The object under `name` in data from elsewhere, or {} if it is no object: other programs may send anything."""
-    found = told.get(name)
-    return found if isinstance(found, dict) else {}
+    value = data.get(name)
+    return value if isinstance(value, dict) else {}
 
 
-def _merged(known: str | None, more: Body | None) -> dict[str, Any]:
-    return {name: value for name, value in {**load(known), **(more or {})}.items() if value is not None}
+def _merge_fields(stored: str | None, changes: Body | None) -> dict[str, Any]:
+    return {name: value for name, value in {**load(stored), **(changes or {})}.items() if value is not None}
 
 
-def _dirty(tx: Tx, session: int, what: str, which: int, rev: int, grew: str | None = None) -> None:
-    key = (session, what, which)
-    old = tx.dirty.get(key)
-    if grew is None or (old is not None and old[1] is None):
-        tx.dirty[key] = (rev, WHOLE)
-    elif old is None:
-        tx.dirty[key] = (rev, [grew])
+def _mark_dirty(tx: Tx, session: int, kind: str, number: int, rev: int, appended: str | None = None) -> None:
+    key = (session, kind, number)
+    earlier = tx.dirty.get(key)
+    if appended is None or (earlier is not None and earlier[1] is None):
+        tx.dirty[key] = (rev, WHOLE_ROW)
+    elif earlier is None:
+        tx.dirty[key] = (rev, [appended])
     else:
-        assert old[1] is not None
-        old[1].append(grew)
-        tx.dirty[key] = (rev, old[1])
+        assert earlier[1] is not None
+        earlier[1].append(appended)
+        tx.dirty[key] = (rev, earlier[1])
 
 
 def next_rev(tx: Tx, session: int) -> int:
     """The next rev of this session."""
-    return int(tx.value("session_next_rev", id=session))
+    return tx.number("session_next_rev", id=session)
 
 
 def touch_session(tx: Tx, session: int) -> None:
     """Show watchers that the session's state, waiting events or title changed."""
-    _dirty(tx, session, "session", 0, next_rev(tx, session))
+    _mark_dirty(tx, session, "session", 0, next_rev(tx, session))
 
 
 def set_about(tx: Tx, session: int, about: Body) -> None:
-    """What the agent offers in this session (modes, models, and which are on); merged into what is known."""
-    row = tx.one("session_by_id", id=session)
-    assert row is not None
-    known = load(row.about)
-    merged = {**known, **{name: value for name, value in about.items() if value is not None}}
-    if merged != known:
+    """Store what the agent offers in this session (modes, models, and which are on), merged into what is stored."""
+    row = tx.get(SessionRow, "session_by_id", id=session)
+    stored = load(row.about)
+    merged = {**stored, **{name: value for name, value in about.items() if value is not None}}
+    if merged != stored:
         tx.run("session_set_about", id=session, about=dump(merged))
         touch_session(tx, session)
 
@@ -92,8 +100,7 @@ def add_entry(
     more: Body | None = None,
 ) -> int:
     """Add one row to the transcript; return its `seq`. `tell`: it is part of the agent's next prompt (Law 7)."""
-    row = tx.one("session_next_entry", id=session)
-    assert row is not None
+    row = tx.get(NextEntry, "session_next_entry", id=session)
     tx.run(
         "entry_add", session=session, seq=row.seq, rev=row.rev, at=tx.now, role=role, chapter=row.chapter,
         text=text, live=int(live), partial=int(partial), turn=turn, event=event, claim=claim, tell=int(tell),
@@ -102,13 +109,13 @@ def add_entry(
     for file in (more or {}).get("files") or ():
         if file.get("id"):  # else it is missing, and only named
             tx.run("holding_add", session=session, seq=row.seq, blob=str(file["id"]))
-    _dirty(tx, session, "entry", row.seq, row.rev)
-    return int(row.seq)
+    _mark_dirty(tx, session, "entry", row.seq, row.rev)
+    return row.seq
 
 
-def hold_files(tx: Tx, session: int, files: Sequence[Mapping[str, Any]]) -> None:
-    """Let the newest entry hold an item's files: an item is erased with the entries around it."""
-    row = tx.one("session_by_id", id=session)
+def hold_item_files(tx: Tx, session: int, files: Sequence[Mapping[str, Any]]) -> None:
+    """Make the newest entry hold an item's files, so that they are erased together."""
+    row = tx.one(SessionRow, "session_by_id", id=session)
     for file in files:
         if row is not None and file.get("id"):
             tx.run("blob_heard", id=str(file["id"]))
@@ -119,23 +126,22 @@ def touch_entry(tx: Tx, session: int, seq: int) -> None:
     """Show watchers that something computed for this entry changed: its delivery or its echoes."""
     rev = next_rev(tx, session)
     tx.run("entry_touch", session=session, seq=seq, rev=rev)
-    _dirty(tx, session, "entry", seq, rev)
+    _mark_dirty(tx, session, "entry", seq, rev)
 
 
 def grow_entry(tx: Tx, session: int, seq: int, text: str) -> None:
-    """A live preview streams on: the piece is a row before it is seen (Law 6)."""
+    """Append to a live preview: the piece is a row before it is seen (Law 6)."""
     rev = next_rev(tx, session)
     tx.run("piece_add", session=session, rev=rev, entry=seq, item=None, text=text)
     tx.run("entry_grew", session=session, seq=seq, rev=rev)
-    _dirty(tx, session, "entry", seq, rev, text)
+    _mark_dirty(tx, session, "entry", seq, rev, text)
 
 
 def shown_text(tx: Tx, session: int, seq: int) -> str:
-    """What a live entry has shown so far."""
-    row = tx.one("entry_get", session=session, seq=seq)
-    assert row is not None
-    pieces = tx.all("pieces_of_entry", session=session, seq=seq, after=row.base)
-    return str(row.text) + "".join(p.text for p in pieces)
+    """The text that a live entry has shown so far."""
+    row = tx.get(EntryRow, "entry_get", session=session, seq=seq)
+    pieces = tx.values(str, "pieces_of_entry", session=session, seq=seq, after=row.base)
+    return row.text + "".join(pieces)
 
 
 def set_entry(
@@ -154,10 +160,9 @@ def set_entry(
     """Change an entry; arguments that are None leave it unchanged. A None value in `more` removes a field. Pieces are
     folded into the text.
     """
-    row = tx.one("entry_get", session=session, seq=seq)
-    assert row is not None
+    row = tx.get(EntryRow, "entry_get", session=session, seq=seq)
     rev = next_rev(tx, session)
-    merged = _merged(row.more, more)
+    merged = _merge_fields(row.more, more)
     tx.run(
         "entry_set", session=session, seq=seq, rev=rev,
         text=shown_text(tx, session, seq) if text is None else text,
@@ -169,16 +174,16 @@ def set_entry(
         more=dump(merged) if merged else None,
     )  # fmt: skip
     tx.run("pieces_drop_entry", session=session, seq=seq)
-    _dirty(tx, session, "entry", seq, rev)
+    _mark_dirty(tx, session, "entry", seq, rev)
 
 
 def mark_whole(tx: Tx, claim: int | None) -> None:
     """A failed attempt's cut-off text was said again in the same words, so it was complete: clear its `partial`
     mark."""
-    for place in tx.all("entries_of_claim", claim=claim):
-        entry = tx.one("entry_get", session=place.session, seq=place.seq)
+    for claim_entry in tx.all(ClaimEntry, "entries_of_claim", claim=claim):
+        entry = tx.one(EntryRow, "entry_get", session=claim_entry.session, seq=claim_entry.seq)
         if entry is not None and entry.partial:
-            set_entry(tx, place.session, place.seq, partial=False, tell=False)
+            set_entry(tx, claim_entry.session, claim_entry.seq, partial=False, tell=False)
 
 
 def add_item(
@@ -194,50 +199,46 @@ def add_item(
 ) -> int:
     """Add an item, which watchers see beside the transcript; return its id."""
     rev = next_rev(tx, session)
-    item = int(
-        tx.value(
-            "item_add", session=session, turn=turn, kind=kind, name=name, rev=rev, live=int(live), text=text,
-            body=dump(body or {}),
-        )
+    item = tx.number(
+        "item_add", session=session, turn=turn, kind=kind, name=name, rev=rev, live=int(live), text=text,
+        body=dump(body or {}),
     )  # fmt: skip
-    _dirty(tx, session, "item", item, rev)
+    _mark_dirty(tx, session, "item", item, rev)
     return item
 
 
 def grow_item(tx: Tx, session: int, item: int, text: str) -> None:
     """Append to a live thought or tool output. Text that comes after the item's end is joined at once."""
-    if not tx.value("item_is_live", id=item):
+    if not tx.number("item_is_live", id=item):
         set_item(tx, item, text=item_text(tx, item) + text)
         return
     rev = next_rev(tx, session)
     tx.run("piece_add", session=session, rev=rev, entry=None, item=item, text=text)
     tx.run("item_grew", id=item, rev=rev)
-    _dirty(tx, session, "item", item, rev, text)
+    _mark_dirty(tx, session, "item", item, rev, text)
 
 
 def item_text(tx: Tx, item: int) -> str:
-    """What an item has shown so far."""
-    row = tx.one("item_get", id=item)
-    assert row is not None
-    return str(row.text) + "".join(p.text for p in tx.all("pieces_of_item", item=item, after=row.base))
+    """The text that an item has shown so far."""
+    row = tx.get(ItemRow, "item_get", id=item)
+    return row.text + "".join(tx.values(str, "pieces_of_item", item=item, after=row.base))
 
 
 def set_item(tx: Tx, item: int, *, text: str | None = None, body: Body | None = None, live: bool | None = None) -> None:
     """Change an item: `body` is merged (a None value removes a field); arguments that are None leave it unchanged."""
-    row = tx.one("item_get", id=item)
-    assert row is not None
+    row = tx.get(ItemRow, "item_get", id=item)
     rev = next_rev(tx, row.session)
-    merged = _merged(row.body, body)
+    merged = _merge_fields(row.body, body)
     tx.run(
         "item_set", id=item, rev=rev, live=row.live if live is None else int(live),
         text=item_text(tx, item) if text is None else text, body=dump(merged),
     )  # fmt: skip
     tx.run("pieces_drop_item", item=item)
-    _dirty(tx, row.session, "item", item, rev)
+    _mark_dirty(tx, row.session, "item", item, rev)
 
 
-def rest_items(tx: Tx, session: int) -> None:
+def close_items(tx: Tx, session: int) -> None:
     """Close all live items, because no turn runs. A tool call without a result is marked so."""
-    for item in tx.all("items_live", session=session):
+    for item in tx.all(ItemRow, "items_live", session=session):
         is_open = item.kind == "tool" and load(item.body).get("status") in ("pending", "running")
         set_item(tx, item.id, live=False, body={"status": "no result"} if is_open else None)

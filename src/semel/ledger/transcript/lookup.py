@@ -6,15 +6,16 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from semel.ledger.storage.rows import BoundEvent, ClaimRow, EntryRow, EventRow, PartRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 
-_ABOUT = ("edit", "delete", "reaction")  # events about a message; the reference means that message
+_KINDS_ABOUT_MESSAGE = ("edit", "delete", "reaction")  # events about a message; the reference means that message
 _REF = re.compile(r"(c?)(\d{1,18})", re.I | re.A)  # no more digits than a row's id can have
 
 
 @dataclass(frozen=True)
-class Message:
+class ReferencedMessage:
     """A message that can be reacted to or edited. `op` identifies it for its platform; {} if that is not needed.
 
     `parts`: of our own message; `claim`: the claim whose text it is.
@@ -28,47 +29,47 @@ class Message:
     claim: int | None = None
 
 
-def message(tx: Tx, session: int, spawn: int, ref: str) -> Message | None:
-    """`c12`: a claim; `12`: an entry; '': the message that the running turn answers."""
+def find_message(tx: Tx, session: int, spawn: int, ref: str) -> ReferencedMessage | None:
+    """The message of a ref: `c12` a claim, `12` an entry, '' the message that the running turn answers."""
     if not ref:
-        return _heard(tx, session, spawn)
-    named = _REF.fullmatch(ref)
-    if named is None:
+        return _find_answered(tx, session, spawn)
+    match = _REF.fullmatch(ref)
+    if match is None:
         return None
-    number = int(named[2])
-    return _claim(tx, session, number) if named[1] else _entry(tx, session, number)
+    number = int(match[2])
+    return _find_by_claim(tx, session, number) if match[1] else _find_by_entry(tx, session, number)
 
 
-def _claim(tx: Tx, session: int, claim: int) -> Message | None:
-    row = tx.one("claim_get", id=claim)
+def _find_by_claim(tx: Tx, session: int, claim: int) -> ReferencedMessage | None:
+    row = tx.one(ClaimRow, "claim_get", id=claim)
     if row is None or row.session != session or row.seq is None:
         return None
-    parts = tuple(int(p.id) for p in tx.all("parts_of_claim", claim=claim))
-    first = row.id if row.edits is None else row.edits
-    return Message(row.seq, row.dest, True, {"target_part": parts[0]} if parts else {}, parts, first)
+    parts = tuple(part_row.id for part_row in tx.all(PartRow, "parts_of_claim", claim=claim))
+    original = row.id if row.edits is None else row.edits
+    return ReferencedMessage(row.seq, row.dest, True, {"target_part": parts[0]} if parts else {}, parts, original)
 
 
-def _entry(tx: Tx, session: int, seq: int) -> Message | None:
-    row = tx.one("entry_get", session=session, seq=seq)
+def _find_by_entry(tx: Tx, session: int, seq: int) -> ReferencedMessage | None:
+    row = tx.one(EntryRow, "entry_get", session=session, seq=seq)
     if row is None:
         return None
     if row.claim is not None:
-        return _claim(tx, session, row.claim)
-    return Message(seq, None, False, _target(tx, row.event))
+        return _find_by_claim(tx, session, row.claim)
+    return ReferencedMessage(seq, None, False, _platform_target(tx, row.event))
 
 
-def _heard(tx: Tx, session: int, spawn: int) -> Message | None:
-    turn = tx.one("turn_of_spawn", session=session, spawn=spawn)
-    events = tx.all("events_of_turn", turn=turn.id) if turn is not None else []
+def _find_answered(tx: Tx, session: int, spawn: int) -> ReferencedMessage | None:
+    turn = tx.one(TurnRow, "turn_of_spawn", session=session, spawn=spawn)
+    events = tx.all(BoundEvent, "events_of_turn", turn=turn.id) if turn is not None else []
     messages = [e for e in events if e.kind == "message"]
     if not messages:
         return None
-    return Message(messages[-1].seq, None, False, _target(tx, messages[-1].id))
+    return ReferencedMessage(messages[-1].seq, None, False, _platform_target(tx, messages[-1].id))
 
 
-def _target(tx: Tx, event: int | None) -> dict[str, Any]:
-    row = tx.one("event_get", id=event) if event is not None else None
+def _platform_target(tx: Tx, event: int | None) -> dict[str, Any]:
+    row = tx.one(EventRow, "event_get", id=event) if event is not None else None
     if row is None or row.key is None:
         return {}
-    told = (entries.load(row.payload).get("data") or {}) if row.kind in _ABOUT and row.payload else {}
-    return {"target": told.get("of") or row.key}
+    data = (entries.load(row.payload).get("data") or {}) if row.kind in _KINDS_ABOUT_MESSAGE and row.payload else {}
+    return {"target": data.get("of") or row.key}

@@ -7,50 +7,68 @@ has the beginning. The same functions render snapshots and changes.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 import msgspec
 
-from semel.ledger.storage.sql import Row, Tx
+from semel.law.delivery import State as PartState
+from semel.ledger.storage.rows import EntryRow, ItemRow, Row, SessionRow, TurnRow
+from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript.entries import load
-
-Json = dict[str, Any]
+from semel.text.json_types import Json
 
 LIFE_BITS = 32
 """The bits of a rev above these hold the ledger's incarnation, so a rev from before a restore is recognised as invalid.
 """
 
 
-def entry_json(tx: Tx, row: Row) -> Json:
-    """One entry, as faces and the API show it. `at` is in ms; absent fields are false or none."""
+class ClaimDelivery(Row):
+    """The parts of an utterance at one destination in one state. `ids`: theirs, as a JSON list; `part`: the first."""
+
+    dest: str
+    state: PartState
+    failed: int
+    n: int
+    part: int
+    error: str | None
+    ids: str
+
+
+def entry_json(tx: Tx, row: EntryRow) -> Json:
+    """One entry, as faces and the API show it. `at` is in ms; an absent field is false or null."""
     text = row.text
     if row.live:
-        pieces = tx.all("pieces_of_entry", session=row.session, seq=row.seq, after=row.base)
-        text += "".join(p.text for p in pieces)
+        pieces = tx.values(str, "pieces_of_entry", session=row.session, seq=row.seq, after=row.base)
+        text += "".join(pieces)
     out: Json = {"seq": row.seq, "born": row.born, "rev": row.rev, "at": row.at, "role": row.role, "text": text}
-    for name in ("live", "partial", "superseded"):
-        if getattr(row, name):
-            out[name] = True
-    for name in ("turn", "event", "claim"):
-        if getattr(row, name) is not None:
-            out[name] = getattr(row, name)
+    if row.live:
+        out["live"] = True
+    if row.partial:
+        out["partial"] = True
+    if row.superseded:
+        out["superseded"] = True
+    if row.turn is not None:
+        out["turn"] = row.turn
+    if row.event is not None:
+        out["event"] = row.event
+    if row.claim is not None:
+        out["claim"] = row.claim
     if row.more:
         out.update(load(row.more))
     if row.claim is not None:
-        _add_fate(tx, row.claim, out)
+        _add_delivery(tx, row.claim, out)
     return out
 
 
-def _add_fate(tx: Tx, claim: int, out: Json) -> None:
-    echoes = tx.value("claim_echoes", claim=claim)
+def _add_delivery(tx: Tx, claim: int, out: Json) -> None:
+    echoes = tx.number("claim_echoes", claim=claim)
     if echoes:
         out["echoes"] = echoes
-    parts = tx.all("delivery_of_claim", claim=claim)
+    parts = tx.all(ClaimDelivery, "delivery_of_claim", claim=claim)
     if parts:
-        out["delivery"] = [_way(p) for p in parts]
+        out["delivery"] = [_delivery_json(p) for p in parts]
 
 
-def _way(row: Row) -> Json:
+def _delivery_json(row: ClaimDelivery) -> Json:
     """The delivery state of one destination's parts. `held`: the ids of several parts that wait for a person's
     decision.
     """
@@ -64,11 +82,11 @@ def _way(row: Row) -> Json:
     return out
 
 
-def item_json(tx: Tx, row: Row) -> Json:
+def item_json(tx: Tx, row: ItemRow) -> Json:
     """One item: a tool call, a thought, a plan, a permission request."""
     text = row.text
     if row.live:
-        text += "".join(p.text for p in tx.all("pieces_of_item", item=row.id, after=row.base))
+        text += "".join(tx.values(str, "pieces_of_item", item=row.id, after=row.base))
     out: Json = {"id": row.id, "born": row.born, "rev": row.rev, "kind": row.kind, "text": text}
     if row.live:
         out["live"] = True
@@ -80,16 +98,16 @@ def item_json(tx: Tx, row: Row) -> Json:
     return out
 
 
-def session_json(tx: Tx, row: Row) -> Json:
+def session_json(tx: Tx, row: SessionRow) -> Json:
     """A session's state: running while a turn runs, waiting while events wait for one."""
-    waiting = int(tx.value("session_waiting_count", id=row.id))
+    waiting = tx.number("session_waiting_count", id=row.id)
     state = "running" if row.turn is not None else ("waiting" if row.wake_at is not None else "idle")
     if row.deleted is not None:
         state = "deleted"
     out: Json = {"key": row.key, "state": state, "waiting": waiting, "agent": row.agent, "home": row.home}
     if row.turn is not None:
         out["turn"] = row.turn
-        turn = tx.one("turn_get", id=row.turn)
+        turn = tx.one(TurnRow, "turn_get", id=row.turn)
         if turn is not None and turn.retry_at is not None:
             out["retry_at"] = turn.retry_at
     if row.busy is not None:
@@ -103,125 +121,121 @@ def session_json(tx: Tx, row: Row) -> Json:
     return {**load(row.about), **out}
 
 
-def changes(tx: Tx, unseen: Collection[int] = ()) -> list[tuple[int, Json]]:
-    """What this transaction changed, as (session, change) in order of rev, without `unseen` sessions."""
-    out: list[tuple[int, int, Json]] = []
-    for (session, what, which), (rev, grew) in tx.dirty.items():
+def render_changes(tx: Tx, unseen: Collection[int] = ()) -> list[tuple[int, Json]]:
+    """The changes of this transaction, as (session, change) in order of rev. Sessions in `unseen` are left out."""
+    ordered: list[tuple[int, int, Json]] = []
+    for (session, kind, number), (rev, appended) in tx.dirty.items():
         if session not in unseen:
-            out.append((session, rev, _change(tx, session, what, which, rev, grew)))
-    out.sort(key=lambda c: (c[0], c[1]))
-    return [(session, change) for session, _, change in out]
+            ordered.append((session, rev, _render_change(tx, session, kind, number, rev, appended)))
+    ordered.sort(key=lambda c: (c[0], c[1]))
+    return [(session, change) for session, _, change in ordered]
 
 
-def _change(tx: Tx, session: int, what: str, which: int, rev: int, grew: list[str] | None) -> Json:
-    if what == "session":
-        row = tx.one("session_by_id", id=session)
-        assert row is not None
+def _render_change(tx: Tx, session: int, kind: str, number: int, rev: int, appended: list[str] | None) -> Json:
+    if kind == "session":
+        row = tx.get(SessionRow, "session_by_id", id=session)
         return {"op": "session", "rev": rev, **session_json(tx, row)}
-    if what == "entry":
-        if grew is not None:
-            return {"op": "append", "rev": rev, "seq": which, "text": "".join(grew)}
-        row = tx.one("entry_get", session=session, seq=which)
-        assert row is not None
-        return {"op": "entry", **entry_json(tx, row)}
-    if grew is not None:
-        return {"op": "output", "rev": rev, "id": which, "text": "".join(grew)}
-    row = tx.one("item_get", id=which)
-    assert row is not None
-    return {"op": "item", **item_json(tx, row)}
+    if kind == "entry":
+        if appended is not None:
+            return {"op": "append", "rev": rev, "seq": number, "text": "".join(appended)}
+        entry = tx.get(EntryRow, "entry_get", session=session, seq=number)
+        return {"op": "entry", **entry_json(tx, entry)}
+    if appended is not None:
+        return {"op": "output", "rev": rev, "id": number, "text": "".join(appended)}
+    item = tx.get(ItemRow, "item_get", id=number)
+    return {"op": "item", **item_json(tx, item)}
 
 
 # ---------------------------------------------------------------- reads
 
 
-def find(tx: Tx, key: str) -> Row | None:
+def find_session(tx: Tx, key: str) -> SessionRow | None:
     """A session by its key; None if it does not exist or was deleted."""
-    row = tx.one("session_by_key", key=key)
+    row = tx.one(SessionRow, "session_by_key", key=key)
     return None if row is None or row.deleted is not None else row
 
 
-def entries(tx: Tx, session: int, after: int, limit: int) -> tuple[list[Json], int]:
+def read_entries(tx: Tx, session: int, after: int, limit: int) -> tuple[list[Json], int]:
     """Entries that changed after a rev, oldest change first, and the rev to ask with next."""
-    head = tx.one("session_by_id", id=session)
-    assert head is not None
-    rows = tx.all("entries_after", session=session, after=after, limit=limit)
-    rev = head.rev if len(rows) < limit else rows[-1].rev if rows else after
-    return [entry_json(tx, r) for r in rows], int(rev)
+    session_row = tx.get(SessionRow, "session_by_id", id=session)
+    rows = tx.all(EntryRow, "entries_after", session=session, after=after, limit=limit)
+    rev = session_row.rev if len(rows) < limit else rows[-1].rev if rows else after
+    return [entry_json(tx, r) for r in rows], rev
 
 
-def snapshot(tx: Tx, session: int, limit: int = 200) -> Json:
+def read_snapshot(tx: Tx, session: int, limit: int = 200) -> Json:
     """The newest entries and items of a session, and the rev at which they are true."""
-    row = tx.one("session_by_id", id=session)
-    assert row is not None
-    return {"rev": row.rev, "session": session_json(tx, row), **_stretch(tx, session, row.seq + 1, limit)}
+    row = tx.get(SessionRow, "session_by_id", id=session)
+    return {"rev": row.rev, "session": session_json(tx, row), **_read_stretch(tx, session, row.seq + 1, limit)}
 
 
-def history(tx: Tx, session: int, before: int, limit: int) -> Json:
+def read_history(tx: Tx, session: int, before: int, limit: int) -> Json:
     """The entries and items before an entry's seq."""
-    return _stretch(tx, session, before, limit)
+    return _read_stretch(tx, session, before, limit)
 
 
-def _stretch(tx: Tx, session: int, before: int, limit: int) -> Json:
-    rows = list(reversed(tx.all("entries_last", session=session, before=before, limit=limit)))
-    more = bool(rows) and tx.value("entry_before", session=session, seq=rows[0].seq) is not None
-    lo = rows[0].born if more else 0
-    edge = tx.one("entry_get", session=session, seq=before)
-    hi = edge.born if edge is not None else 1 << 62
-    items = tx.all("items_between", session=session, lo=lo, hi=hi)
+def _read_stretch(tx: Tx, session: int, before: int, limit: int) -> Json:
+    rows = list(reversed(tx.all(EntryRow, "entries_last", session=session, before=before, limit=limit)))
+    has_more = bool(rows) and tx.exists("entry_before", session=session, seq=rows[0].seq)
+    min_born = rows[0].born if has_more else 0
+    following = tx.one(EntryRow, "entry_get", session=session, seq=before)
+    max_born = following.born if following is not None else 1 << 62
+    items = tx.all(ItemRow, "items_between", session=session, lo=min_born, hi=max_born)
     return {
         "entries": [entry_json(tx, r) for r in rows],
         "items": [item_json(tx, r) for r in items],
-        "more": more,
+        "more": has_more,
         "before": rows[0].seq if rows else 0,
     }
 
 
-def since(tx: Tx, session: int, after: int, limit: int = 1000) -> tuple[int, list[Json]] | None:
+def read_changes(tx: Tx, session: int, after: int, limit: int = 1000) -> tuple[int, list[Json]] | None:
     """(head rev, everything that changed after a rev); None if that is too much, or the rev is not valid here."""
-    head = tx.one("session_by_id", id=session)
-    assert head is not None
-    if after < head.erased_rev:  # what such a watcher holds is gone
+    session_row = tx.get(SessionRow, "session_by_id", id=session)
+    if after < session_row.erased_rev:  # what such a watcher holds is gone
         return None
-    rows = tx.all("entries_after", session=session, after=after, limit=limit)
-    items = tx.all("items_after", session=session, after=after, limit=limit)
-    if len(rows) + len(items) >= limit or after > head.rev or after >> LIFE_BITS != head.rev >> LIFE_BITS:
+    rows = tx.all(EntryRow, "entries_after", session=session, after=after, limit=limit)
+    items = tx.all(ItemRow, "items_after", session=session, after=after, limit=limit)
+    if len(rows) + len(items) >= limit or after > session_row.rev or after >> LIFE_BITS != session_row.rev >> LIFE_BITS:
         return None
-    out = [_entry_since(tx, r, after) for r in rows] + [_item_since(tx, r, after) for r in items]
+    out = [_entry_change(tx, r, after) for r in rows] + [_item_change(tx, r, after) for r in items]
     out.sort(key=lambda c: int(c["rev"]))
-    if head.rev > after:
-        out.append({"op": "session", "rev": head.rev, **session_json(tx, head)})
-    return int(head.rev), out
+    if session_row.rev > after:
+        out.append({"op": "session", "rev": session_row.rev, **session_json(tx, session_row)})
+    return session_row.rev, out
 
 
-def _entry_since(tx: Tx, row: Row, after: int) -> Json:
+def _entry_change(tx: Tx, row: EntryRow, after: int) -> Json:
     if row.live and row.born <= after and row.base <= after:
-        pieces = tx.all("pieces_of_entry", session=row.session, seq=row.seq, after=after)
-        return {"op": "append", "rev": row.rev, "seq": row.seq, "text": "".join(p.text for p in pieces)}
+        pieces = tx.values(str, "pieces_of_entry", session=row.session, seq=row.seq, after=after)
+        return {"op": "append", "rev": row.rev, "seq": row.seq, "text": "".join(pieces)}
     return {"op": "entry", **entry_json(tx, row)}
 
 
-def _item_since(tx: Tx, row: Row, after: int) -> Json:
+def _item_change(tx: Tx, row: ItemRow, after: int) -> Json:
     if row.live and row.born <= after and row.base <= after:
-        pieces = tx.all("pieces_of_item", item=row.id, after=after)
-        return {"op": "output", "rev": row.rev, "id": row.id, "text": "".join(p.text for p in pieces)}
+        pieces = tx.values(str, "pieces_of_item", item=row.id, after=after)
+        return {"op": "output", "rev": row.rev, "id": row.id, "text": "".join(pieces)}
     return {"op": "item", **item_json(tx, row)}
 
 
-def sessions(tx: Tx, before: int = 1 << 62, limit: int = 200, archived: bool = False) -> list[Json]:
+def list_sessions(tx: Tx, before: int = 1 << 62, limit: int = 200, archived: bool = False) -> list[Json]:
     """Sessions, newest first: those in use, or those that were put away."""
-    query = "session_list_archived" if archived else "session_list"
-    return [_listed(tx, r) for r in tx.all(query, before=before, limit=limit)]
+    if archived:
+        rows = tx.all(SessionRow, "session_list_archived", before=before, limit=limit)
+    else:
+        rows = tx.all(SessionRow, "session_list", before=before, limit=limit)
+    return [_listed_json(tx, row) for row in rows]
 
 
-def session(tx: Tx, session: int) -> Json:
-    """One session, as in the list."""
-    row = tx.one("session_by_id", id=session)
-    assert row is not None
-    return _listed(tx, row)
+def read_session(tx: Tx, session: int) -> Json:
+    """One session, in the form that `list_sessions` returns."""
+    row = tx.get(SessionRow, "session_by_id", id=session)
+    return _listed_json(tx, row)
 
 
-def _listed(tx: Tx, row: Row) -> Json:
-    last = tx.all("entries_last", session=row.id, before=row.seq + 1, limit=1)
+def _listed_json(tx: Tx, row: SessionRow) -> Json:
+    last = tx.all(EntryRow, "entries_last", session=row.id, before=row.seq + 1, limit=1)
     out = session_json(tx, row)
     out.update(seq=row.seq, rev=row.rev, at=last[0].at if last else row.at, last=last[0].text[:200] if last else "")
     return out

@@ -11,15 +11,36 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from semel.ledger.storage.sql import Row, Tx
+from semel.law.memory_diff import RecordedMessage
+from semel.ledger.delivery.claims import CUT_REASON
+from semel.ledger.storage.rows import EntryRole, ItemRow, Row, SessionRow, TurnRow
+from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns import summary
 from semel.ledger.turns.summary import Covers, Summary
 
-STRETCH = 200  # entries read for an agent that lost its memory
-PAGE = 200  # entries read at a time for an agent whose memory is the ledger
-STEP = 8  # turns by which the start of a cut history moves
+MAX_CONVERSATION_ENTRIES = 200  # entries read for an agent that lost its memory
+PAGE_ENTRIES = 200  # entries read at a time for an agent whose memory is the ledger
+START_STEP_TURNS = 8  # turns by which the start of a cut history moves
 MAX_HISTORY_ENTRIES = 4_000  # entries read for one prompt at most, so that its cost is bounded (Law 11)
+MAX_COMPARED_ENTRIES = 400  # entries; older ones are not compared
+REWORDED_KINDS = frozenset({"ask", "edit", "file", "reaction"})  # kinds whose entry differs from the agent's words
+
+
+class PastEntry(Row):
+    """An entry of a chapter's history. `bound`: the turn its event was bound to; `root`: of its turn."""
+
+    seq: int
+    role: EntryRole
+    text: str
+    live: int
+    partial: int
+    superseded: int
+    turn: int | None
+    event: int | None
+    more: str | None
+    bound: int | None
+    root: int | None
 
 
 @dataclass(frozen=True)
@@ -73,163 +94,228 @@ class Stretch:
     before: Summary | None = None
 
 
-def conversation(tx: Tx, session: int, chapter: int, turn: int) -> list[Spoken]:
+def read_conversation(tx: Tx, session: int, chapter: int, turn: int) -> list[Spoken]:
     """The chapter before a turn, in order of turns: each turn's bound events, then what it said (Law 4).
 
     Left out is what lost attempts of this very turn said, because its prompt states that. Text that was said again in
     full counts once.
     """
-    row, own = tx.one("session_by_id", id=session), tx.one("turn_get", id=turn)
-    assert row is not None and own is not None
-    rows = tx.all("entries_before", session=session, chapter=chapter, before=row.seq + 1, since=0, limit=STRETCH)
-    return [one for group in _by_root(rows[::-1], own.root).values() for one in group]
+    row, turn_row = tx.one(SessionRow, "session_by_id", id=session), tx.one(TurnRow, "turn_get", id=turn)
+    assert row is not None and turn_row is not None
+    rows = _entries_before(tx, session, chapter, row.seq + 1, MAX_CONVERSATION_ENTRIES)
+    return [entry for group in _group_by_root(rows[::-1], turn_row.root).values() for entry in group]
 
 
-def remembered(tx: Tx, session: int, room: int) -> Past:
-    """The running turn's history: the newest whole turns, in at most `room` bytes of UTF-8 text (Law 4).
+def read_past_turns(tx: Tx, session: int, max_bytes: int) -> Past:
+    """The running turn's history: the newest whole turns, in at most `max_bytes` bytes of UTF-8 text (Law 4).
 
     For each turn, its bound events, then what it said. Entries that no turn owns follow the turn before them. A
     summary, if it fits, replaces the turns that it covers; these are not read.
     """
-    row, own = _standing(tx, session)
-    attempts = {t.id for t in tx.all("turns_of_root", root=own.root)} if own is not None else set()
-    told = summary.newest(tx, row)
-    size = _bytes(told.text) if told is not None else 0
-    fits = size <= room
-    room -= size if fits else 0
-    rows, cut = _newest(tx, row, room, told)
-    groups = _by_root(rows, own.root if own is not None else None, told.covers if told is not None else None)
-    spoken, left_out = _fitting(groups, room, cut or not fits)
-    begun = tuple(deed for turn in sorted(attempts - {row.turn}) for deed in _deeds(tx, turn))
-    root = int(own.root) if own is not None else 0
-    return Past(int(row.turn or 0), spoken, left_out, begun, told if fits else None, root)
+    row, running = _session_and_turn(tx, session)
+    attempts = {t.id for t in tx.all(TurnRow, "turns_of_root", root=running.root)} if running is not None else set()
+    newest_summary = summary.get_newest(tx, row)
+    summary_bytes = _byte_count(newest_summary.text) if newest_summary is not None else 0
+    fits = summary_bytes <= max_bytes
+    max_bytes -= summary_bytes if fits else 0
+    rows, cut = _read_newest(tx, row, max_bytes, newest_summary)
+    groups = _group_by_root(
+        rows,
+        running.root if running is not None else None,
+        newest_summary.covers if newest_summary is not None else None,
+    )
+    spoken, left_out = _fit_turns(groups, max_bytes, cut or not fits)
+    started_calls = tuple(call for turn in sorted(attempts - {row.turn}) for call in _calls_of_turn(tx, turn))
+    root = running.root if running is not None else 0
+    return Past(int(row.turn or 0), spoken, left_out, started_calls, newest_summary if fits else None, root)
 
 
-def older(tx: Tx, session: int, keep: int, most: int) -> Stretch | None:
-    """What a new summary would replace: within the newest `most` bytes, all but the newest turns of `keep` bytes.
+def find_turns_to_summarise(tx: Tx, session: int, kept_bytes: int, max_bytes: int) -> Stretch | None:
+    """What a new summary would replace: of the newest `max_bytes` bytes, all but the newest turns of `kept_bytes`.
 
     None if there is nothing older. The stretch is `cut` if a part of the record was not read.
     """
-    row, own = _standing(tx, session)
-    before = summary.newest(tx, row)
-    covered = before.covers if before is not None else None
-    rows, cut = _newest(tx, row, most, before)
-    own_root = own.root if own is not None else None
-    groups = _by_root(rows, own_root, covered)
-    known = _whole(groups, cut)
-    old = known[: len(known) - len(_kept(groups, known, keep))]
-    if not old:
+    row, running = _session_and_turn(tx, session)
+    newest_summary = summary.get_newest(tx, row)
+    covered = newest_summary.covers if newest_summary is not None else None
+    rows, cut = _read_newest(tx, row, max_bytes, newest_summary)
+    running_root = running.root if running is not None else None
+    groups = _group_by_root(rows, running_root, covered)
+    complete_roots = _complete_roots(groups, cut)
+    older_roots = complete_roots[: len(complete_roots) - len(_newest_that_fit(groups, complete_roots, kept_bytes))]
+    if not older_roots:
         return None
-    spoken = tuple(one for turn in old for one in groups[turn])
-    first = before.covers.first if before is not None else min(one.seq for one in spoken)
-    covers = Covers(first, max(one.seq for one in spoken), old[-1], 0, cut or (covered is not None and covered.cut))
-    rest = (e.seq for of, e in _rooted(rows, own_root, covered) if of is None or not covers.has(e.seq, of))
-    return Stretch(spoken, replace(covers, since=min(rest, default=row.seq + 1)), before)
+    older_entries = tuple(entry for turn in older_roots for entry in groups[turn])
+    first = newest_summary.covers.first if newest_summary is not None else min(entry.seq for entry in older_entries)
+    covers = Covers(
+        first,
+        max(entry.seq for entry in older_entries),
+        older_roots[-1],
+        0,
+        cut or (covered is not None and covered.cut),
+    )
+    uncovered_seqs = (
+        row_past.seq
+        for root, row_past in _entries_with_root(rows, running_root, covered)
+        if root is None or not covers.has(row_past.seq, root)
+    )
+    return Stretch(older_entries, replace(covers, since=min(uncovered_seqs, default=row.seq + 1)), newest_summary)
 
 
-def _whole(groups: dict[int, list[Spoken]], cut: bool) -> list[int]:
+def _complete_roots(groups: dict[int, list[Spoken]], cut: bool) -> list[int]:
     """The roots of complete turns, oldest first: the first turn of a cut stretch may be incomplete."""
     return sorted(groups)[1:] if cut else sorted(groups)
 
 
-def _kept(groups: dict[int, list[Spoken]], known: list[int], room: int) -> list[int]:
-    """The newest turns of `known` that fit into `room` bytes, oldest first."""
-    kept = []
-    for turn in reversed(known):
-        room -= sum(_bytes(one.text) for one in groups[turn])
-        if room < 0:
+def _newest_that_fit(groups: dict[int, list[Spoken]], roots: list[int], bytes_left: int) -> list[int]:
+    """The newest turns of `roots` that fit into `bytes_left` bytes, oldest first."""
+    newest_roots = []
+    for root in reversed(roots):
+        bytes_left -= sum(_byte_count(entry.text) for entry in groups[root])
+        if bytes_left < 0:
             break
-        kept.append(turn)
-    return kept[::-1]
+        newest_roots.append(root)
+    return newest_roots[::-1]
 
 
-def _standing(tx: Tx, session: int) -> tuple[Row, Row | None]:
+def _entries_before(tx: Tx, session: int, chapter: int, before: int, limit: int, *, since: int = 0) -> list[PastEntry]:
+    """The entries of a chapter from seq `since` up to `before`, newest first."""
+    return tx.all(
+        PastEntry, "entries_before", session=session, chapter=chapter, before=before, since=since, limit=limit
+    )
+
+
+def _session_and_turn(tx: Tx, session: int) -> tuple[SessionRow, TurnRow | None]:
     """The session and its running turn."""
-    row = tx.one("session_by_id", id=session)
-    assert row is not None
-    return row, tx.one("turn_get", id=row.turn) if row.turn is not None else None
+    row = tx.get(SessionRow, "session_by_id", id=session)
+    return row, tx.one(TurnRow, "turn_get", id=row.turn) if row.turn is not None else None
 
 
-def _bytes(text: str) -> int:
+def _byte_count(text: str) -> int:
     return len(text.encode("utf-8", "replace"))
 
 
-def _rooted(rows: list[Row], own: int | None, covered: Covers | None) -> Iterator[tuple[int | None, Row]]:
+def _entries_with_root(
+    rows: list[PastEntry], running_root: int | None, covered: Covers | None
+) -> Iterator[tuple[int | None, PastEntry]]:
     """Each entry with the root that it belongs to, in order of acceptance. An entry without a turn belongs to the turn
-    before it, which is never `own`.
+    before it, which is never `running_root`.
     """
     latest = covered.turn if covered is not None else 0
-    for e in rows:
-        of = latest if e.event is None and e.turn is None else e.root
-        latest = max(latest, of or 0) if of != own else latest
-        yield of, e
+    for entry in rows:
+        root = latest if entry.event is None and entry.turn is None else entry.root
+        latest = max(latest, root or 0) if root != running_root else latest
+        yield root, entry
 
 
-def _by_root(rows: list[Row], own: int | None, covered: Covers | None = None) -> dict[int, list[Spoken]]:
+def _group_by_root(
+    rows: list[PastEntry], running_root: int | None, covered: Covers | None = None
+) -> dict[int, list[Spoken]]:
     """Entries grouped by the root of their turn, oldest first; in each group the events, then what was said.
 
     All attempts of a root are one group. An entry without a turn belongs to the turn before it. Left out is what waits,
-    streams, was superseded, is a summary or covered by one, or belongs to `own`.
+    streams, was superseded, is a summary or covered by one, or belongs to `running_root`.
     """
     groups: dict[int, list[tuple[int, Spoken]]] = {}
-    for of, e in _rooted(rows, own, covered):
-        if of is None or of == own or e.live or e.superseded or (covered is not None and covered.has(e.seq, of)):
+    for root, row in _entries_with_root(rows, running_root, covered):
+        if (
+            root is None
+            or root == running_root
+            or row.live
+            or row.superseded
+            or (covered is not None and covered.has(row.seq, root))
+        ):
             continue
-        one = Spoken(e.seq, of, e.role, e.text, bool(e.partial), entries.load(e.more))
-        if one.more.get("kind") == summary.KIND:
+        entry = Spoken(row.seq, root, row.role, row.text, bool(row.partial), entries.load(row.more))
+        if entry.more.get("kind") == summary.KIND:
             continue
-        groups.setdefault(of, []).append((0 if e.event is not None else 1, one))
-    return {of: [one for _, one in sorted(groups[of], key=lambda p: (p[0], p[1].seq))] for of in sorted(groups)}
+        groups.setdefault(root, []).append((0 if row.event is not None else 1, entry))
+    return {
+        root: [entry for _, entry in sorted(groups[root], key=lambda p: (p[0], p[1].seq))] for root in sorted(groups)
+    }
 
 
-def _newest(tx: Tx, session: Row, room: int, told: Summary | None) -> tuple[list[Row], bool]:
+def _read_newest(
+    tx: Tx, session: SessionRow, bytes_left: int, newest_summary: Summary | None
+) -> tuple[list[PastEntry], bool]:
     """The newest entries that could fit, in order of acceptance; and whether there are older ones."""
-    rows: list[Row] = []
-    before, since = session.seq + 1, told.covers.since if told is not None else 0
-    while room > 0 and len(rows) < MAX_HISTORY_ENTRIES:
-        page = tx.all(
-            "entries_before", session=session.id, chapter=session.chapter, before=before, since=since, limit=PAGE
-        )
+    rows: list[PastEntry] = []
+    before_seq, since_seq = session.seq + 1, newest_summary.covers.since if newest_summary is not None else 0
+    while bytes_left > 0 and len(rows) < MAX_HISTORY_ENTRIES:
+        page = _entries_before(tx, session.id, session.chapter, before_seq, PAGE_ENTRIES, since=since_seq)
         rows += page
-        if len(page) < PAGE:
+        if len(page) < PAGE_ENTRIES:
             return rows[::-1], False
-        before = page[-1].seq
-        room -= sum(len(e.text) for e in page)
+        before_seq = page[-1].seq
+        bytes_left -= sum(len(e.text) for e in page)
     return rows[::-1], True
 
 
-def _fitting(groups: dict[int, list[Spoken]], room: int, cut: bool) -> tuple[tuple[Spoken, ...], bool]:
-    """The newest whole turns that fit into `room` bytes; and whether older ones were left out."""
-    known = _whole(groups, cut)
-    kept = _kept(groups, known, room)
-    cut = cut or len(kept) < len(known)
-    told = [groups[turn] for turn in kept]
-    return tuple(one for group in (told[_stable_start(told) :] if cut else told) for one in group), cut
+def _fit_turns(groups: dict[int, list[Spoken]], max_bytes: int, cut: bool) -> tuple[tuple[Spoken, ...], bool]:
+    """The newest whole turns that fit into `max_bytes` bytes; and whether older ones were left out."""
+    complete_roots = _complete_roots(groups, cut)
+    newest_roots = _newest_that_fit(groups, complete_roots, max_bytes)
+    cut = cut or len(newest_roots) < len(complete_roots)
+    newest_groups = [groups[turn] for turn in newest_roots]
+    return tuple(
+        entry for group in (newest_groups[_stable_start(newest_groups) :] if cut else newest_groups) for entry in group
+    ), cut
 
 
-def _stable_start(kept: list[list[Spoken]]) -> int:
+def _stable_start(newest_groups: list[list[Spoken]]) -> int:
     """Index at which a cut history begins.
 
     The beginning moves only every few turns, so that a model's provider can cache the prompt's prefix. At most a
     quarter of what fits is given up for that.
     """
-    for n in range(1, len(kept) // 4 + 1):
-        if kept[n][0].turn // STEP != kept[n - 1][0].turn // STEP:
+    for n in range(1, len(newest_groups) // 4 + 1):
+        if newest_groups[n][0].turn // START_STEP_TURNS != newest_groups[n - 1][0].turn // START_STEP_TURNS:
             return n
     return 0
 
 
-def list_deeds(tx: Tx, root: int) -> list[Deed]:
+def list_started_calls(tx: Tx, root: int) -> list[Deed]:
     """The tool calls that the attempts of a root have started so far."""
-    return [deed for turn in tx.all("turns_of_root", root=root) for deed in _deeds(tx, turn.id)]
+    return [call for turn in tx.all(TurnRow, "turns_of_root", root=root) for call in _calls_of_turn(tx, turn.id)]
 
 
-def _deeds(tx: Tx, turn: int) -> list[Deed]:
-    out = []
-    for item in tx.all("items_of_turn", turn=turn):
+def _calls_of_turn(tx: Tx, turn: int) -> list[Deed]:
+    calls = []
+    for item in tx.all(ItemRow, "items_of_turn", turn=turn):
         if item.kind == "tool":
             body = entries.load(item.body)
             title = str(body.get("title") or body.get("name") or "a tool")
-            status, given, output = str(body.get("status") or "pending"), body.get("input"), str(item.text)[:2000]
-            out.append(Deed(title, status, given, output, item.name, bool(body.get("lost"))))
-    return out
+            status, call_input, output = str(body.get("status") or "pending"), body.get("input"), str(item.text)[:2000]
+            calls.append(Deed(title, status, call_input, output, item.name, bool(body.get("lost"))))
+    return calls
+
+
+def list_recorded(tx: Tx, session: int, turn: int | None = None) -> tuple[list[RecordedMessage], bool]:
+    """What was said in this chapter, by people and to people, in order of turns; and whether it is complete.
+
+    `turn`: the running one; the events it runs over are not yet in any memory.
+    """
+    row = tx.get(SessionRow, "session_by_id", id=session)
+    rows = _entries_before(tx, session, row.chapter, row.seq + 1, MAX_COMPARED_ENTRIES)
+    keyed: list[tuple[tuple[int, int, int], RecordedMessage]] = []
+    latest = 0
+    for entry in reversed(rows):
+        root = latest if entry.event is None and entry.turn is None else entry.root
+        running = entry.event is not None and entry.bound == turn and turn is not None
+        if root is None or entry.live or entry.role not in ("user", "agent") or running:
+            continue
+        latest = max(latest, root)
+        more: dict[str, Any] = entries.load(entry.more)
+        needed = not entry.superseded and more.get("kind") not in REWORDED_KINDS and not more.get("automatic")
+        keyed.append(
+            (
+                (root, 0 if entry.event is not None else 1, entry.seq),
+                RecordedMessage(entry.seq, entry.role, entry.text, needed),
+            )
+        )
+    for root in {order[0] for order, _ in keyed}:
+        for claim, text in tx.pairs(
+            int, str, "claims_for_reason", root=root, reason=CUT_REASON
+        ):  # the agent may remember it
+            keyed.append(((root, 1, row.seq + claim), RecordedMessage(-claim, "agent", text, needed=False)))
+    return [message for _, message in sorted(keyed, key=lambda pair: pair[0])], len(rows) < MAX_COMPARED_ENTRIES

@@ -9,8 +9,27 @@ from dataclasses import dataclass
 
 from semel.law import echo
 from semel.ledger.delivery import claims
-from semel.ledger.storage.sql import Row, Tx
+from semel.ledger.storage.rows import ClaimRow, Row, SessionJob, TurnRow
+from semel.ledger.storage.sql import Tx
 from semel.ledger.turns import tool_calls
+
+
+class JobOfCall(Row):
+    """The job that a call asked for, and the digest of the call's arguments."""
+
+    run: str
+    args: bytes
+
+
+class EqualJobCall(Row):
+    """A call with the same arguments. `again`: the call that it re-issues."""
+
+    id: int
+    job: int
+    conn: str | None
+    tool: str | None
+    answered: int
+    again: int | None
 
 
 @dataclass(frozen=True)
@@ -24,81 +43,85 @@ class JobRequest:
 
 
 @dataclass(frozen=True)
-class Limits:
+class JobLimits:
     """How many jobs may be open: in one session, and in all together."""
 
-    session: int
-    all: int
+    max_per_session: int
+    max_all: int
 
 
-def ask(tx: Tx, made: tool_calls.Call, wanted: JobRequest, limits: Limits) -> Row | claims.Made:
+def request_job(
+    tx: Tx, call: tool_calls.AgentCall, request: JobRequest, limits: JobLimits
+) -> SessionJob | claims.ClaimResult:
     """The job of this call, however often the call is repeated; or the recorded refusal."""
-    who = tool_calls.spawned(tx, made.token)
-    before = tx.one("job_by_call", spawn=who.spawn, call=made.call)
-    if before is not None:
-        if bytes(before.args) != made.args:
+    caller = tool_calls.identify_spawn(tx, call.token)
+    earlier = tx.one(JobOfCall, "job_by_call", spawn=caller.spawn, call=call.call)
+    if earlier is not None:
+        if bytes(earlier.args) != call.args:
             raise tool_calls.SameIdOtherCall(
-                f"call id {made.call!r} names another call; mint a new id for each tools/call"
+                f"call id {call.call!r} names another call; mint a new id for each tools/call"
             )
-        return _job(tx, before.run)
-    what = f"run in background: {wanted.command}"
-    if tx.one("claim_by_call", spawn=who.spawn, call=made.call) is not None:  # it was refused
-        return tool_calls.call(tx, made, claims.Say("tool", what, None))
-    return tool_calls.act(tx, made, what, lambda tx, who: _begin(tx, who, made, wanted, limits, what))
+        return _get_job(tx, earlier.run)
+    action = f"run in background: {request.command}"
+    if tx.one(ClaimRow, "claim_by_call", spawn=caller.spawn, call=call.call) is not None:  # it was refused
+        return tool_calls.record_call(tx, call, claims.ClaimRequest("tool", action, None))
+    return tool_calls.perform(tx, call, action, lambda tx, who: _add_job(tx, who, call, request, limits, action))
 
 
-def _begin(
-    tx: Tx, who: tool_calls.Spawned, made: tool_calls.Call, wanted: JobRequest, limits: Limits, what: str
-) -> Row | claims.Made:
-    turn = tool_calls.turn_of(tx, who, made)
+def _add_job(
+    tx: Tx,
+    caller: tool_calls.CallingSpawn,
+    call: tool_calls.AgentCall,
+    request: JobRequest,
+    limits: JobLimits,
+    action: str,
+) -> SessionJob | claims.ClaimResult:
+    turn = tool_calls.find_turn(tx, caller, call)
     assert turn is not None  # a call without a turn was fenced off
-    known = tx.all("job_calls_equal", spawn=who.spawn, args=made.args, turn=turn.id)
-    earlier = [echo.EarlierCall(r.id, r.conn, r.tool, bool(r.answered), r.again) for r in known]
-    first = echo.reissue_of(conn=made.conn, tool=made.tool, earlier=earlier)
-    if first is not None:
-        job = next(r.job for r in known if r.id == first)
+    equal_calls = tx.all(EqualJobCall, "job_calls_equal", spawn=caller.spawn, args=call.args, turn=turn.id)
+    earlier = [echo.EarlierCall(r.id, r.conn, r.tool, bool(r.answered), r.again) for r in equal_calls]
+    original = echo.find_reissued_call(conn=call.conn, tool=call.tool, earlier=earlier)
+    if original is not None:
+        job = next(r.job for r in equal_calls if r.id == original)
     else:
-        if problem := _late(turn) or _too_many(tx, who, limits):
-            return tool_calls.call(tx, made, claims.Say("tool", what, None, problem=problem))
-        job = tx.value(
-            "job_add", run=wanted.run, session=who.session, agent=who.agent, turn=turn.id, command=wanted.command,
-            name=wanted.name, seconds=wanted.seconds, at=tx.now,
+        if problem := _lateness(turn) or _limit_problem(tx, caller, limits):
+            return tool_calls.record_call(tx, call, claims.ClaimRequest("tool", action, None, problem=problem))
+        job = tx.number(
+            "job_add", run=request.run, session=caller.session, agent=caller.agent, turn=turn.id,
+            command=request.command, name=request.name, seconds=request.seconds, at=tx.now,
         )  # fmt: skip
     tx.run(
-        "job_call_add", job=job, spawn=who.spawn, turn=turn.id, conn=made.conn, call=made.call, tool=made.tool,
-        args=made.args, again=first,
+        "job_call_add", job=job, spawn=caller.spawn, turn=turn.id, conn=call.conn, call=call.call, tool=call.tool,
+        args=call.args, again=original,
     )  # fmt: skip
-    row = tx.one("job_by_call", spawn=who.spawn, call=made.call)
-    assert row is not None
-    return _job(tx, row.run)
+    row = tx.get(JobOfCall, "job_by_call", spawn=caller.spawn, call=call.call)
+    return _get_job(tx, row.run)
 
 
-def _late(turn: Row) -> str:
+def _lateness(turn: TurnRow) -> str:
     """Why a call came too late, "" if it did not: a job is only started while its turn runs (Law 9)."""
     return "" if turn.state == "running" else "its turn is over; ask again in the next one, if it is still wanted"
 
 
-def _too_many(tx: Tx, who: tool_calls.Spawned, limits: Limits) -> str:
-    if not limits.session or not limits.all:
+def _limit_problem(tx: Tx, caller: tool_calls.CallingSpawn, limits: JobLimits) -> str:
+    if not limits.max_per_session or not limits.max_all:
         return "this gateway runs no commands in the background (jobs = 0 under [background] in its configuration)"
-    if (n := int(tx.value("jobs_open_of_session", session=who.session))) >= limits.session:
+    if (open_jobs := tx.number("jobs_open_of_session", session=caller.session)) >= limits.max_per_session:
         return (
-            f"{_jobs(n)} of this conversation already run in the background, which is the most; wait for the end "
-            "of one, or cancel one"
+            f"{_job_count(open_jobs)} of this conversation already run in the background, which is the most; wait for "
+            "the end of one, or cancel one"
         )
-    if (n := int(tx.value("jobs_open_count"))) >= limits.all:
+    if (open_jobs := tx.number("jobs_open_count")) >= limits.max_all:
         return (
-            f"{_jobs(n)} already run in the background here, which is the most for all conversations together; try "
-            "again when some have ended"
+            f"{_job_count(open_jobs)} already run in the background here, which is the most for all conversations "
+            "together; try again when some have ended"
         )
     return ""
 
 
-def _jobs(n: int) -> str:
+def _job_count(n: int) -> str:
     return "1 job" if n == 1 else f"{n} jobs"
 
 
-def _job(tx: Tx, run: str) -> Row:
-    row = tx.one("job_get", run=run)
-    assert row is not None
-    return row
+def _get_job(tx: Tx, run: str) -> SessionJob:
+    return tx.get(SessionJob, "job_get", run=run)

@@ -7,11 +7,13 @@ from dataclasses import replace
 
 from semel.law import permission_questions as law
 from semel.law.access import APPROVALS
+from semel.law.delivery import State as PartState
 from semel.law.permissions import AnswerOrigin, NoticePart, PosedRequest, Reply
 from semel.law.permissions import name_request as name
 from semel.ledger.delivery import claims
 from semel.ledger.delivery.cutting import Leg
-from semel.ledger.storage.sql import Row, Tx
+from semel.ledger.storage.rows import ClaimRow, EntryRow, HomeSession, ItemRow, OpenCommand, Row, SessionRow, TurnRow
+from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 
 KIND = "permission"
@@ -20,90 +22,113 @@ KIND = "permission"
 API = "api"
 """The face of answers from the page, the terminal and programs."""
 
-OVER = ("cancelled", "expired")
+OVER_STATES = ("cancelled", "expired")
 """States of a request that ended without an answer and can no longer get one."""
 
-RECENT = 12
+MAX_RECENT_REQUESTS = 12
 """How many of the newest requests are searched, so that a late answer learns what became of its request."""
 
 
+class NoticePartRow(Row):
+    """A part of a notice. `failed`: the event that reported its failure."""
+
+    dest: str
+    state: PartState
+    failed: int | None
+    receipt: str | None
+    first: int | None
+
+
 def name_request(
-    tx: Tx, session: Row, writing: AnswerOrigin, allow: bool, number: int | None, of: int | None, replies: bool
+    tx: Tx,
+    session: SessionRow,
+    origin: AnswerOrigin,
+    allow: bool,
+    number: int | None,
+    replied_seq: int | None,
+    replies: bool,
 ) -> law.Chosen | str:
     """The request that an answer is for, as the ledger stands when the answer is accepted (Law 13).
 
-    `of`: the seq of the entry that the answer replies to; `replies`: it replies to some message.
+    `replied_seq`: the seq of the entry that the answer replies to; `replies`: it replies to some message.
     """
-    posed = _posed_in(tx, session.id)
-    if writing.dest is not None:
-        for other in tx.all("session_homes", home=writing.dest):
+    posed = _list_posed(tx, session.id)
+    if origin.dest is not None:
+        for other in tx.all(HomeSession, "session_homes", home=origin.dest):
             if other.id != session.id:
-                posed += [replace(one, elsewhere=True) for one in _posed_in(tx, other.id) if one.state == "open"]
-    reply = _reply(tx, session.id, of) if of is not None else "unknown" if replies else None
-    return name(posed, writing, allow, number, reply)
+                posed += [
+                    replace(request, is_elsewhere=True)
+                    for request in _list_posed(tx, other.id)
+                    if request.state == "open"
+                ]
+    reply = _classify_reply(tx, session.id, replied_seq) if replied_seq is not None else "unknown" if replies else None
+    return name(posed, origin, allow, number, reply)
 
 
-def _posed_in(tx: Tx, session: int) -> list[PosedRequest]:
+def _list_posed(tx: Tx, session: int) -> list[PosedRequest]:
     """The open requests of a session and its last ones, oldest first."""
-    rows = {row.id: row for row in tx.all("requests_last", session=session, limit=RECENT)}
-    rows |= {row.id: row for row in tx.all("items_live", session=session) if row.kind == KIND}
+    rows = {row.id: row for row in tx.all(ItemRow, "requests_last", session=session, limit=MAX_RECENT_REQUESTS)}
+    rows |= {row.id: row for row in tx.all(ItemRow, "items_live", session=session) if row.kind == KIND}
     answered = _answered_before(tx, session)
-    return [_posed(tx, rows[item], item in answered) for item in sorted(rows)]
+    return [_read_posed(tx, rows[item], item in answered) for item in sorted(rows)]
 
 
 def _answered_before(tx: Tx, session: int) -> set[int]:
     """Requests that earlier commands have answered, if these commands are not carried out yet."""
-    waiting = [entries.load(one.result) for one in tx.all("commands_open", session=session) if one.name in APPROVALS]
-    return {int(one["item"]) for one in waiting if one.get("item") is not None}
+    results = [
+        entries.load(command.result)
+        for command in tx.all(OpenCommand, "commands_open", session=session)
+        if command.name in APPROVALS
+    ]
+    return {int(command["item"]) for command in results if command.get("item") is not None}
 
 
-def _posed(tx: Tx, row: Row, answered: bool) -> PosedRequest:
+def _read_posed(tx: Tx, row: ItemRow, answered: bool) -> PosedRequest:
     body = entries.load(row.body)
     options = tuple(o for o in body.get("options", ()) if isinstance(o, dict))
     title, seq = str(body.get("title") or ""), body.get("announced")
     request = law.Request(row.id, title, int(body.get("first") or 0), options, seq)
     state, outcome = str(body.get("state")), ""
     if state == "answered":
-        outcome = law.outcome(body.get("answer"), options, str(body.get("by") or ""), title)
-    elif state in OVER:
+        outcome = law.format_outcome(body.get("answer"), options, str(body.get("by") or ""), title)
+    elif state in OVER_STATES:
         outcome = law.format_withdrawal(title, state == "expired")
     elif answered:
-        state, outcome = "answered", f"it was answered just before: {request.in_a_line}"
+        state, outcome = "answered", f"it was answered just before: {request.title_line}"
     return PosedRequest(request, state, row.born, _notice_parts(tx, row.session, seq), outcome)  # type: ignore[arg-type]
 
 
 def _notice_parts(tx: Tx, session: int, seq: int | None) -> tuple[NoticePart, ...]:
-    notice = tx.one("entry_get", session=session, seq=seq) if seq is not None else None
+    notice = tx.one(EntryRow, "entry_get", session=session, seq=seq) if seq is not None else None
     if notice is None or notice.claim is None:
         return ()
-    parts = tx.all("notice_parts", claim=notice.claim)
+    parts = tx.all(NoticePartRow, "notice_parts", claim=notice.claim)
     return tuple(NoticePart(p.dest, p.state, bool(p.failed), p.receipt, p.first) for p in parts)
 
 
-def _reply(tx: Tx, session: int, of: int) -> Reply:
+def _classify_reply(tx: Tx, session: int, seq: int) -> Reply:
     """What kind of entry an answer replies to."""
-    entry = tx.one("entry_get", session=session, seq=of)
+    entry = tx.one(EntryRow, "entry_get", session=session, seq=seq)
     more = {} if entry is None else entries.load(entry.more)
     if entry is not None and "from" in more and entry.claim is not None:
-        claim = tx.one("claim_get", id=entry.claim)
+        claim = tx.one(ClaimRow, "claim_get", id=entry.claim)
         return "elsewhere" if claim is not None and claim.reason == KIND else None
-    return of if more.get("kind") == KIND else None
+    return seq if more.get("kind") == KIND else None
 
 
 def announce(tx: Tx, session: int, turn: int | None, text: str, legs: Sequence[Leg] | None = None) -> int:
     """Add a notice about a request at the session's home; return its seq."""
-    row = tx.one("session_by_id", id=session)
-    assert row is not None
-    of = tx.one("turn_get", id=turn) if turn is not None else None
-    return claims.announce(tx, row, text, turn=of, kind=KIND, tell=False, legs=legs)
+    row = tx.get(SessionRow, "session_by_id", id=session)
+    turn_row = tx.one(TurnRow, "turn_get", id=turn) if turn is not None else None
+    return claims.announce(tx, row, text, turn=turn_row, kind=KIND, tell=False, legs=legs)
 
 
-def tell(tx: Tx, item: Row, text: str) -> None:
+def add_outcome_notice(tx: Tx, item: ItemRow, text: str) -> None:
     """Add a notice of a request's outcome, if the request was announced in a chat."""
     if item.kind == KIND and entries.load(item.body).get("announced"):
         announce(tx, item.session, item.turn, text)
 
 
-def tell_withdrawn(tx: Tx, item: Row, expired: bool = False) -> None:
+def add_withdrawal_notice(tx: Tx, item: ItemRow, expired: bool = False) -> None:
     """Add a notice that nobody can answer this request any more."""
-    tell(tx, item, law.format_withdrawal(str(entries.load(item.body).get("title") or ""), expired))
+    add_outcome_notice(tx, item, law.format_withdrawal(str(entries.load(item.body).get("title") or ""), expired))

@@ -8,7 +8,8 @@ every number.
 
 from __future__ import annotations
 
-from semel.ledger.storage.sql import Row, Tx
+from semel.ledger.storage.rows import ListedSchedule, SessionRow, TurnRow
+from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns import jobs, turns
 
@@ -26,67 +27,65 @@ def rename(tx: Tx, session: int, title: str | None) -> None:
     entries.touch_session(tx, session)
 
 
-def archive(tx: Tx, session: int, away: bool) -> None:
+def archive(tx: Tx, session: int, archived: bool) -> None:
     """Archive a session, or bring it back. An event in the session brings it back, too."""
-    row = tx.one("session_by_id", id=session)
-    assert row is not None
-    if (row.archived is not None) != away:
-        tx.run("session_archive", id=session, archived=tx.now if away else None)
+    row = tx.get(SessionRow, "session_by_id", id=session)
+    if (row.archived is not None) != archived:
+        tx.run("session_archive", id=session, archived=tx.now if archived else None)
         entries.touch_session(tx, session)
 
 
-def new_chapter(tx: Tx, row: Row) -> None:
-    """Let the next entry begin a chapter: the agent starts without memory and is told nothing of what was before."""
-    tx.value("session_new_chapter", id=row.id)
+def begin_chapter(tx: Tx, row: SessionRow) -> None:
+    """Let the next entry begin a chapter: the agent starts without memory, and its prompt has nothing from before."""
+    tx.number("session_new_chapter", id=row.id)
     tx.run("entry_told", session=row.id, upto=row.seq)
     entries.touch_session(tx, row.id)
 
 
-def stop_left(tx: Tx, session: int, lease: str, why: str, by: int, earlier: bool = False) -> bool:
+def cancel_orphaned_turn(tx: Tx, session: int, lease: str, text: str, stop_seq: int, earlier: bool = False) -> bool:
     """Cancel a turn that this gateway (`lease`) does not run; `earlier`: only if it is of an earlier chapter.
 
-    `by`: the entry of the command that asks for it, which is answered at home. False: there is no such turn.
+    `stop_seq`: the entry of the command that asks for it, which is answered at home. False: there is no such turn.
     """
-    row = tx.one("session_by_id", id=session)
+    row = tx.one(SessionRow, "session_by_id", id=session)
     if row is None or row.turn is None or row.lease == lease:
         return False
-    turn = tx.one("turn_get", id=row.turn)
+    turn = tx.one(TurnRow, "turn_get", id=row.turn)
     if turn is None or (earlier and turn.chapter >= row.chapter):
         return False
-    turns.cancel(tx, row.id, turn, why, by)
+    turns.cancel(tx, row.id, turn, text, stop_seq)
     return True
 
 
 def delete(tx: Tx, session: int) -> bool:
     """Delete a session: it disappears from view, and nothing of it runs. False: it was deleted before."""
-    row = tx.one("session_by_id", id=session)
-    assert row is not None
+    row = tx.get(SessionRow, "session_by_id", id=session)
     if row.deleted is not None:
         return False
-    _bind_rest(tx, row)
-    if (running := tx.one("turn_get", id=row.turn) if row.turn is not None else None) is not None:
+    _bind_waiting(tx, row)
+    if (running := tx.one(TurnRow, "turn_get", id=row.turn) if row.turn is not None else None) is not None:
         turns.cancel_deleted(tx, session, running)
     tx.run("session_clear_wake", id=session)
     tx.run("commands_void", session=session)
-    for schedule in tx.all("schedules_of_session", session=row.key):
+    for schedule in tx.all(ListedSchedule, "schedules_of_session", session=row.key):
         if schedule.source != "config":
             tx.run("schedule_drop", id=schedule.id)
-    for job in jobs.of_session(tx, session):
+    for job in jobs.list_open_of_session(tx, session):
         tx.run("job_cancel", run=job.run, by="the deletion of its session")
-    new_chapter(tx, row)
+    begin_chapter(tx, row)
     tx.run("session_delete", id=session, at=tx.now)
     tx.run("erasure_put", session=session)
     entries.touch_session(tx, session)
     return True
 
 
-def _bind_rest(tx: Tx, row: Row) -> None:
+def _bind_waiting(tx: Tx, row: SessionRow) -> None:
     """Bind waiting events to the turn that is cancelled with the session: an accepted event is never lost (Law 3)."""
-    if not tx.value("session_waiting_count", id=row.id):
+    if not tx.number("session_waiting_count", id=row.id):
         return
     if row.turn is not None:
         tx.run("hearing_bind", session=row.id, turn=row.turn)
         return
-    turn = turns.add(tx, row, lease="", root=None, attempt=1)
+    turn = turns.add_turn(tx, row, lease="", root=None, attempt=1)
     tx.run("hearing_bind", session=row.id, turn=turn.id)
     turns.cancel_deleted(tx, row.id, turn)

@@ -13,13 +13,14 @@ from typing import Any
 
 from semel.law import turn as law
 from semel.law.permission_questions import numbers_from
-from semel.ledger.delivery import claims, placeholders
+from semel.ledger.delivery import claims, cutting, placeholders
 from semel.ledger.delivery.cutting import Leg, cut_claim, is_local
-from semel.ledger.storage.sql import Row, Tx
+from semel.ledger.storage.rows import ClaimRow, EntryRow, ItemRow, SessionRow, TurnRow
+from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns import end_evidence, permission_requests, sessions, turns
 from semel.ledger.turns.end_evidence import Evidence
-from semel.ledger.turns.utterances import find_last_text, list_of_root
+from semel.ledger.turns.utterances import find_last_text, list_utterances
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Block:
     """
 
     slot: int
-    says: tuple[claims.Say, ...]
+    requests: tuple[claims.ClaimRequest, ...]
     partial: bool = False
     tell: bool = True
     follows: int | None = None
@@ -61,7 +62,7 @@ class Supersede:
 
 
 @dataclass(frozen=True)
-class Announced:
+class Announcement:
     """The words of a request, and the parts in which they leave for the session's home."""
 
     text: str
@@ -77,7 +78,7 @@ class ItemOpen:
     body: Mapping[str, Any] = field(default_factory=dict)
     live: bool = True
     started: bool = False  # a tool call that counts for Law 9
-    announce: Announced | None = None  # a request that is also announced at home
+    announcement: Announcement | None = None  # a request that is also announced at home
 
 
 @dataclass(frozen=True)
@@ -154,42 +155,42 @@ class Slots:
     entries: Mapping[int, int] = field(default_factory=dict)
     items: Mapping[int, int] = field(default_factory=dict)
     claims: Mapping[int, int] = field(default_factory=dict)  # said home claims by slot
-    said: int = 0
+    said_count: int = 0
     reserved: int | None = None  # the placeholder part of the last Reserve; None: it never arrived
     expired: frozenset[int] = frozenset()  # permission requests that nobody had answered when their deadline passed
     attached: int | None = None  # the last notice about what the agent handed over beside its text
 
 
-def announces(op: Op) -> bool:
+def may_announce(op: Op) -> bool:
     """Whether an operation may send a notice to the session's home."""
     if isinstance(op, ItemOpen):
-        return op.announce is not None
+        return op.announcement is not None
     if isinstance(op, Leave | Notice):
         return True
     return isinstance(op, ItemSet) and _is_over(op)
 
 
 def _is_over(op: ItemSet) -> bool:
-    return op.body.get("state") in permission_requests.OVER
+    return op.body.get("state") in permission_requests.OVER_STATES
 
 
-class _Apply:
+class _Batch:
     """Applies the operations of one batch, in order."""
 
     def __init__(self, tx: Tx, caller: claims.Caller, slots: Slots) -> None:
         self.tx = tx
-        self.caller = caller
+        self.caller, self.session = caller, caller.session
         self.entries = dict(slots.entries)
         self.items = dict(slots.items)
         self.claims = dict(slots.claims)
-        self.said = slots.said
+        self.said = slots.said_count
         self.reserved = slots.reserved
         self.expired = set(slots.expired)
         self.attached = slots.attached
         self.tools = 0
-        self.firsts: dict[int, int] = {}  # the first home claim of each block of this batch, by slot
+        self.first_claims: dict[int, int] = {}  # the first home claim of each block of this batch, by slot
 
-    def all(self, ops: Sequence[Op]) -> Slots:
+    def apply_all(self, ops: Sequence[Op]) -> Slots:
         for op in ops:
             getattr(self, "on_" + type(op).__name__)(op)
         if self.tools and self.caller.turn is not None:
@@ -200,76 +201,73 @@ class _Apply:
     def on_Preview(self, op: Preview) -> None:
         seq = self.entries.get(op.slot)
         if seq is None:
-            seq = entries.add_entry(
-                self.tx, self.caller.session, role="agent", text="", turn=self.caller.turn, live=True
-            )
+            seq = entries.add_entry(self.tx, self.session, role="agent", text="", turn=self.caller.turn, live=True)
             self.entries[op.slot] = seq
-        entries.grow_entry(self.tx, self.caller.session, seq, op.text)
+        entries.grow_entry(self.tx, self.session, seq, op.text)
 
     def on_Replace(self, op: Replace) -> None:
-        entries.set_entry(self.tx, self.caller.session, self.entries[op.slot], text=op.text)
+        entries.set_entry(self.tx, self.session, self.entries[op.slot], text=op.text)
 
     def on_Block(self, op: Block) -> None:
-        shown, bare = self.entries.get(op.slot), True
-        for what in op.says:
+        shown, is_first_at_home = self.entries.get(op.slot), True
+        for request in op.requests:
             if op.partial:
-                what = replace(what, cut=True)
-            if what.home and what.dest is not None and not what.problem and shown is not None:
-                what, shown = replace(what, shown=shown), None
-            made = claims.say(self.tx, self.caller, what)
-            if made.outcome == "said":
+                request = replace(request, is_cut=True)
+            if request.is_home and request.dest is not None and not request.problem and shown is not None:
+                request, shown = replace(request, shown_seq=shown), None
+            result = claims.say(self.tx, self.caller, request)
+            if result.outcome == "said":
                 self.said += 1
-            if what.home and bare:  # further claims to home are not the block's own text
-                self._own(op, made)
-                bare = False
-                self.firsts[op.slot] = made.claim
-                if op.follows in self.firsts:
-                    self.tx.run("claim_part_of", id=made.claim, first=self.firsts[op.follows])
+            if request.is_home and is_first_at_home:  # further claims to home are not the block's own text
+                self._link_home_text(op, result)
+                is_first_at_home = False
+                self.first_claims[op.slot] = result.claim
+                if op.follows in self.first_claims:
+                    self.tx.run("claim_part_of", id=result.claim, first=self.first_claims[op.follows])
         if shown is not None:
             self._close_unsaid(shown, op.partial)
 
-    def _own(self, op: Block, made: claims.Made) -> None:
+    def _link_home_text(self, op: Block, result: claims.ClaimResult) -> None:
         """Record what became of the block's text at home. A cut-off text that repeats another one does not stand in for
         it: the original leaves in its own words.
         """
-        if made.outcome == "echo" and made.reason == claims.CUT:
+        if result.outcome == "echo" and result.reason == claims.CUT_REASON:
             return
-        claim = made.echo_of if made.outcome == "echo" else made.claim
-        if claim is not None and made.outcome in ("said", "echo"):
+        claim = result.echo_of if result.outcome == "echo" else result.claim
+        if claim is not None and result.outcome in ("said", "echo"):
             self.claims[op.slot] = claim
-        if made.outcome == "echo" and not op.partial:
-            entries.mark_whole(self.tx, made.echo_of)
-        if made.seq is not None:
-            self.entries[op.slot] = made.seq
+        if result.outcome == "echo" and not op.partial:
+            entries.mark_whole(self.tx, result.echo_of)
+        if result.seq is not None:
+            self.entries[op.slot] = result.seq
             if op.partial:
-                entries.set_entry(self.tx, self.caller.session, made.seq, partial=True, tell=op.tell)
+                entries.set_entry(self.tx, self.session, result.seq, partial=True, tell=op.tell)
 
     def _close_unsaid(self, shown: int, partial: bool) -> None:
         """Nothing of a shown text was said: the entry keeps the text and gets a claim (Law 6)."""
-        text = entries.shown_text(self.tx, self.caller.session, shown)
-        what = claims.Say("recovery", text, dest="", shown=shown)
-        claims.say(self.tx, self.caller, what)
+        text = entries.shown_text(self.tx, self.session, shown)
+        claims.say(self.tx, self.caller, claims.ClaimRequest("recovery", text, dest="", shown_seq=shown))
         if partial:
-            entries.set_entry(self.tx, self.caller.session, shown, partial=True, tell=True)
+            entries.set_entry(self.tx, self.session, shown, partial=True, tell=True)
 
     def on_Supersede(self, op: Supersede) -> None:
         seq = self.entries.get(op.slot)
         if seq is not None:
-            entries.set_entry(self.tx, self.caller.session, seq, superseded=True)
+            entries.set_entry(self.tx, self.session, seq, superseded=True)
 
     def on_ItemOpen(self, op: ItemOpen) -> None:
-        entries.hold_files(self.tx, self.caller.session, op.body.get("files") or ())
+        entries.hold_item_files(self.tx, self.session, op.body.get("files") or ())
         self.tools += op.started
         self.items[op.slot] = entries.add_item(
-            self.tx, self.caller.session, turn=self.caller.turn, kind=op.kind, name=op.name, text=op.text,
+            self.tx, self.session, turn=self.caller.turn, kind=op.kind, name=op.name, text=op.text,
             body=op.body, live=op.live,
         )  # fmt: skip
         if "first" in op.body:
             last = numbers_from(int(op.body["first"]), op.body["options"])[-1]
-            self.tx.run("session_numbered", id=self.caller.session, last=last)
-        if op.announce is not None:
-            words, legs = op.announce.text, op.announce.legs
-            seq = permission_requests.announce(self.tx, self.caller.session, self.caller.turn, words, legs)
+            self.tx.run("session_numbered", id=self.session, last=last)
+        if op.announcement is not None:
+            words, legs = op.announcement.text, op.announcement.legs
+            seq = permission_requests.announce(self.tx, self.session, self.caller.turn, words, legs)
             entries.set_item(self.tx, self.items[op.slot], body={"announced": seq})
 
     def on_ItemGrow(self, op: ItemGrow) -> None:
@@ -277,7 +275,7 @@ class _Apply:
         if op.output:
             self.tx.run("output_add", item=item, text=op.output)
         if op.text:
-            entries.grow_item(self.tx, self.caller.session, item, op.text)
+            entries.grow_item(self.tx, self.session, item, op.text)
 
     def on_ItemSet(self, op: ItemSet) -> None:
         item = self.items[op.slot]
@@ -287,7 +285,7 @@ class _Apply:
         if op.output is not None:
             self.tx.run("output_drop", item=item)
             self.tx.run("output_add", item=item, text=op.output)
-        entries.hold_files(self.tx, self.caller.session, op.body.get("files") or ())
+        entries.hold_item_files(self.tx, self.session, op.body.get("files") or ())
         entries.set_item(self.tx, item, text=op.text, body=op.body, live=op.live)
 
     def _request_over(self, op: ItemSet, item: int) -> None:
@@ -296,64 +294,63 @@ class _Apply:
         An answer that was recorded before the deadline stands. An answer that a stop overtook on its way to the agent
         does not.
         """
-        row = self.tx.one("item_get", id=item)
-        assert row is not None
+        row = self.tx.get(ItemRow, "item_get", id=item)
         state, expired = entries.load(row.body).get("state"), op.body["state"] == "expired"
-        if state in permission_requests.OVER or (state == "answered" and expired):
+        if state in permission_requests.OVER_STATES or (state == "answered" and expired):
             return
         entries.set_item(self.tx, item, body=op.body, live=op.live)
-        permission_requests.tell_withdrawn(self.tx, row, expired=expired)
+        permission_requests.add_withdrawal_notice(self.tx, row, expired=expired)
         if expired:
             self.expired.add(op.slot)
 
     def on_Notice(self, op: Notice) -> None:
         caller = self.caller
-        seq = turns.notice(self.tx, caller.session, op.text, turn=caller.turn, kind=op.kind, tell=op.tell)
-        if op.kind == ATTACHED:
+        seq = turns.add_notice(self.tx, caller.session, op.text, turn=caller.turn, kind=op.kind, tell=op.tell)
+        if op.kind == ATTACHED_KIND:
             self.attached = seq
 
     def on_Leave(self, op: Leave) -> None:
         _deliver_closing(self.tx, self.claims, op.slot, op.legs)
 
     def on_Complete(self, op: Complete) -> None:
-        if claims.deliver(self.tx, op.claim, op.legs):
+        if cutting.deliver(self.tx, op.claim, op.legs):
             entries.mark_whole(self.tx, op.claim)
 
     def on_Reserve(self, op: Reserve) -> None:
-        who, leg = self.caller, op.leg
-        if claims.keep_previewed(self.tx, leg.dest, who.turn, op.text or str, streams=True):
+        (turn, root), leg = (self.caller.turn, self.caller.root), op.leg
+        if cutting.keep_previewed(self.tx, leg.dest, turn, op.text or str, streams=True):
             self.reserved = None  # the text may turn out to be what the placeholder shows
             return
-        plain = claims.unfilled(leg, claims.answered(self.tx, who.root, leg))
-        self.reserved = placeholders.place(self.tx, who.session, who.turn, who.root, leg.dest, plain)
+        plain = cutting.without_placeholder(leg, cutting.find_answered_event(self.tx, root, leg))
+        self.reserved = placeholders.place_placeholder(self.tx, self.session, turn, root, leg.dest, plain)
 
     def on_About(self, op: About) -> None:
-        entries.set_about(self.tx, self.caller.session, op.fields)
+        entries.set_about(self.tx, self.session, op.fields)
 
     def on_Title(self, op: Title) -> None:
-        self.tx.run("session_set_title", id=self.caller.session, title=sessions.normalise_title(op.text))
-        entries.touch_session(self.tx, self.caller.session)
+        self.tx.run("session_set_title", id=self.session, title=sessions.normalise_title(op.text))
+        entries.touch_session(self.tx, self.session)
 
 
 def show(tx: Tx, fence: turns.Fence, caller: claims.Caller, ops: Sequence[Op], slots: Slots) -> Slots:
     """Apply one batch of live output: rows exist before anything is seen. Raises Fenced."""
-    turns.check(tx, fence)
-    return _Apply(tx, caller, slots).all(ops)
+    turns.check_fence(tx, fence)
+    return _Batch(tx, caller, slots).apply_all(ops)
 
 
-def correct(tx: Tx, fence: turns.Fence, caller: claims.Caller, ops: Sequence[Op], slots: Slots) -> Slots:
+def show_before_correction(tx: Tx, fence: turns.Fence, caller: claims.Caller, ops: Sequence[Op], slots: Slots) -> Slots:
     """Apply the last batch before the agent corrects a held text; repeats are echoes then (Law 5). Raises Fenced."""
-    after = show(tx, fence, caller, ops, slots)
+    new_slots = show(tx, fence, caller, ops, slots)
     tx.run("turn_corrected", id=fence.turn)
-    return after
+    return new_slots
 
 
 @dataclass(frozen=True)
 class End:
     """How a turn ends. `closing`: the slot of its closing text; `legs`: the parts in which that text leaves.
 
-    `notices`: notices about the end; they come, and leave, after everything that was said. `held` is one of them,
-    unless the agent said something else when it was asked to correct its text. `stopped`: who cancelled the turn.
+    `notices`: notices about the end; they come, and leave, after everything that was said. `held_notice` is one of
+    them, unless the agent said something else when it was asked to correct its text. `stopped`: who cancelled the turn.
     `remembered`: claims of cut-off texts that the agent remembers in the same words. If it says nothing more, the last
     of them was its complete answer. `answer`: the claim with which the agent's history ends.
     """
@@ -365,8 +362,8 @@ class End:
     closing: int | None = None
     legs: tuple[Leg, ...] = ()
     notices: tuple[Notice, ...] = ()
-    held: Notice | None = None  # the notice about a text that stays held back
-    held_again: bool = False  # it was held back after the agent was asked to correct it, or was not asked
+    held_notice: Notice | None = None  # the notice about a text that stays held back
+    keeps_held_notice: bool = False  # it was held back after the agent was asked to correct it, or was not asked
     stopped: turns.Stop | None = None
     remembered: frozenset[int] = frozenset()
     answer: int | None = None
@@ -376,124 +373,128 @@ def finish(
     tx: Tx, fence: turns.Fence, caller: claims.Caller, ops: Sequence[Op], slots: Slots, end: End
 ) -> tuple[Slots, bool]:
     """Apply the turn's last batch and end the turn, in one transaction. True: another turn is due at once (Law 2)."""
-    row = turns.check(tx, fence)
-    after = _Apply(tx, caller, slots).all(ops)
-    leaves = _deliver_closing(tx, after.claims, end.closing, end.legs)
-    behind = None if leaves else _deliver_behind(tx, row, caller, end)
+    row = turns.check_fence(tx, fence)
+    new_slots = _Batch(tx, caller, slots).apply_all(ops)
+    leaves = _deliver_closing(tx, new_slots.claims, end.closing, end.legs)
+    recovered_claim = None if leaves else _deliver_behind(tx, row, caller, end)
     turns.close_entries(tx, fence.session, fence.turn)
-    left = claims.put_in_line(tx, row, fence.turn)
-    held = end.held if end.held_again or not turns.said_since_corrected(tx, fence.turn) else None
-    told = [held, *end.notices] if held is not None else end.notices
-    seen = _tell_end(tx, row, fence.turn, end, told, after.attached)
-    turns.close_reserved(tx, row, caller.root)
-    entries.rest_items(tx, fence.session)
+    departed_claim = cutting.deliver_last_block(tx, row, fence.turn)
+    held = end.held_notice if end.keeps_held_notice or not turns.has_said_since_correction(tx, fence.turn) else None
+    notices = [held, *end.notices] if held is not None else end.notices
+    evidence = _add_end_notices(tx, row, fence.turn, end, notices, new_slots.attached)
+    turns.withdraw_reserved(tx, row, caller.root)
+    entries.close_items(tx, fence.session)
     state = law.step("running", end.event)
     tx.run(
-        "turn_end", id=fence.turn, state=state, stop=end.stop, error=end.error, at=tx.now, evidence=seen.kind,
-        row=seen.row,
+        "turn_end", id=fence.turn, state=state, stop=end.stop, error=end.error, at=tx.now, evidence=evidence.kind,
+        row=evidence.row,
     )  # fmt: skip
     tx.run("session_idle", id=fence.session, turn=fence.turn)
     if end.told_upto:
         tx.run("entry_told", session=fence.session, upto=end.told_upto)
-        _tell_that_it_left(tx, fence.session, left if behind is None else behind)
+        _note_departure(tx, fence.session, departed_claim if recovered_claim is None else recovered_claim)
     entries.touch_session(tx, fence.session)
-    return after, row.wake_at is not None
+    return new_slots, row.wake_at is not None
 
 
-EMPTY = "The agent ended its turn without a word."
-ATTACHED = "turn.attached"
+EMPTY_TURN_NOTICE = "The agent ended its turn without a word."
+ATTACHED_KIND = "turn.attached"
 """The kind of a notice about what an agent handed over beside its text. It is an answer, in Semel's words."""
 
 
-def _tell_end(tx: Tx, session: Row, number: int, end: End, notices: Sequence[Notice], attached: int | None) -> Evidence:
+def _add_end_notices(
+    tx: Tx, session: SessionRow, turn_id: int, end: End, notices: Sequence[Notice], attached: int | None
+) -> Evidence:
     """Add the notices of a turn's end; return the evidence of what its person can see (Law 12)."""
-    turn = tx.one("turn_get", id=number)
-    assert turn is not None
+    turn = tx.get(TurnRow, "turn_get", id=turn_id)
     if end.stopped is not None:
-        return turns.tell_stopped(tx, session.id, turn, end.stopped.words, end.stopped.seq)
-    told = [turns.notice(tx, session.id, one.text, turn=number, kind=one.kind, tell=one.tell) for one in notices]
-    if told:
-        return Evidence("notice", told[-1])
-    found = end_evidence.find(tx, session, turn)
-    if found is None and attached is not None and attached > (tx.value("turn_asked_last", turn=number) or 0):
-        found = Evidence("notice", attached)
-    found = found or end_evidence.find_quiet(tx, turn)
-    if found is None:
-        seq = turns.notice(tx, session.id, EMPTY, turn=number, kind="turn.empty", tell=False)
-        found = Evidence("notice", seq)
-    return found
+        return turns.add_stop_notice(tx, session.id, turn, end.stopped.notice_text, end.stopped.seq)
+    notice_seqs = [
+        turns.add_notice(tx, session.id, notice.text, turn=turn_id, kind=notice.kind, tell=notice.tell)
+        for notice in notices
+    ]
+    if notice_seqs:
+        return Evidence("notice", notice_seqs[-1])
+    evidence = end_evidence.find_evidence(tx, session, turn)
+    if evidence is None and attached is not None and attached > (tx.value(int, "turn_asked_last", turn=turn_id) or 0):
+        evidence = Evidence("notice", attached)
+    if evidence := evidence or end_evidence.find_quiet(tx, turn):
+        return evidence
+    seq = turns.add_notice(tx, session.id, EMPTY_TURN_NOTICE, turn=turn_id, kind="turn.empty", tell=False)
+    return Evidence("notice", seq)
 
 
 def put_off(
-    tx: Tx, fence: turns.Fence, caller: claims.Caller, ops: Sequence[Op], slots: Slots, why: str, ms: int
+    tx: Tx, fence: turns.Fence, caller: claims.Caller, ops: Sequence[Op], slots: Slots, error: str, ms: int
 ) -> Slots:
     """Apply the last batch of an attempt that failed, and is tried again later. Raises Fenced."""
-    turns.check(tx, fence)
-    after = _Apply(tx, caller, slots).all(ops)
+    turns.check_fence(tx, fence)
+    new_slots = _Batch(tx, caller, slots).apply_all(ops)
     turns.close_entries(tx, fence.session, fence.turn)
-    entries.rest_items(tx, fence.session)
-    turns.put_off(tx, fence, why, ms)
-    return after
+    entries.close_items(tx, fence.session)
+    turns.put_off(tx, fence, error, ms)
+    return new_slots
 
 
-def late(
+def show_late(
     tx: Tx, caller: claims.Caller, ops: Sequence[Op], slots: Slots, closing: int | None, legs: tuple[Leg, ...]
 ) -> Slots:
     """Apply what an agent sent after its turn had ended: late claims of that turn, which are said (Law 10)."""
-    after = _Apply(tx, caller, slots).all(ops)
-    _deliver_closing(tx, after.claims, closing, legs)
-    row = tx.one("session_by_id", id=caller.session)
-    assert row is not None
+    new_slots = _Batch(tx, caller, slots).apply_all(ops)
+    _deliver_closing(tx, new_slots.claims, closing, legs)
+    row = tx.get(SessionRow, "session_by_id", id=caller.session)
     if row.turn is None:
-        entries.rest_items(tx, caller.session)
-    return after
+        entries.close_items(tx, caller.session)
+    return new_slots
 
 
-def _deliver_closing(tx: Tx, said: Mapping[int, int], closing: int | None, legs: tuple[Leg, ...]) -> bool:
+def _deliver_closing(tx: Tx, claims_by_slot: Mapping[int, int], closing: int | None, legs: tuple[Leg, ...]) -> bool:
     """Send the closing text where only closing texts are delivered. False if nothing leaves now."""
-    claim = said.get(closing) if closing is not None else None
-    return claim is not None and bool(legs) and claims.deliver(tx, claim, legs)
+    claim = claims_by_slot.get(closing) if closing is not None else None
+    return claim is not None and bool(legs) and cutting.deliver(tx, claim, legs)
 
 
-def _deliver_behind(tx: Tx, session: Row, caller: claims.Caller, end: End) -> int | None:
+def _deliver_behind(tx: Tx, session: SessionRow, caller: claims.Caller, end: End) -> int | None:
     """Send the last text of a lost attempt as the answer, if this attempt said nothing of its own.
 
     An echo is nothing of its own: its text was said before. If a text repeated what a tool had sent, that is the answer
     and has left. Returns the claim that leaves now, or None.
     """
     lost_before = caller.root is not None and caller.turn != caller.root
-    if not lost_before or tx.value("says_at_home", turn=caller.turn, home=session.home):
+    if not lost_before or tx.number("says_at_home", turn=caller.turn, home=session.home):
         return None
     if end.answer is not None:
         return _deliver_answer(tx, session, caller, end.answer)
-    last = find_last_text(list_of_root(tx, int(caller.root or 0), session.home))
+    last = find_last_text(list_utterances(tx, int(caller.root or 0), session.home))
     if last is None:
         return None
     if end.event == "answered" and last.cut and last.claim in end.remembered and last.seq is not None:
         entries.set_entry(tx, session.id, last.seq, partial=False, tell=False)
     leaves = last.fate in ("unsent", "seen")
-    return last.claim if leaves and claims.deliver_block(tx, session, last.claim) is not None else None
+    return last.claim if leaves and cutting.deliver_block(tx, session, last.claim) is not None else None
 
 
-def _deliver_answer(tx: Tx, session: Row, caller: claims.Caller, claim: int) -> int | None:
+def _deliver_answer(tx: Tx, session: SessionRow, caller: claims.Caller, claim: int) -> int | None:
     """Send the answer, the text with which an agent's history ends; again, if a later text has left."""
-    row = tx.one("claim_get", id=claim)
-    said = tx.one("claim_get", id=row.echo_of) if row is not None and row.outcome == "echo" else row
-    if said is None or said.outcome != "said":
+    row = tx.one(ClaimRow, "claim_get", id=claim)
+    original = tx.one(ClaimRow, "claim_get", id=row.echo_of) if row is not None and row.outcome == "echo" else row
+    if original is None or original.outcome != "said":
         return None
-    entries.mark_whole(tx, said.id)
-    if is_local(session.home) or tx.value("part_first", claim=said.id) is not None:
+    entries.mark_whole(tx, original.id)
+    if is_local(session.home) or tx.exists("part_first", claim=original.id):
         return None
-    left = claims.deliver_block(tx, session, claim)
-    if left is None:
-        legs = cut_claim(tx, session, said)
-        left = claims.say(tx, caller, claims.Say("recovery", said.text, session.home, legs=legs)).claim
-    return left
+    departed_claim = cutting.deliver_block(tx, session, claim)
+    if departed_claim is None:
+        legs = cut_claim(tx, session, original)
+        departed_claim = claims.say(
+            tx, caller, claims.ClaimRequest("recovery", original.text, session.home, legs=legs)
+        ).claim
+    return departed_claim
 
 
-def _tell_that_it_left(tx: Tx, session: int, claim: int | None) -> None:
-    """Tell the agent that its cut-off text has left now: it was told the text never did, and added nothing."""
-    said = tx.one("claim_get", id=claim) if claim is not None else None
-    entry = tx.one("entry_get", session=session, seq=said.seq) if said is not None else None
+def _note_departure(tx: Tx, session: int, claim: int | None) -> None:
+    """Put a cut-off text that has left now into the next prompt: the last one said that it never left."""
+    claim_row = tx.one(ClaimRow, "claim_get", id=claim) if claim is not None else None
+    entry = tx.one(EntryRow, "entry_get", session=session, seq=claim_row.seq) if claim_row is not None else None
     if entry is not None and entry.partial:
         entries.set_entry(tx, session, entry.seq, tell=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from semel.ledger.storage.rows import SpawnRow
 from semel.ledger.storage.sql import Tx
 
 
@@ -18,21 +19,21 @@ class OrphanedProcess:
     born: str | None
 
 
-def start(tx: Tx, session: int, agent: str, gateway: str, token: bytes) -> int:
+def record_start(tx: Tx, session: int, agent: str, gateway: str, token: bytes) -> int:
     """Record that a process is about to start. `token` is the digest of its fencing token."""
-    return int(tx.value("spawn_add", session=session, agent=agent, gateway=gateway, token=token, at=tx.now))
+    return tx.number("spawn_add", session=session, agent=agent, gateway=gateway, token=token, at=tx.now)
 
 
-def started(tx: Tx, spawn: int, pid: int, pgid: int, born: str) -> None:
+def record_identity(tx: Tx, spawn: int, pid: int, pgid: int, born: str) -> None:
     """Record the identity of a process: what the next gateway needs to kill it if this one dies."""
     tx.run("spawn_started", id=spawn, pid=pid, pgid=pgid, born=born)
 
 
-def ended(tx: Tx, spawn: int, why: str) -> None:
+def record_end(tx: Tx, spawn: int, reason: str) -> None:
     """Record that a process has ended; its token is invalid from now on."""
-    tx.run("spawn_end", id=spawn, at=tx.now, why=why)
+    tx.run("spawn_end", id=spawn, at=tx.now, why=reason)
 
 
-def left_behind(tx: Tx) -> list[OrphanedProcess]:
+def list_orphaned(tx: Tx) -> list[OrphanedProcess]:
     """Processes of earlier gateways without a recorded end."""
-    return [OrphanedProcess(r.id, r.session, r.pid, r.pgid, r.born) for r in tx.all("spawns_live")]
+    return [OrphanedProcess(r.id, r.session, r.pid, r.pgid, r.born) for r in tx.all(SpawnRow, "spawns_live")]

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from semel.ledger.storage.sql import Row, Tx
+from semel.ledger.storage.rows import EntryRow, SessionRow, TurnRow
+from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns import turns
 
@@ -45,24 +46,26 @@ class Summary:
     covers: Covers
 
 
-def newest(tx: Tx, session: Row) -> Summary | None:
+def get_newest(tx: Tx, session: SessionRow) -> Summary | None:
     """The summary that this chapter's prompts use."""
-    row = tx.one("entry_get", session=session.id, seq=session.summary) if session.summary is not None else None
+    row = (
+        tx.one(EntryRow, "entry_get", session=session.id, seq=session.summary) if session.summary is not None else None
+    )
     if row is None or row.seq <= session.erased:
         return None
     return Summary(row.seq, row.text, Covers(**entries.load(row.more)["covers"]))
 
 
-def add(tx: Tx, fence: turns.Fence, text: str, covers: Covers, more: dict[str, Any] | None = None) -> int:
+def add(tx: Tx, fence: turns.Fence, text: str, covers: Covers, extra_fields: dict[str, Any] | None = None) -> int:
     """Record a summary made by the running turn of what was before it; return its seq.
 
     Raises Fenced, also if a new chapter has begun.
     """
-    row = turns.check(tx, fence)
-    turn = tx.one("turn_get", id=fence.turn)
+    row = turns.check_fence(tx, fence)
+    turn = tx.one(TurnRow, "turn_get", id=fence.turn)
     if turn is None or turn.chapter != row.chapter:
         raise turns.Fenced("a new chapter began: nothing of the one before is told any more")
-    told = {"kind": KIND, "covers": asdict(covers), **(more or {})}
-    seq = entries.add_entry(tx, fence.session, role="notice", text=text, turn=fence.turn, more=told)
+    fields = {"kind": KIND, "covers": asdict(covers), **(extra_fields or {})}
+    seq = entries.add_entry(tx, fence.session, role="notice", text=text, turn=fence.turn, more=fields)
     tx.run("session_set_summary", id=fence.session, seq=seq)
     return seq

@@ -8,10 +8,21 @@ from typing import Any, TypeVar
 
 from semel.law import echo
 from semel.ledger.delivery import claims
-from semel.ledger.storage.sql import Row, Tx
+from semel.ledger.storage.rows import ClaimRow, Row, SessionRow, SpawnRow, TurnRow
+from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 
 T = TypeVar("T")
+
+
+class EqualClaim(Row):
+    """The claim of a call with the same arguments."""
+
+    id: int
+    conn: str | None
+    tool: str | None
+    answered: int
+    reissue_of: int | None
 
 
 class UnknownToken(Exception):
@@ -23,7 +34,7 @@ class SameIdOtherCall(ValueError):
 
 
 @dataclass(frozen=True)
-class Spawned:
+class CallingSpawn:
     """The spawn that a token belongs to, and its session."""
 
     spawn: int
@@ -35,7 +46,7 @@ class Spawned:
 
 
 @dataclass(frozen=True)
-class Call:
+class AgentCall:
     """A tools/call as the MCP process handed it over. `args` is the digest of its name and arguments."""
 
     token: bytes
@@ -48,110 +59,114 @@ class Call:
     stopped: bool = False  # a person stopped its turn, and the agent has not ended it yet
 
 
-def spawned(tx: Tx, token: bytes) -> Spawned:
+def identify_spawn(tx: Tx, token: bytes) -> CallingSpawn:
     """The spawn that a token belongs to. Raises UnknownToken."""
-    row = tx.one("spawn_by_token", token=token)
+    row = tx.one(SpawnRow, "spawn_by_token", token=token)
     if row is None:
         raise UnknownToken
-    session = tx.one("session_by_id", id=row.session)
-    assert session is not None
-    return Spawned(row.id, row.session, session.key, row.agent, session.home, row.state == "live")
+    session = tx.get(SessionRow, "session_by_id", id=row.session)
+    return CallingSpawn(row.id, row.session, session.key, row.agent, session.home, row.state == "live")
 
 
-def call(tx: Tx, made: Call, what: claims.Say, blob: dict[str, Any] | None = None) -> claims.Made:
+def record_call(
+    tx: Tx, call: AgentCall, request: claims.ClaimRequest, blob: dict[str, Any] | None = None
+) -> claims.ClaimResult:
     """Record a tool call as one claim, however often it is handed over."""
-    who = spawned(tx, made.token)
-    before = tx.one("claim_by_call", spawn=who.spawn, call=made.call)
-    if before is not None and bytes(before.args) == made.args:
-        return _outcome(tx, before)
-    if before is not None:
-        raise SameIdOtherCall(f"call id {made.call!r} names another call; mint a new id for each tools/call")
-    turn = turn_of(tx, who, made)
+    spawn = identify_spawn(tx, call.token)
+    earlier = tx.one(ClaimRow, "claim_by_call", spawn=spawn.spawn, call=call.call)
+    if earlier is not None and earlier.args == call.args:
+        return _recorded_result(tx, earlier)
+    if earlier is not None:
+        raise SameIdOtherCall(f"call id {call.call!r} names another call; mint a new id for each tools/call")
+    turn = find_turn(tx, spawn, call)
     caller = claims.Caller(
-        session=who.session, key=who.key, turn=turn.id if turn else None, root=turn.root if turn else None,
-        turn_how=(turn.how if turn else None) or "start", spawn=who.spawn, conn=made.conn, call=made.call,
-        tool=made.tool,
-        args=made.args, late=turn is not None and turn.state in ("done", "failed"),
+        session=spawn.session, key=spawn.key, turn=turn.id if turn else None, root=turn.root if turn else None,
+        turn_how=(turn.how if turn else None) or "start", spawn=spawn.spawn, conn=call.conn, call=call.call,
+        tool=call.tool,
+        args=call.args, is_late=turn is not None and turn.state in ("done", "failed"),
     )  # fmt: skip
-    fence = _fenced(who, made, turn)
+    fence = _refusal_reason(spawn, call, turn)
     if fence:
-        return claims.refuse(tx, caller, what, fence)
-    original = _reissued(tx, who, caller, made)
+        return claims.refuse(tx, caller, request, fence)
+    original = _find_reissued(tx, spawn, caller, call)
     if original is not None:
-        return claims.reissue(tx, caller, what, original)
+        return claims.reissue(tx, caller, request, original)
     if turn is not None:
         tx.run("turn_tools", id=turn.id, n=1)
     if blob is not None:
         tx.run("blob_add", **blob, at=tx.now)
-    return claims.say(tx, caller, _item(tx, caller, what))
+    return claims.say(tx, caller, _with_item(tx, caller, request))
 
 
-def act(tx: Tx, made: Call, what: str, deed: Callable[[Tx, Spawned], T]) -> T | claims.Made:
-    """Do for an agent something that says nothing. What is fenced off is refused, and recorded (Law 10).
+def perform(
+    tx: Tx, call: AgentCall, description: str, action: Callable[[Tx, CallingSpawn], T]
+) -> T | claims.ClaimResult:
+    """Run `action`, which says nothing, for an agent. A call that is fenced off is refused, and recorded (Law 10).
 
-    `what` names the deed, in the words of the record. `deed` has to bear being asked for twice.
+    `description` names the action in the record. `action` must be idempotent: a call may be repeated.
     """
-    who = spawned(tx, made.token)
-    turn = turn_of(tx, who, made)
-    if fence := _fenced(who, made, turn):
-        return call(tx, made, claims.Say("tool", what, None, problem=fence))
+    spawn = identify_spawn(tx, call.token)
+    turn = find_turn(tx, spawn, call)
+    if fence := _refusal_reason(spawn, call, turn):
+        return record_call(tx, call, claims.ClaimRequest("tool", description, None, problem=fence))
     if turn is not None:
         tx.run("turn_tools", id=turn.id, n=1)
-    return deed(tx, who)
+    return action(tx, spawn)
 
 
-def turn_of(tx: Tx, who: Spawned, made: Call) -> Row | None:
+def find_turn(tx: Tx, spawn: CallingSpawn, call: AgentCall) -> TurnRow | None:
     """The turn a call belongs to (Law 10)."""
-    if made.turn is not None:
-        return tx.one("turn_get", id=made.turn)
-    return tx.one("turn_of_spawn", session=who.session, spawn=who.spawn)
+    if call.turn is not None:
+        return tx.one(TurnRow, "turn_get", id=call.turn)
+    return tx.one(TurnRow, "turn_of_spawn", session=spawn.session, spawn=spawn.spawn)
 
 
-def _fenced(who: Spawned, made: Call, turn: Row | None) -> str:
+def _refusal_reason(spawn: CallingSpawn, call: AgentCall, turn: TurnRow | None) -> str:
     """Law 10: why this call may not speak; '' if it may."""
-    if not who.live or made.dead:
+    if not spawn.live or call.dead:
         return "it came from an agent process that was already ended"
     if turn is None:
         return "no turn of this agent process has begun"
-    if turn.state == "cancelled" or (made.stopped and turn.state == "running"):
+    if turn.state == "cancelled" or (call.stopped and turn.state == "running"):
         return "its turn was cancelled"
     if turn.state == "lost":
         return "its turn was lost, and another attempt took over"
     return ""
 
 
-def _reissued(tx: Tx, who: Spawned, caller: claims.Caller, made: Call) -> int | None:
+def _find_reissued(tx: Tx, spawn: CallingSpawn, caller: claims.Caller, call: AgentCall) -> int | None:
     """The claim already recorded for this call, if a tool server died before it could answer."""
-    rows = tx.all("claims_equal", spawn=who.spawn, args=made.args, turn=caller.turn, reissue=claims.REISSUE)
+    rows = tx.all(
+        EqualClaim, "claims_equal", spawn=spawn.spawn, args=call.args, turn=caller.turn, reissue=claims.REISSUE_REASON
+    )
     earlier = [echo.EarlierCall(r.id, r.conn, r.tool, bool(r.answered), r.reissue_of) for r in rows]
-    return echo.reissue_of(conn=made.conn, tool=made.tool, earlier=earlier)
+    return echo.find_reissued_call(conn=call.conn, tool=call.tool, earlier=earlier)
 
 
-def _item(tx: Tx, caller: claims.Caller, what: claims.Say) -> claims.Say:
+def _with_item(tx: Tx, caller: claims.Caller, request: claims.ClaimRequest) -> claims.ClaimRequest:
     """A question also becomes an item that people can answer."""
-    if what.kind != "ask" or what.dest is None or what.problem:
-        return what
-    options = what.more.get("options", [])
+    if request.kind != "ask" or request.dest is None or request.problem:
+        return request
+    options = request.more.get("options", [])
     item = entries.add_item(
-        tx, caller.session, turn=None, kind="ask", text=what.text, live=True,
+        tx, caller.session, turn=None, kind="ask", text=request.text, live=True,
         body={"state": "open", "options": [{"optionId": o, "name": o, "kind": "answer"} for o in options]},
     )  # fmt: skip
-    return replace(what, more={**what.more, "item": item})
+    return replace(request, more={**request.more, "item": item})
 
 
-def _outcome(tx: Tx, row: Row) -> claims.Made:
-    if row.reason == claims.REISSUE and row.echo_of is not None:
-        first = tx.one("claim_get", id=row.echo_of)
-        assert first is not None
-        return _outcome(tx, first)
-    return claims.Made(row.id, row.outcome, row.reason or "", row.seq, row.echo_of, row.dest)
+def _recorded_result(tx: Tx, row: ClaimRow) -> claims.ClaimResult:
+    if row.reason == claims.REISSUE_REASON and row.echo_of is not None:
+        first = tx.get(ClaimRow, "claim_get", id=row.echo_of)
+        return _recorded_result(tx, first)
+    return claims.ClaimResult(row.id, row.outcome, row.reason or "", row.seq, row.echo_of, row.dest)
 
 
-def answered(tx: Tx, token: bytes, call_id: str) -> None:
+def mark_answered(tx: Tx, token: bytes, call_id: str) -> None:
     """Record that the agent received the answer of this call, and so of the call that it repeats."""
-    who = spawned(tx, token)
-    tx.run("claim_answered", spawn=who.spawn, call=call_id)
-    tx.run("job_call_answered", spawn=who.spawn, call=call_id)
-    row = tx.one("claim_by_call", spawn=who.spawn, call=call_id)
-    if row is not None and row.reason == claims.REISSUE and row.echo_of is not None:
+    spawn = identify_spawn(tx, token)
+    tx.run("claim_answered", spawn=spawn.spawn, call=call_id)
+    tx.run("job_call_answered", spawn=spawn.spawn, call=call_id)
+    row = tx.one(ClaimRow, "claim_by_call", spawn=spawn.spawn, call=call_id)
+    if row is not None and row.reason == claims.REISSUE_REASON and row.echo_of is not None:
         tx.run("claim_answered_id", id=row.echo_of)

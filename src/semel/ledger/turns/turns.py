@@ -12,14 +12,37 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from semel.law import transient_errors, wake
+from semel.law import retries, wake
 from semel.law import turn as law
-from semel.ledger.delivery import claims, placeholders
+from semel.ledger.delivery import claims, cutting, placeholders
 from semel.ledger.delivery.cutting import is_local
-from semel.ledger.storage.sql import Row, Tx
+from semel.ledger.storage.rows import BoundEvent, EntryRow, HomeSession, ItemRow, Row, SessionRow, TurnRow
+from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns import permission_requests
 from semel.ledger.turns.end_evidence import Evidence
+
+
+class WaitingEntry(Row):
+    """The entry of an event that people see waiting."""
+
+    event: int
+    seq: int
+    busy: str
+
+
+class InterruptingEvent(Row):
+    """The entry of a message that is to interrupt the running turn."""
+
+    seq: int
+    source: str
+
+
+class UntoldEntry(EntryRow):
+    """An entry that was in no prompt yet. `root`: of its turn; `leaves`: it was sent to its home, or will be."""
+
+    root: int | None
+    leaves: int
 
 
 class Fenced(Exception):
@@ -27,8 +50,8 @@ class Fenced(Exception):
 
 
 @dataclass(frozen=True)
-class Bound:
-    """An event a turn runs over. `role` and `more` are its entry's."""
+class TurnEvent:
+    """An event a turn runs over. `role` and `entry_fields` are its entry's."""
 
     event: int
     seq: int
@@ -39,7 +62,7 @@ class Bound:
     data: dict[str, Any]
     at: int
     role: str = "user"
-    more: dict[str, Any] = field(default_factory=dict)
+    entry_fields: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -50,16 +73,17 @@ class EntryToTell:
     role: str
     text: str
     partial: bool
-    reached: bool = True  # False: it never left for the session's home; only a page showed it
+    left_for_home: bool = True  # False: it never left for the session's home; only a page showed it
     root: int | None = None  # of the turn it belongs to
 
 
 @dataclass(frozen=True)
-class Begun:
+class BegunTurn:
     """A turn that began.
 
-    `lost`: the attempt before it. `failed`: whether the agent reported of any attempt that it failed, instead of dying.
-    `tools`: whether any attempt had started a tool. `numbers`: the last option number shown in the session.
+    `lost_turn`: the attempt before it. `has_failed`: whether the agent reported of any attempt that it failed, instead
+    of dying. `has_started_tools`: whether any attempt had started a tool. `last_number`: the last option number shown
+    in the session.
     """
 
     session: int
@@ -71,18 +95,18 @@ class Begun:
     root: int
     attempt: int
     chapter: int
-    events: tuple[Bound, ...]
-    told: tuple[EntryToTell, ...]
+    events: tuple[TurnEvent, ...]
+    untold_entries: tuple[EntryToTell, ...]
     memory: str | None
-    tools: bool = False
-    lost: int | None = None
-    failed: bool = False
-    numbers: int = 0
+    has_started_tools: bool = False
+    lost_turn: int | None = None
+    has_failed: bool = False
+    last_number: int = 0
 
 
 @dataclass(frozen=True)
 class GivenUp:
-    """The interrupted turn may not be tried again: it failed or was stopped, and people were told."""
+    """The interrupted turn may not be tried again: it failed or was stopped, and a notice says so."""
 
     session: int
     turn: int
@@ -90,9 +114,9 @@ class GivenUp:
 
 @dataclass(frozen=True)
 class Later:
-    """Nothing may begin yet; try again in `ms` milliseconds."""
+    """Nothing may begin yet; try again in `wait_ms` milliseconds."""
 
-    ms: int
+    wait_ms: int
 
 
 @dataclass(frozen=True)
@@ -107,7 +131,7 @@ class Stop:
     seq: int | None = None
 
     @property
-    def words(self) -> str:
+    def notice_text(self) -> str:
         return f"Stopped by {self.by}."
 
 
@@ -120,9 +144,9 @@ class Fence:
     epoch: int
 
 
-def check(tx: Tx, fence: Fence) -> Row:
+def check_fence(tx: Tx, fence: Fence) -> SessionRow:
     """The session row, if this turn is still the one that runs (Law 10). Raises Fenced."""
-    row = tx.one("session_by_id", id=fence.session)
+    row = tx.one(SessionRow, "session_by_id", id=fence.session)
     if row is None or row.turn != fence.turn or row.epoch != fence.epoch:
         raise Fenced(f"turn {fence.turn} no longer runs in its session")
     return row
@@ -135,183 +159,188 @@ def begin(
     spawn: int | None = None,
     death: str | None = None,
     attempts: Mapping[str, int] | None = None,
-) -> Begun | GivenUp | Later | None:
+) -> BegunTurn | GivenUp | Later | None:
     """Begin the next turn of a session, or the next attempt of one that was lost.
 
-    `spawn`: the live process that will be prompted; if there is none, `asked` is called once a process has started.
-    `death`: how the lost agent ended, in words for people ("was killed by SIGKILL"). `attempts`: by agent, the maximum
-    of attempts per root (default MAX_ATTEMPTS). Returns None if nothing is due, or if a turn already runs under this
-    lease.
+    `spawn`: the live process that will be prompted; if there is none, `record_prompting` is called once a process has
+    started. `death`: how the lost agent ended, in words for people ("was killed by SIGKILL"). `attempts`: by agent, the
+    maximum of attempts per root (default MAX_ATTEMPTS). Returns None if nothing is due, or if a turn already runs under
+    this lease.
     """
-    row = tx.one("session_by_id", id=session)
-    assert row is not None
+    row = tx.get(SessionRow, "session_by_id", id=session)
     if row.turn is not None:
         if row.lease == lease:
             return None
-        return _settle(tx, row, lease, death, (attempts or {}).get(row.agent, law.MAX_ATTEMPTS))
-    if row.wake_at is None:
+        return _settle_lost(tx, row, lease, death, (attempts or {}).get(row.agent, law.MAX_ATTEMPTS))
+    pending = pending_wake(row)
+    if pending is None:
         return None
-    if left := wake.wait(tx.now, wake.Wake(row.wake_at, row.wake_since)):
-        return Later(left)
-    turn = add(tx, row, lease, root=None, attempt=1)
+    if wait_ms := wake.time_until_due(tx.now, pending):
+        return Later(wait_ms)
+    turn = add_turn(tx, row, lease, root=None, attempt=1)
     tx.run("hearing_bind", session=session, turn=turn.id)
     tx.run("session_clear_wake", id=session)
-    for h in tx.all("hearing_shown_waiting", turn=turn.id):
-        entries.set_entry(tx, session, h.seq, more={"waiting": None})
+    for entry in tx.all(WaitingEntry, "hearing_shown_waiting", turn=turn.id):
+        entries.set_entry(tx, session, entry.seq, more={"waiting": None})
     if spawn is not None and (row.memory is not None or row.chapter == 1):  # else it is of the chapter before
         tx.run("turn_how", id=turn.id, how="start", spawn=spawn)
-    return _begun(tx, row, turn)
+    return _read_begun_turn(tx, row, turn)
 
 
-def join(tx: Tx, fence: Fence) -> tuple[Bound, ...]:
+def pending_wake(row: SessionRow) -> wake.Wake | None:
+    """The session's pending wake: its two columns are set and cleared together."""
+    return None if row.wake_at is None or row.wake_since is None else wake.Wake(row.wake_at, row.wake_since)
+
+
+def bind_steered(tx: Tx, fence: Fence) -> tuple[TurnEvent, ...]:
     """Bind the waiting messages that are steered into the running turn, and return them (Laws 2, 3). Raises Fenced."""
-    check(tx, fence)
-    waiting = {h.event: h.seq for h in tx.all("hearing_steering", session=fence.session)}
+    check_fence(tx, fence)
+    waiting = dict(tx.pairs(int, int, "hearing_steering", session=fence.session))
     if not waiting:
         return ()
     tx.run("hearing_join", session=fence.session, turn=fence.turn)
     tx.run("turn_joined", id=fence.turn)
-    if not tx.value("hearing_waits", session=fence.session):
+    if not tx.exists("hearing_waits", session=fence.session):
         tx.run("session_clear_wake", id=fence.session)
     for seq in waiting.values():
         entries.set_entry(tx, fence.session, seq, more={"waiting": None, "joined": True})
     entries.touch_session(tx, fence.session)
-    return tuple(e for e in bound(tx, fence.turn) if e.event in waiting)
+    return tuple(event for event in list_bound(tx, fence.turn) if event.event in waiting)
 
 
-def put_off(tx: Tx, fence: Fence, why: str, ms: int) -> None:
+def put_off(tx: Tx, fence: Fence, error: str, ms: int) -> None:
     """Let a turn that failed for a transient reason wait, without an agent, to be tried again. Raises Fenced."""
-    check(tx, fence)
-    tx.run("turn_put_off", id=fence.turn, error=why, at=tx.now + ms)
+    check_fence(tx, fence)
+    tx.run("turn_put_off", id=fence.turn, error=error, at=tx.now + ms)
     tx.run("session_begin_again", id=fence.session)
     entries.touch_session(tx, fence.session)
 
 
-def cancel_put_off(tx: Tx, session: int, stop: Stop, only: int | None = None) -> bool:
-    """Cancel a turn that waits to be tried again (`only`: of this root). False if there is none."""
-    row = tx.one("session_by_id", id=session)
-    turn = tx.one("turn_get", id=row.turn) if row is not None and row.turn is not None else None
-    if turn is None or turn.retry_at is None or (only is not None and turn.root != only):
+def cancel_put_off(tx: Tx, session: int, order: Stop, root: int | None = None) -> bool:
+    """Cancel a turn that waits to be tried again (`root`: of this root). False if there is none."""
+    row = tx.one(SessionRow, "session_by_id", id=session)
+    turn = tx.one(TurnRow, "turn_get", id=row.turn) if row is not None and row.turn is not None else None
+    if turn is None or turn.retry_at is None or (root is not None and turn.root != root):
         return False
-    cancel(tx, session, turn, stop.words, stop.seq)
+    cancel(tx, session, turn, order.notice_text, order.seq)
     return True
 
 
-def cancel(tx: Tx, session: int, turn: Row, why: str, by: int | None = None) -> None:
-    """Cancel a running turn in the ledger: what it showed stays, and a notice tells people `why`.
+def cancel(tx: Tx, session: int, turn: TurnRow, text: str, stop_seq: int | None = None) -> None:
+    """Cancel a running turn in the ledger: what it showed stays, and a notice tells people `text`.
 
-    `by`: the entry by which the person at home stopped it. This fences off the turn's run, wherever it is (Law 10).
+    `stop_seq`: the entry by which the person at home stopped it. This fences off the turn's run, wherever it is
+    (Law 10).
     """
-    close_shown(tx, session, turn)
-    told = tell_stopped(tx, session, turn, why, by)
-    _end(tx, turn, "cancelled", turn.error, told)
+    close_live_output(tx, session, turn)
+    evidence = add_stop_notice(tx, session, turn, text, stop_seq)
+    _end_turn(tx, turn, "cancelled", turn.error, evidence)
     placeholders.withdraw_of_root(tx, turn.root)
     entries.touch_session(tx, session)
 
 
-def cancel_deleted(tx: Tx, session: int, turn: Row) -> None:
+def cancel_deleted(tx: Tx, session: int, turn: TurnRow) -> None:
     """Cancel a turn whose session is deleted, without a notice."""
-    close_shown(tx, session, turn)
-    _end(tx, turn, "cancelled", turn.error, Evidence("deleted"))
+    close_live_output(tx, session, turn)
+    _end_turn(tx, turn, "cancelled", turn.error, Evidence("deleted"))
     placeholders.withdraw_of_root(tx, turn.root)
     entries.touch_session(tx, session)
 
 
-def _end(tx: Tx, turn: Row, event: law.Event, error: str | None, seen: Evidence) -> None:
+def _end_turn(tx: Tx, turn: TurnRow, event: law.Event, error: str | None, evidence: Evidence) -> None:
     tx.run(
         "turn_end", id=turn.id, state=law.step("running", event), stop=None, error=error, at=tx.now,
-        evidence=seen.kind, row=seen.row,
+        evidence=evidence.kind, row=evidence.row,
     )  # fmt: skip
     tx.run("session_idle", id=turn.session, turn=turn.id)
 
 
-def tell_stopped(tx: Tx, session: int, turn: Row, why: str, by: int | None) -> Evidence:
+def add_stop_notice(tx: Tx, session: int, turn: TurnRow, text: str, stop_seq: int | None) -> Evidence:
     """Add the notice that a turn was stopped; it is also sent to the home chat if nobody stopped it there (Law 12)."""
-    row = tx.one("session_by_id", id=session)
-    assert row is not None
-    claims.put_in_line(tx, row, turn.id)
-    if by is None or is_local(row.home):
-        return Evidence("notice", claims.announce(tx, row, why, turn=turn, kind="turn.cancelled", tell=False))
-    entries.add_entry(tx, session, role="notice", text=why, turn=turn.id, more={"kind": "turn.cancelled"})
-    return Evidence("stopped", by)
+    row = tx.get(SessionRow, "session_by_id", id=session)
+    cutting.deliver_last_block(tx, row, turn.id)
+    if stop_seq is None or is_local(row.home):
+        return Evidence("notice", claims.announce(tx, row, text, turn=turn, kind="turn.cancelled", tell=False))
+    entries.add_entry(tx, session, role="notice", text=text, turn=turn.id, more={"kind": "turn.cancelled"})
+    return Evidence("stopped", stop_seq)
 
 
-def stop(tx: Tx, session: int, by: Stop, turn: int | None = None) -> None:
+def request_stop(tx: Tx, session: int, order: Stop, turn: int | None = None) -> None:
     """Mark the running turn (`turn`: only that one) as stopped by a person: if it is lost, it is not tried again."""
-    row = tx.one("session_by_id", id=session)
+    row = tx.one(SessionRow, "session_by_id", id=session)
     if row is not None and row.turn is not None and turn in (None, row.turn):
-        tx.run("turn_stopped", id=row.turn, by=by.by, seq=by.seq)
+        tx.run("turn_stopped", id=row.turn, by=order.by, seq=order.seq)
 
 
-def release(tx: Tx, fence: Fence) -> None:
+def release_lease(tx: Tx, fence: Fence) -> None:
     """The agent died under a running turn: give up the lease, so that `begin` settles it as lost."""
-    check(tx, fence)
+    check_fence(tx, fence)
     tx.run("session_begin_again", id=fence.session)
 
 
-def add(tx: Tx, row: Row, lease: str, root: int | None, attempt: int) -> Row:
+def add_turn(tx: Tx, row: SessionRow, lease: str, root: int | None, attempt: int) -> TurnRow:
     """Add a running turn: a first attempt, or the next one of `root`."""
-    turn = int(
-        tx.value(
-            "turn_add", session=row.id, epoch=row.epoch + 1, chapter=row.chapter, root=root, attempt=attempt,
-            at=tx.now,
-        )
+    turn = tx.number(
+        "turn_add", session=row.id, epoch=row.epoch + 1, chapter=row.chapter, root=root, attempt=attempt,
+        at=tx.now,
     )  # fmt: skip
     if root is None:
         tx.run("turn_own_root", id=turn)
     tx.run("session_begin", id=row.id, turn=turn, lease=lease)
     entries.touch_session(tx, row.id)
-    added = tx.one("turn_get", id=turn)
-    assert added is not None
-    return added
+    return tx.get(TurnRow, "turn_get", id=turn)
 
 
-def _settle(tx: Tx, row: Row, lease: str, death: str | None, most: int) -> Begun | GivenUp | Later:
+def _settle_lost(
+    tx: Tx, row: SessionRow, lease: str, death: str | None, max_attempts: int
+) -> BegunTurn | GivenUp | Later:
     """Settle a turn whose gateway or agent died, or that failed and may be tried again now.
 
     What it showed stays; its events move to the next attempt.
     """
-    old = tx.one("turn_get", id=row.turn)
-    assert old is not None
-    by = stop_of(tx, row, old)
-    if by is not None:
-        cancel(tx, row.id, old, by.words, by.seq)
+    old = tx.get(TurnRow, "turn_get", id=row.turn)
+    order = find_stop(tx, row, old)
+    if order is not None:
+        cancel(tx, row.id, old, order.notice_text, order.seq)
         return GivenUp(row.id, old.id)
     if old.retry_at is not None:
-        if (
-            0 < (left := old.retry_at - tx.now) <= transient_errors.MAX_RETRY_AFTER_S * 1000
-        ):  # else the clock was set back
-            return Later(left)
+        if 0 < (wait_ms := old.retry_at - tx.now) <= retries.MAX_RETRY_AFTER_S * 1000:  # else the clock was set back
+            return Later(wait_ms)
         death = old.error
     elif old.how is None:
-        return _take_over(tx, row, old, lease)
-    close_shown(tx, row.id, old)
-    attempts = tx.all("turns_of_root", root=old.root)
-    if old.attempt >= most:
-        nxt = law.after_loss(
-            attempt=old.attempt + 1, tools_started=False, restored=False, history_complete=False, most=most
+        return _take_over_unprompted(tx, row, old, lease)
+    close_live_output(tx, row.id, old)
+    attempts = tx.all(TurnRow, "turns_of_root", root=old.root)
+    if old.attempt >= max_attempts:
+        decision = law.decide_after_loss(
+            attempt=old.attempt + 1,
+            tools_started=False,
+            restored=False,
+            history_complete=False,
+            max_attempts=max_attempts,
         )
-        fail(tx, row.id, old, f"{nxt.why}; the last time the agent {death}" if death else nxt.why)
+        fail(tx, row.id, old, f"{decision.reason}; the last time the agent {death}" if death else decision.reason)
         return GivenUp(row.id, old.id)
     tx.run(
         "turn_end", id=old.id, state=law.step("running", "lost"), stop=None, error=death, at=tx.now, evidence=None,
         row=None,
     )  # fmt: skip
-    turn = add(tx, row, lease, root=old.root, attempt=old.attempt + 1)
+    turn = add_turn(tx, row, lease, root=old.root, attempt=old.attempt + 1)
     tx.run("hearing_rebind", turn=turn.id, old=old.id)
     failed = any(a.retry_at is not None for a in attempts)
-    return _begun(tx, row, turn, tools=any(a.tools for a in attempts), lost=old.id, failed=failed)
+    return _read_begun_turn(tx, row, turn, tools=any(a.tools for a in attempts), lost=old.id, failed=failed)
 
 
-def stop_of(tx: Tx, row: Row, turn: Row) -> Stop | None:
+def find_stop(tx: Tx, row: SessionRow, turn: TurnRow) -> Stop | None:
     """Who wants the session's running turn stopped, if anybody does."""
     if turn.stopped is not None:
         return Stop(turn.stopped, turn.stop_seq)
     if turn.chapter < row.chapter:
         return Stop(
-            law.STOPPED_BY_NEW_CHAPTER, tx.value("chapter_first", session=row.id, chapter=row.chapter, turn=turn.id)
+            law.STOPPED_BY_NEW_CHAPTER,
+            tx.value(int, "chapter_first", session=row.id, chapter=row.chapter, turn=turn.id),
         )
-    newer = tx.one("hearing_interrupts", session=row.id)
+    newer = tx.one(InterruptingEvent, "hearing_interrupts", session=row.id)
     return (
         None
         if newer is None
@@ -324,118 +353,129 @@ def is_from_home(source: str, home: str | None) -> bool:
     return source == f"channel:{(home or '').partition(':')[0]}"
 
 
-def _take_over(tx: Tx, row: Row, turn: Row, lease: str) -> Begun:
+def _take_over_unprompted(tx: Tx, row: SessionRow, turn: TurnRow, lease: str) -> BegunTurn:
     """Continue an attempt whose agent was never prompted, behind a new fence: nothing was tried (Laws 9, 10)."""
     tx.run("session_begin", id=row.id, turn=turn.id, lease=lease)
     tx.run("turn_fence", id=turn.id, epoch=row.epoch + 1)
     entries.touch_session(tx, row.id)
-    again = tx.one("turn_get", id=turn.id)
-    assert again is not None
-    return _begun(tx, row, again, tools=any(a.tools for a in tx.all("turns_of_root", root=turn.root)))
-
-
-def _begun(tx: Tx, row: Row, turn: Row, tools: bool = False, lost: int | None = None, failed: bool = False) -> Begun:
-    here = is_local(row.home)
-    told = tuple(
-        EntryToTell(e.seq, e.role, e.text, bool(e.partial), here or bool(e.leaves), e.root)
-        for e in tx.all("entries_to_tell", session=row.id)
+    continued = tx.get(TurnRow, "turn_get", id=turn.id)
+    return _read_begun_turn(
+        tx, row, continued, tools=any(a.tools for a in tx.all(TurnRow, "turns_of_root", root=turn.root))
     )
-    return Begun(
+
+
+def _read_begun_turn(
+    tx: Tx, row: SessionRow, turn: TurnRow, tools: bool = False, lost: int | None = None, failed: bool = False
+) -> BegunTurn:
+    local = is_local(row.home)
+    untold = tuple(
+        EntryToTell(e.seq, e.role, e.text, bool(e.partial), local or bool(e.leaves), e.root)
+        for e in tx.all(UntoldEntry, "entries_to_tell", session=row.id)
+    )
+    return BegunTurn(
         session=row.id, key=row.key, agent=row.agent, home=row.home, turn=turn.id, epoch=turn.epoch,
-        root=turn.root, attempt=turn.attempt, chapter=turn.chapter, events=bound(tx, turn.id), told=told,
-        memory=row.memory, tools=tools, lost=lost, failed=failed, numbers=row.numbers,
+        root=turn.root, attempt=turn.attempt, chapter=turn.chapter, events=list_bound(tx, turn.id),
+        untold_entries=untold, memory=row.memory, has_started_tools=tools, lost_turn=lost, has_failed=failed,
+        last_number=row.numbers,
     )  # fmt: skip
 
 
-def bound(tx: Tx, turn: int) -> tuple[Bound, ...]:
+def list_bound(tx: Tx, turn: int) -> tuple[TurnEvent, ...]:
     """The events bound to a turn, in order of acceptance."""
-    out = []
-    for e in tx.all("events_of_turn", turn=turn):
-        payload = entries.load(e.payload)
+    events = []
+    for event in tx.all(BoundEvent, "events_of_turn", turn=turn):
+        payload = entries.load(event.payload)
         text = str(payload.pop("text", ""))
-        more = entries.load(e.more)
-        out.append(Bound(e.id, e.seq, e.source, e.kind, e.sender, text, payload, e.at, e.role, more))
-    return tuple(out)
+        more = entries.load(event.more)
+        events.append(
+            TurnEvent(
+                event.id, event.seq, event.source, event.kind, event.sender, text, payload, event.at, event.role, more
+            )
+        )
+    return tuple(events)
 
 
-def close_shown(tx: Tx, session: int, turn: Row) -> None:
+def close_live_output(tx: Tx, session: int, turn: TurnRow) -> None:
     """Close what was shown before an agent died: entries marked partial, with their claims (Law 6)."""
     close_entries(tx, session, turn.id)
-    for i in tx.all("items_live", session=session):
-        entries.set_item(tx, i.id, live=False, body=interrupted(i))
-        permission_requests.tell_withdrawn(tx, i)
+    for item in tx.all(ItemRow, "items_live", session=session):
+        entries.set_item(tx, item.id, live=False, body=interruption_body(item))
+        permission_requests.add_withdrawal_notice(tx, item)
 
 
-def close_entries(tx: Tx, session: int, number: int) -> None:
+def close_entries(tx: Tx, session: int, turn_id: int) -> None:
     """Close the previews that the turn left open: each becomes an entry marked partial, with its claim."""
-    live = tx.all("entries_live", session=session)
-    turn = tx.one("turn_get", id=number)
-    assert turn is not None
+    live_entries = tx.all(EntryRow, "entries_live", session=session)
+    turn = tx.get(TurnRow, "turn_get", id=turn_id)
     first = None
-    for e in live:
-        text = entries.shown_text(tx, session, e.seq)
-        claim = int(
-            tx.value(
-                "claim_add", session=session, turn=turn.id, root=turn.root, how="recovery", kind="text", late=0,
-                spawn=turn.spawn, conn=None, call=None, tool=None, args=None, dest=None, digest=None, text=text,
-                outcome="said", reason="shown before its turn ended", echo_of=None, seq=e.seq, at=tx.now,
-            )
+    for entry in live_entries:
+        text = entries.shown_text(tx, session, entry.seq)
+        claim = tx.number(
+            "claim_add", session=session, turn=turn.id, root=turn.root, how="recovery", kind="text", late=0,
+            spawn=turn.spawn, conn=None, call=None, tool=None, args=None, dest=None, digest=None, text=text,
+            outcome="said", reason="shown before its turn ended", echo_of=None, seq=entry.seq, at=tx.now,
         )  # fmt: skip
-        before = tx.value("block_of_file_before", session=session, seq=e.seq, turn=turn.id)
-        first = first if before is None else int(before)
+        earlier_claim = tx.value(int, "block_of_file_before", session=session, seq=entry.seq, turn=turn.id)
+        first = first if earlier_claim is None else earlier_claim
         if first is None:
             first = claim
         else:  # what a block has said around text for another place ends together
             tx.run("claim_part_of", id=claim, first=first)
-        entries.set_entry(tx, session, e.seq, text=text, live=False, partial=True, claim=claim, tell=True)
+        entries.set_entry(tx, session, entry.seq, text=text, live=False, partial=True, claim=claim, tell=True)
         if turn.id != turn.root:
             claims.supersede_beginnings(tx, claims.Caller(session, "", turn.id, turn.root), text, None, claim)
 
 
-def close_reserved(tx: Tx, session: Row, root: int | None) -> None:
+def withdraw_reserved(tx: Tx, session: SessionRow, root: int | None) -> None:
     """Withdraw the placeholders of a turn that is over. A local home has none, which saves the query."""
     if root is not None and not is_local(session.home):
         placeholders.withdraw_of_root(tx, root)
 
 
-def interrupted(item: Row) -> dict[str, Any]:
+def interruption_body(item: ItemRow) -> dict[str, Any]:
     if item.kind == "permission":  # a question that was asked stays: its answer is an event, not a reply
         return {"state": "cancelled"}
     return {"status": "no result", "lost": True} if item.kind == "tool" else {}
 
 
-def fail(tx: Tx, session: int, turn: Row, why: str) -> None:
+def fail(tx: Tx, session: int, turn: TurnRow, reason: str) -> None:
     """Fail a turn: it is finished, its events stay bound, and a notice says so (Law 9)."""
-    row = tx.one("session_by_id", id=session)
-    assert row is not None
-    claims.put_in_line(tx, row, turn.id)
-    told = notice(tx, session, f"The agent's turn failed: {why}.", turn=turn.id, kind="turn.failed")
-    _end(tx, turn, "given up", why, Evidence("notice", told))
+    row = tx.get(SessionRow, "session_by_id", id=session)
+    cutting.deliver_last_block(tx, row, turn.id)
+    notice_seq = add_notice(tx, session, f"The agent's turn failed: {reason}.", turn=turn.id, kind="turn.failed")
+    _end_turn(tx, turn, "given up", reason, Evidence("notice", notice_seq))
     placeholders.withdraw_of_root(tx, turn.root)
     entries.touch_session(tx, session)
 
 
-def notice(tx: Tx, session: int, text: str, *, turn: int | None = None, kind: str = "notice", tell: bool = True) -> int:
+def add_notice(
+    tx: Tx, session: int, text: str, *, turn: int | None = None, kind: str = "notice", tell: bool = True
+) -> int:
     """Add a notice: people see it, it is part of the agent's next prompt, and it never wakes (Law 7).
 
     A notice about a turn is also sent to the session's home: silence would look like an answer on its way.
     """
     if kind.startswith("turn."):
-        row = tx.one("session_by_id", id=session)
-        assert row is not None
-        own = tx.one("turn_get", id=turn) if turn is not None else None
-        return claims.announce(tx, row, text, turn=own, kind=kind, tell=tell)
+        row = tx.get(SessionRow, "session_by_id", id=session)
+        turn_row = tx.one(TurnRow, "turn_get", id=turn) if turn is not None else None
+        return claims.announce(tx, row, text, turn=turn_row, kind=kind, tell=tell)
     return entries.add_entry(tx, session, role="notice", text=text, turn=turn, tell=tell, more={"kind": kind})
 
 
-def said_since_corrected(tx: Tx, turn: int) -> bool:
+def has_said_since_correction(tx: Tx, turn: int) -> bool:
     """Whether a turn said something after its agent was asked to correct a text."""
-    return bool(tx.value("turn_said_since_corrected", turn=turn))
+    return bool(tx.exists("turn_said_since_corrected", turn=turn))
 
 
-def asked(tx: Tx, fence: Fence, how: law.How, spawn: int, memory: str, about: entries.Body) -> None:
+def record_prompting(tx: Tx, fence: Fence, how: law.How, spawn: int, memory: str, about: entries.Body) -> None:
     """Record how the turn's agent is about to be prompted: its spawn and the name it has for this conversation."""
-    check(tx, fence)
+    check_fence(tx, fence)
     tx.run("turn_how", id=fence.turn, how=how, spawn=spawn)
     tx.run("session_set_memory", id=fence.session, memory=memory)
     entries.set_about(tx, fence.session, about)
+
+
+def list_unfinished(tx: Tx) -> list[int]:
+    """What a gateway takes up when it starts: sessions whose turn was cut off, then sessions with a pending wake."""
+    busy = [row.id for row in tx.all(HomeSession, "session_busy")]
+    return busy + tx.values(int, "session_due")

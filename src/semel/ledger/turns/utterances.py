@@ -1,7 +1,7 @@
 """What a turn's attempts said, and whether each text was delivered (Laws 5, 6, 9).
 
-An attempt that resumes is told this, text by text. What has not reached its person is sent when the turn ends without
-another text. Semel's own notices are left out: no agent said them (Law 4).
+The prompt of an attempt that resumes states this, text by text. What has not reached its person is sent when the turn
+ends without another text. Semel's own notices are left out: no agent said them (Law 4).
 """
 
 from __future__ import annotations
@@ -10,11 +10,43 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from semel.law.echo import How as ClaimHow
+from semel.law.echo import Outcome
 from semel.ledger.delivery.cutting import is_local
-from semel.ledger.storage.sql import Row, Tx
+from semel.ledger.storage.rows import ClaimKind, Row
+from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 
 Fate = Literal["arrived", "in line", "unknown", "held", "failed", "unsent", "seen"]
+
+
+class SaidClaim(Row):
+    """A said claim, with its entry's marks. `states`: of its parts, joined by commas; `failed`: of any of them."""
+
+    id: int
+    turn: int | None
+    how: ClaimHow
+    kind: ClaimKind
+    dest: str | None
+    text: str
+    seq: int | None
+    partial: int | None
+    superseded: int | None
+    more: str | None
+    states: str | None
+    failed: int
+    repeated: int | None
+    previewed: int
+
+
+class WrittenClaim(Row):
+    """A text that an agent wrote."""
+
+    id: int
+    outcome: Outcome
+    dest: str | None
+    text: str
+    partial: int | None
 
 
 @dataclass(frozen=True)
@@ -25,7 +57,7 @@ class Utterance:
     again in full.
     `fate`: "arrived" at once if its destination needs no sending (page, terminal). "unsent": no part was made, and only
     a page showed it. "seen": no part was made, but a preview showed it.
-    `files`: the names of the files it carried; `contents`: their ids in the store, or their addresses.
+    `files`: the names of the files it carried; `file_ids`: their ids in the store, or their addresses.
     `repeated`: the last claim that repeated it as the agent's text, in the first attempt that did. Later attempts only
     say again what was said.
     """
@@ -42,7 +74,7 @@ class Utterance:
     cut: bool = False
     superseded: bool = False
     files: tuple[str, ...] = ()
-    contents: tuple[str, ...] = ()
+    file_ids: tuple[str, ...] = ()
     repeated: int | None = None
 
     @property
@@ -51,18 +83,18 @@ class Utterance:
         return self.home and self.kind == "text" and self.how != "tool" and bool(self.text.strip())
 
     @property
-    def written(self) -> int | None:
+    def text_claim(self) -> int | None:
         """The claim by which the agent wrote it at home as text: its own, or that of an echo if a tool sent it."""
         return self.claim if self.is_text else self.repeated if self.home else None
 
 
-def list_of_root(tx: Tx, root: int, home: str | None) -> list[Utterance]:
+def list_utterances(tx: Tx, root: int, home: str | None) -> list[Utterance]:
     """All that the attempts of a root have said so far, in order."""
-    return [_read(row, home) for row in tx.all("utterances_of_root", root=root)]
+    return [_read_utterance(row, home) for row in tx.all(SaidClaim, "utterances_of_root", root=root)]
 
 
 @dataclass(frozen=True)
-class Block:
+class WrittenBlock:
     """A text that an agent wrote, whether it was said, is an echo or a quiet word, or was held back.
 
     `home`: it was for its session's home, or for an unknown destination. `cut`: its attempt ended first.
@@ -75,29 +107,31 @@ class Block:
     cut: bool = False
 
 
-def list_blocks(tx: Tx, root: int, home: str | None) -> list[Block]:
+def list_blocks(tx: Tx, root: int, home: str | None) -> list[WrittenBlock]:
     """All that the agent has written in the attempts of a root so far, in order."""
     return [
-        Block(row.id, row.text, not row.dest or _is_home(row.dest, home), row.outcome == "refused", bool(row.partial))
-        for row in tx.all("written_in_root", root=root)
+        WrittenBlock(
+            row.id, row.text, not row.dest or _is_home(row.dest, home), row.outcome == "refused", bool(row.partial)
+        )
+        for row in tx.all(WrittenClaim, "written_in_root", root=root)
         if row.text.strip()
     ]
 
 
-def find_last_text(said: Iterable[Utterance]) -> Utterance | None:
+def find_last_text(utterances: Iterable[Utterance]) -> Utterance | None:
     """What the agent wrote last at home, ignoring tool sends and notices after it. A tool may have sent it before."""
-    texts = [one for one in said if one.written is not None and not one.superseded]
-    return max(texts, key=lambda one: one.written or 0, default=None)
+    texts = [utterance for utterance in utterances if utterance.text_claim is not None and not utterance.superseded]
+    return max(texts, key=lambda one: one.text_claim or 0, default=None)
 
 
-def _read(row: Row, home: str | None) -> Utterance:
+def _read_utterance(row: SaidClaim, home: str | None) -> Utterance:
     at_home = not row.dest or _is_home(row.dest, home)  # what was cut off was for its home, whatever that is
     files = entries.load(row.more).get("files") or ()
     return Utterance(
         claim=row.id, seq=row.seq, turn=row.turn, how=row.how, kind=row.kind, dest=row.dest, text=row.text,
-        home=at_home, fate=_fate(row, home if at_home else row.dest), cut=bool(row.partial),
-        superseded=bool(row.superseded), files=tuple(str(one.get("name")) for one in files),
-        contents=tuple(str(one.get("id") or one.get("uri")) for one in files), repeated=row.repeated,
+        home=at_home, fate=_worst_fate(row, home if at_home else row.dest), cut=bool(row.partial),
+        superseded=bool(row.superseded), files=tuple(str(file.get("name")) for file in files),
+        file_ids=tuple(str(file.get("id") or file.get("uri")) for file in files), repeated=row.repeated,
     )  # fmt: skip
 
 
@@ -106,7 +140,7 @@ def _is_home(dest: str | None, home: str | None) -> bool:
     return dest == home if home is not None else (dest or "").startswith("session:")
 
 
-def _fate(row: Row, dest: str | None) -> Fate:
+def _worst_fate(row: SaidClaim, dest: str | None) -> Fate:
     """The worst state among the claim's parts."""
     states = set((row.states or "").split(",")) - {""}
     if not states:

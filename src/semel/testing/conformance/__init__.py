@@ -1,7 +1,7 @@
-"""Hold a channel against what Semel promises: for Semel's own channels, and for yours.
+"""Check that a channel keeps Semel's promises: one of Semel's own channels, or yours.
 
-Write a `Rig`: how your platform is started, where the channel finds it, how a person writes there and what people see.
-Then every check is one test:
+Write a `Rig`, which says how your platform is started, where the channel finds it, how a person writes there and what
+people see. Then every check is one test:
 
     from semel.testing.conformance import Rig, checks
 
@@ -9,10 +9,11 @@ Then every check is one test:
     async def test_pigeons_are_honest(check, tmp_path):
         await check(PigeonRig(), tmp_path)
 
-A check takes the rig and a directory, and raises ConformanceError, whose message says which promise was broken. Faults
-come from proxies that the suite puts before your platform (`semel.testing.conformance.proxy`); what is killed is a real
-gateway, in a process of its own. `storm` is the long one: 200 messages, killed and dropped, and then your platform's
-log is held against the ledger; it returns a `Tally`, a row of the table in docs/channels.md.
+A check takes the rig and a directory. If a promise was broken, it raises ConformanceError, whose message says which.
+Faults come from proxies that the suite puts before your platform (`semel.testing.conformance.proxy`). Gateways that are
+killed are real ones, each in a process of its own. The long check is `storm`: it sends 200 messages while gateways are
+killed and answers are dropped, then compares what your platform shows with the ledger. It returns a `Tally`, a row of
+the table in docs/proof.md.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from typing import Any
 
 from semel.gateway.ports import Safety
 from semel.testing.conformance import attempts, hearing, outcomes
-from semel.testing.conformance.rig import ConformanceError, Front, HttpFront, Request, Rig, TcpFront
+from semel.testing.conformance.rig import ConformanceError, Front, HttpFront, Rig, TcpFront
 from semel.testing.conformance.storms import Tally, storm
+from semel.testing.http_requests import Request
 
 __all__ = [
     "Check", "ConformanceError", "Front", "HttpFront", "Request", "Rig", "Tally", "TcpFront", "checks", "storm",
@@ -34,22 +36,22 @@ Check = Callable[[Rig, Path], Awaitable[Any]]
 
 
 def checks(rig: type[Rig]) -> list[Check]:
-    """What a channel like this is held against, beside `storm`. The rig's class says what it is like."""
-    found: list[Check] = [
+    """Return the checks, other than `storm`, that apply to the rig's channel by the class attributes of the rig."""
+    applicable: list[Check] = [
         attempts.each_call_of_send_is_one_attempt_whatever_goes_wrong,
         outcomes.what_send_says_of_an_attempt_is_true,
         attempts.a_refused_connection_is_provably_not_sent,
         attempts.an_edit_made_twice_is_one_edit,
     ]
     if rig.safety is Safety.IDEMPOTENT:
-        found.append(attempts.a_key_that_is_sent_again_is_folded)
+        applicable.append(attempts.a_key_that_is_sent_again_is_folded)
     if rig.finds:
-        found.append(attempts.what_was_sent_is_found_and_what_was_not_is_not_across_pages)
+        applicable.append(attempts.what_was_sent_is_found_and_what_was_not_is_not_across_pages)
     if rig.hears or rig.hooked:
-        found += [
+        applicable += [
             hearing.a_gateway_killed_between_receiving_and_committing_loses_nothing_and_hears_nothing_twice,
             hearing.what_the_platform_tells_three_times_is_heard_once,
         ]
     if rig.hears and rig.backfills:
-        found.append(hearing.an_outage_leaves_no_gap_though_more_was_missed_than_a_page_holds)
-    return found
+        applicable.append(hearing.an_outage_leaves_no_gap_though_more_was_missed_than_a_page_holds)
+    return applicable

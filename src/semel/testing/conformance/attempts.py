@@ -1,6 +1,6 @@
-"""What is held against `send` and `find`: one attempt is one attempt, and what was sent is found.
+"""Checks of `send` and `find`: one call of `send` makes one attempt, and `find` finds what was sent.
 
-Whether an attempt says the truth about itself is checked in `outcomes`.
+The module `outcomes` checks whether `send` reports the outcome of an attempt truly.
 """
 
 from __future__ import annotations
@@ -12,66 +12,71 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from semel.gateway.ports import Channel, Denied, NotSent, Offline, Op, Receipt, Safety
-from semel.testing.conformance.front import Network, network
-from semel.testing.conformance.process import NAME, PATIENCE, until
-from semel.testing.conformance.proxy import Fault, Strike
-from semel.testing.conformance.rig import Rig, demand
+from semel.testing.conformance.network import ProxiedNetwork, open_network
+from semel.testing.conformance.process import CHANNEL_NAME, PATIENCE_S, wait_until
+from semel.testing.conformance.proxy import NetworkFault, NetworkFaultKind
+from semel.testing.conformance.rig import NumberedTexts, Rig, demand
 from semel.testing.inbox import KeptInbox
 
-HIDDEN = 1.0
-"""Seconds in which a library that repeats by itself, behind a call that is over, has shown it."""
-EARLIER = 60.0
-"""Seconds before an attempt from which on it is looked for: clocks differ."""
+HIDDEN_RETRY_WAIT_S = 1.0
+"""How long to wait for retries that a library may make after `send` has returned."""
+CLOCK_TOLERANCE_S = 60.0
+"""How long before the attempt the search of `find` begins, because clocks differ."""
 
 
 @dataclass
-class Alone:
-    """The channel under test without a gateway."""
+class ChannelTrial:
+    """A channel under test that runs without a gateway, its network, and the inbox that it fills."""
 
     rig: Rig
     channel: Channel
-    net: Network
+    net: ProxiedNetwork
     inbox: KeptInbox
-    token: str = field(default_factory=lambda: f"c{secrets.token_hex(4)}")
-    count: int = 0
+    words: NumberedTexts = field(default_factory=lambda: NumberedTexts("c"))
 
     @property
     def address(self) -> str:
         return self.rig.addresses()[0]
 
-    def op(self) -> Op:
-        """A new message."""
-        self.count += 1
-        text = f"{self.token} {self.count}"
-        return Op(secrets.token_hex(12), "post", self.address, text, session="main:conformance", at=time.time())
+    def new_message(self) -> Op:
+        """Return an op that posts a new text to the first address. It is not sent yet."""
+        return self.make_op("post", self.words.new())
+
+    def make_op(self, kind: Literal["post", "edit", "react", "delete"], text: str, target: str | None = None) -> Op:
+        at = time.time()
+        return Op(secrets.token_hex(12), kind, self.address, text, target=target, session="main:conformance", at=at)
 
     async def attempt(self, op: Op) -> Receipt | Exception:
-        """One attempt, as the outbox makes it: cut off after the time that the channel asks for."""
+        """Call `send` once as the outbox does, with the channel's timeout. Returns its receipt or its exception."""
         try:
             async with asyncio.timeout(self.channel.caps.timeout):
                 return await self.channel.send(op)
-        except Exception as fault:
-            return fault
+        except Exception as error:
+            return error
 
-    async def there(self, op: Op) -> int:
-        """How many times people see this text."""
+    async def count_shown(self, op: Op) -> int:
+        """Return how many messages that people see contain the op's text."""
         return sum(op.text in text for text in await self.rig.shown(self.address))
 
-    async def taken(self, op: Op) -> None:
-        """Until the platform shows it."""
-        await until(lambda: self._shows(op), f"the platform does not show {op.text!r}")
+    async def wait_until_shown(self, op: Op) -> None:
+        """Wait until people see the op's text. Raises ConformanceError after PATIENCE_S."""
+        await wait_until(lambda: self._is_shown(op), f"the platform does not show {op.text!r}")
 
-    async def _shows(self, op: Op) -> bool:
-        return await self.there(op) > 0
+    async def _is_shown(self, op: Op) -> bool:
+        return await self.count_shown(op) > 0
 
 
 @contextlib.asynccontextmanager
-async def alone(rig: Rig, home: Path) -> AsyncIterator[Alone]:
-    """The channel, its run going on beside it, before a platform behind proxies."""
-    async with rig, network(rig) as net:
-        channel = rig.make(NAME, net.ports)
+async def start_trial(rig: Rig, home: Path) -> AsyncIterator[ChannelTrial]:
+    """Run the rig's channel, without a gateway, against its platform behind proxies.
+
+    Raises ConformanceError if what the channel declares is not what the rig says.
+    """
+    async with rig, open_network(rig) as net:
+        channel = rig.make(CHANNEL_NAME, net.ports)
         caps = channel.caps
         demand(caps.safety is rig.safety, f"the channel says it is {caps.safety}, and its rig says {rig.safety}")
         demand(caps.finds == rig.finds, f"the channel says finds={caps.finds}, and its rig says {rig.finds}")
@@ -81,8 +86,8 @@ async def alone(rig: Rig, home: Path) -> AsyncIterator[Alone]:
         running = asyncio.create_task(_keep_running(channel, inbox))
         try:
             if rig.hears:
-                await inbox.wait_online(seconds=PATIENCE)
-            yield Alone(rig, channel, net, inbox)
+                await inbox.wait_online(seconds=PATIENCE_S)
+            yield ChannelTrial(rig, channel, net, inbox)
         finally:
             running.cancel()
             ended = (await asyncio.gather(running, return_exceptions=True))[0]
@@ -90,141 +95,160 @@ async def alone(rig: Rig, home: Path) -> AsyncIterator[Alone]:
 
 
 async def _keep_running(channel: Channel, inbox: KeptInbox) -> None:
-    """As the gateway does: run again after the platform was lost."""
+    """Run the channel, and run it again whenever it has lost the platform, as the gateway does."""
     while True:
         with contextlib.suppress(Offline, Denied):
             await channel.run(inbox)
         await asyncio.sleep(0.2)
 
 
-def faults(rig: Rig) -> list[Fault]:
-    """What makes a client library repeat by itself."""
-    found = [Fault(Strike.DROP), Fault(Strike.HANG), Fault(Strike.HANG_AFTER)]
+def retry_provoking_faults(rig: Rig) -> list[NetworkFault]:
+    """Return the faults after which client libraries tend to retry by themselves."""
+    faults = [
+        NetworkFault(NetworkFaultKind.DROP),
+        NetworkFault(NetworkFaultKind.HANG),
+        NetworkFault(NetworkFaultKind.HANG_AFTER),
+    ]
     if rig.http:
-        found += [Fault(Strike.STATUS, status, 0, rig.refusal(status, 0)) for status in (502, 503)]
-        found.append(Fault(Strike.STATUS, 429, 1, rig.refusal(429, 1)))
-    return found
+        faults += [NetworkFault(NetworkFaultKind.STATUS, status, 0, rig.refusal(status, 0)) for status in (502, 503)]
+        faults.append(NetworkFault(NetworkFaultKind.STATUS, 429, 1, rig.refusal(429, 1)))
+    return faults
 
 
 async def each_call_of_send_is_one_attempt_whatever_goes_wrong(rig: Rig, home: Path) -> None:
-    """A dropped answer, silence, 502, 503 and 429: one request, stanza or mail each, and none by the library's own."""
-    async with alone(rig, home) as one:
-        for fault in [None, *faults(rig)]:
-            came = await meet(one, fault)
+    """Check that each call of `send` makes one attempt, and that no library retries by itself.
+
+    The faults: a dropped answer, silence, 502, 503 and 429.
+    """
+    async with start_trial(rig, home) as trial:
+        for fault in [None, *retry_provoking_faults(rig)]:
+            outcome = await attempt_once(trial, fault)
             if fault is None:
-                demand(isinstance(came, Receipt) and came.id, f"a send that nothing disturbed came to {came!r}")
-        before = one.net.send.said
-        await asyncio.sleep(HIDDEN)  # what repeats by itself later has done so now
-        made = one.net.send.said - before
-        demand(made == 0, f"{made} attempts were made that nobody called send for")
+                demand(
+                    isinstance(outcome, Receipt) and outcome.id, f"a send that nothing disturbed came to {outcome!r}"
+                )
+        before = trial.net.send.said
+        await asyncio.sleep(HIDDEN_RETRY_WAIT_S)
+        extra_attempts = trial.net.send.said - before
+        demand(extra_attempts == 0, f"{extra_attempts} attempts were made that nobody called send for")
 
 
-async def meet(one: Alone, fault: Fault | None, op: Op | None = None) -> Receipt | Exception:
-    """What one attempt comes to that meets this fault. Raises ConformanceError if it is not exactly one."""
-    await until(lambda: _sends(one), "the channel did not send again after a fault")
-    before = one.net.send.said
+async def attempt_once(trial: ChannelTrial, fault: NetworkFault | None, op: Op | None = None) -> Receipt | Exception:
+    """Call `send` once under this fault (None: without one) and return its receipt or exception.
+
+    `op`: the op to send, by default a new message. Raises ConformanceError unless the call made exactly one attempt.
+    """
+    await wait_until(lambda: _can_send(trial), "the channel did not send again after a fault")
+    before = trial.net.send.said
     if fault is not None:
-        one.net.send.plan.append(fault)
-    came = await one.attempt(op or one.op())
-    made = one.net.send.said - before
-    demand(made == 1, f"{fault or 'nothing wrong'}: one call of send made {made} attempts; it came to {came!r}")
-    demand(not one.net.send.plan, f"{fault}: the attempt did not pass the proxy")
-    return came
+        trial.net.send.plan.append(fault)
+    outcome = await trial.attempt(op or trial.new_message())
+    attempts = trial.net.send.said - before
+    demand(
+        attempts == 1, f"{fault or 'nothing wrong'}: one call of send made {attempts} attempts; it came to {outcome!r}"
+    )
+    demand(not trial.net.send.plan, f"{fault}: the attempt did not pass the proxy")
+    return outcome
 
 
-async def _sends(one: Alone) -> bool:
-    """Whether it sends at all now (its connection may have to be made again)."""
-    return isinstance(await one.attempt(one.op()), Receipt)
+async def _can_send(trial: ChannelTrial) -> bool:
+    """Send a new message. Returns whether it was sent: the channel may have to reconnect first."""
+    return isinstance(await trial.attempt(trial.new_message()), Receipt)
 
 
 async def a_refused_connection_is_provably_not_sent(rig: Rig, home: Path) -> None:
-    """NotSent, so that it leaves again without a question; and the channel sends once the platform is back."""
-    async with alone(rig, home) as one:
-        demand(await _sends(one), "the channel does not send")
-        await one.net.down()
-        before = one.net.send.said
-        came = await one.attempt(one.op())  # a connection that stood before may still have taken it
-        demand(isinstance(came, Exception), f"the connection was refused, and send returned {came!r}")
-        op = one.op()
-        came = await one.attempt(op)
-        demand(isinstance(came, NotSent), f"the connection was refused: send should raise NotSent, not {came!r}")
-        demand(one.net.send.said == before, "something passed a proxy that refuses connections")
-        await one.net.up()
-        await until(lambda: _arrives(one, op), "the channel did not send once the platform was back")
-        demand(await one.there(op) == 1, f"people see {op.text!r} {await one.there(op)} times")
+    """Check that `send` raises NotSent while connections are refused, and sends again once the platform is back."""
+    async with start_trial(rig, home) as trial:
+        demand(await _can_send(trial), "the channel does not send")
+        await trial.net.down()
+        said_before = trial.net.send.said
+        outcome = await trial.attempt(trial.new_message())  # may use an old connection, which breaks: Unknown is right
+        demand(isinstance(outcome, Exception), f"the connection was refused, and send returned {outcome!r}")
+        op = trial.new_message()
+        outcome = await trial.attempt(op)
+        demand(isinstance(outcome, NotSent), f"the connection was refused: send should raise NotSent, not {outcome!r}")
+        demand(trial.net.send.said == said_before, "something passed a proxy that refuses connections")
+        await trial.net.up()
+        await wait_until(lambda: _send_arrives(trial, op), "the channel did not send once the platform was back")
+        demand(await trial.count_shown(op) == 1, f"people see {op.text!r} {await trial.count_shown(op)} times")
 
 
-async def _arrives(one: Alone, op: Op) -> bool:
-    came = await one.attempt(op)
-    demand(isinstance(came, Receipt | NotSent), f"the platform came back, and send raised {came!r}")
-    return isinstance(came, Receipt)
+async def _send_arrives(trial: ChannelTrial, op: Op) -> bool:
+    outcome = await trial.attempt(op)
+    demand(isinstance(outcome, Receipt | NotSent), f"the platform came back, and send raised {outcome!r}")
+    return isinstance(outcome, Receipt)
 
 
 async def a_key_that_is_sent_again_is_folded(rig: Rig, home: Path) -> None:
-    """Idempotent: the answer is dropped after the platform took it; the same key again is the same message."""
-    async with alone(rig, home) as one:
-        op = one.op()
-        one.net.send.plan.append(Fault(Strike.DROP))
-        came = await one.attempt(op)
-        demand(isinstance(came, Exception), f"an answer was dropped, and send returned {came!r}")
-        receipts = {str(await one.attempt(op)) for _ in range(3)}
+    """Check that sending a key again, after the answer to the first attempt was lost, adds no second message."""
+    async with start_trial(rig, home) as trial:
+        op = trial.new_message()
+        trial.net.send.plan.append(NetworkFault(NetworkFaultKind.DROP))
+        outcome = await trial.attempt(op)
+        demand(isinstance(outcome, Exception), f"an answer was dropped, and send returned {outcome!r}")
+        receipts = {str(await trial.attempt(op)) for _ in range(3)}
         demand(len(receipts) == 1, f"one key, and these answers: {sorted(receipts)}")
-        await one.taken(op)
-        seen = await one.there(op)
-        demand(seen == 1, f"sent four times under one key, and people see it {seen} times")
+        await trial.wait_until_shown(op)
+        shown_count = await trial.count_shown(op)
+        demand(shown_count == 1, f"sent four times under one key, and people see it {shown_count} times")
 
 
 async def what_was_sent_is_found_and_what_was_not_is_not_across_pages(rig: Rig, home: Path) -> None:
-    """`find` finds an op whose answer was dropped behind more than one page of later messages, and denies another."""
-    async with alone(rig, home) as one:
-        op, never, since = one.op(), one.op(), time.time() - EARLIER
-        one.net.send.plan.append(Fault(Strike.DROP))
-        came = await one.attempt(op)
-        demand(isinstance(came, Exception), f"an answer was dropped, and send returned {came!r}")
-        await one.taken(op)
-        await asyncio.sleep(one.channel.caps.settle)
-        found = await _find(one, op, since)
-        demand(found is not None, "find does not find what people see")
+    """Check that `find` finds an op whose answer was lost, even if more than a page of messages came after it.
+
+    It must not find an op that was never sent.
+    """
+    async with start_trial(rig, home) as trial:
+        op, unsent_op, since = trial.new_message(), trial.new_message(), time.time() - CLOCK_TOLERANCE_S
+        trial.net.send.plan.append(NetworkFault(NetworkFaultKind.DROP))
+        outcome = await trial.attempt(op)
+        demand(isinstance(outcome, Exception), f"an answer was dropped, and send returned {outcome!r}")
+        await trial.wait_until_shown(op)
+        await asyncio.sleep(trial.channel.caps.settle)
+        receipt = await _find_when_ready(trial, op, since)
+        demand(receipt is not None, "find does not find what people see")
         for n in range(rig.page + 5):
             await rig.write(f"later {n}", "")
-        again = await _find(one, op, since)
-        demand(again == found, f"find said {found!r}, and {again!r} once {rig.page + 5} messages stood behind it")
-        absent = await _find(one, never, since)
+        found_later = await _find_when_ready(trial, op, since)
+        demand(
+            found_later == receipt,
+            f"find said {receipt!r}, and {found_later!r} once {rig.page + 5} messages stood behind it",
+        )
+        absent = await _find_when_ready(trial, unsent_op, since)
         demand(absent is None, f"find found {absent!r} for what was never sent")
 
 
-async def _find(one: Alone, op: Op, since: float) -> Receipt | None:
-    """The answer, once the channel can give one: its connection may have to be made again."""
+async def _find_when_ready(trial: ChannelTrial, op: Op, since: float) -> Receipt | None:
+    """Call `find` until it does not raise (the channel may have to reconnect first), and return its result."""
     answers: list[Receipt | None] = []
 
     async def asked() -> bool:
         try:
-            answers.append(await one.channel.find(op, since))
+            answers.append(await trial.channel.find(op, since))
         except Exception:
             return False
         return True
 
-    await until(asked, "find did not answer")
+    await wait_until(asked, "find did not answer")
     return answers[-1]
 
 
 async def an_edit_made_twice_is_one_edit(rig: Rig, home: Path) -> None:
-    """Edits, reactions and deletions are idempotent: what is so already is a receipt."""
-    async with alone(rig, home) as one:
-        caps = one.channel.caps
-        sent = await one.attempt(one.op())
+    """Check that a repeated edit, reaction or deletion changes nothing and returns a receipt."""
+    async with start_trial(rig, home) as trial:
+        caps = trial.channel.caps
+        sent = await trial.attempt(trial.new_message())
         demand(isinstance(sent, Receipt), f"a send that nothing disturbed came to {sent!r}")
         target = sent.id if isinstance(sent, Receipt) else ""
-        kinds = [("edit", caps.edits), ("react", caps.reactions), ("delete", caps.deletes)]
-        for kind, can in kinds:
-            text = {"edit": f"{one.token} edited", "react": "👍"}.get(kind, "")
-            op = Op(
-                secrets.token_hex(12), kind, one.address, text, target=target, session="main:conformance",  # type: ignore[arg-type]
-                at=time.time(),
-            )  # fmt: skip
-            for again in ("", " again") if can else ():
-                came = await one.attempt(op)
-                demand(isinstance(came, Receipt), f"{kind}{again} came to {came!r}")
+        edited = f"{trial.words.token} edited"
+        changes: list[tuple[Literal["edit", "react", "delete"], bool, str]] = [
+            ("edit", caps.edits, edited), ("react", caps.reactions, "👍"), ("delete", caps.deletes, ""),
+        ]  # fmt: skip
+        for kind, possible, text in changes:
+            op = trial.make_op(kind, text, target)
+            for suffix in ("", " again") if possible else ():
+                outcome = await trial.attempt(op)
+                demand(isinstance(outcome, Receipt), f"{kind}{suffix} came to {outcome!r}")
         if caps.edits and not caps.deletes:
-            seen = sum(f"{one.token} edited" in text for text in await rig.shown(one.address))
-            demand(seen == 1, f"after two equal edits people see the text {seen} times")
+            shown_count = sum(edited in text for text in await rig.shown(trial.address))
+            demand(shown_count == 1, f"after two equal edits people see the text {shown_count} times")

@@ -1,4 +1,4 @@
-"""What is held against `run`: nothing that people write is lost or heard twice, whatever dies or breaks."""
+"""Checks of `run`: whatever dies or breaks, no message that a person writes is lost or heard twice."""
 
 from __future__ import annotations
 
@@ -7,76 +7,83 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from semel.testing.conformance import ledgers
-from semel.testing.conformance.front import Network, network
-from semel.testing.conformance.process import GatewayProcess, Point, until
-from semel.testing.conformance.rig import ConformanceError, Rig, demand
-from semel.testing.conformance.words import Words
+from semel.testing.conformance.network import ProxiedNetwork, open_network
+from semel.testing.conformance.process import DeathPoint, GatewayProcess, wait_until
+from semel.testing.conformance.rig import ConformanceError, NumberedTexts, Rig, demand
 
-POINTS: tuple[tuple[Point, int], ...] = (("received", 1), ("committed", 1), ("received", 1))
-REPEATS = 3
+DEATH_POINTS: tuple[tuple[DeathPoint, int], ...] = (("received", 1), ("committed", 1), ("received", 1))
+REPEAT_COUNT = 3
 
 
 @contextlib.asynccontextmanager
-async def _house(rig: Rig, home: Path) -> AsyncIterator[tuple[GatewayProcess, Network]]:
-    async with rig, network(rig) as net, GatewayProcess(home / "gateway", rig) as gateway:
+async def _start_gateway(rig: Rig, home: Path) -> AsyncIterator[tuple[GatewayProcess, ProxiedNetwork]]:
+    async with rig, open_network(rig) as net, GatewayProcess(home / "gateway", rig) as gateway:
         gateway.configure(net.ports)
-        await _begin(gateway)
+        await _begin_hearing(gateway)
         yield gateway, net
         await gateway.stop()
-        ledgers.balanced(gateway.ledger)
+        ledgers.check_books(gateway.ledger)
 
 
-async def _begin(gateway: GatewayProcess) -> None:
-    """The first run: it begins at the present."""
+async def _begin_hearing(gateway: GatewayProcess) -> None:
+    """Start a gateway for the first time and wait until it is online: it hears what is written from now on."""
     await gateway.start()
-    await gateway.online()
+    await gateway.wait_until_online()
 
 
-async def _heard(gateway: GatewayProcess, words: Words, written: Sequence[str], *, ordered: bool = True) -> None:
-    """Until all of it is heard, once each and in the order of writing. Raises ConformanceError."""
+async def _expect_heard_once(
+    gateway: GatewayProcess, words: NumberedTexts, written: Sequence[str], *, ordered: bool = True
+) -> None:
+    """Wait until each of the `written` texts is heard. Raises ConformanceError if one is lost or heard twice.
+
+    `words`: the texts of this check, to tell them from others. `ordered`: also raise if the order is another.
+    """
 
     async def all() -> bool:
-        return set(written) <= set(words.among(await gateway.heard()))
+        return set(written) <= set(words.among(await gateway.heard_texts()))
 
     try:
-        await until(all, "what was written was not heard")
-    except ConformanceError as fault:
-        heard = words.among(await gateway.heard())
-        lost = [text for text in written if text not in heard]
+        await wait_until(all, "what was written was not heard")
+    except ConformanceError as error:
+        heard_texts = words.among(await gateway.heard_texts())
+        lost = [text for text in written if text not in heard_texts]
         raise ConformanceError(
-            f"{fault}: lost {len(lost)} of {len(written)}, such as {lost[:5]}; {await gateway.channel()}"
+            f"{error}: lost {len(lost)} of {len(written)}, such as {lost[:5]}; {await gateway.channel_state()}"
         ) from None
-    heard = words.among(await gateway.heard())
-    twice = sorted({text for text in heard if heard.count(text) > 1})
-    demand(not twice, f"heard twice: {twice[:5]}; a message needs the same key whenever the platform tells of it")
-    in_order = list(heard) == list(written)
-    demand(in_order or not ordered, f"heard in another order than written: {heard[:8]} instead of {list(written)[:8]}")
+    heard_texts = words.among(await gateway.heard_texts())
+    repeated = sorted({text for text in heard_texts if heard_texts.count(text) > 1})
+    demand(not repeated, f"heard twice: {repeated[:5]}; a message needs the same key whenever the platform tells of it")
+    in_order = list(heard_texts) == list(written)
+    demand(
+        in_order or not ordered,
+        f"heard in another order than written: {heard_texts[:8]} instead of {list(written)[:8]}",
+    )
 
 
 async def a_gateway_killed_between_receiving_and_committing_loses_nothing_and_hears_nothing_twice(
     rig: Rig, home: Path
 ) -> None:
-    """SIGKILL when the channel has a message and nothing is committed, and when it is and the platform was not told."""
-    async with _house(rig, home) as (gateway, _):
-        words = Words("h")
+    """Check that each message is heard once although the gateway is killed before or right after it commits one."""
+    async with _start_gateway(rig, home) as (gateway, _):
+        words = NumberedTexts("h")
         await gateway.stop()
         written: list[str] = []
         unanswered: list[str] = []
-        for point in POINTS:
+        for point in DEATH_POINTS:
             if await gateway.start(die=point):
                 written.append(words.new())
-                await _write(rig, gateway, written[-1], unanswered)
-                await gateway.died()
-        demand(gateway.kills == len(POINTS), f"{gateway.kills} of {len(POINTS)} kills struck")
+                await _write_message(rig, gateway, written[-1], unanswered)
+                await gateway.wait_for_death()
+        demand(gateway.kills == len(DEATH_POINTS), f"{gateway.kills} of {len(DEATH_POINTS)} kills struck")
         await gateway.start()
-        await gateway.online()
+        await gateway.wait_until_online()
         for text in list(unanswered):
             await rig.write(text, gateway.url)
-        await _heard(gateway, words, written, ordered=not rig.hooked)
+        await _expect_heard_once(gateway, words, written, ordered=not rig.hooked)
 
 
-async def _write(rig: Rig, gateway: GatewayProcess, text: str, unanswered: list[str]) -> None:
-    """Where people's words are POSTed to the gateway, its death leaves them unanswered: they are POSTed again later."""
+async def _write_message(rig: Rig, gateway: GatewayProcess, text: str, unanswered: list[str]) -> None:
+    """Write the text as the rig's person. If a hook's POST fails because the gateway dies, add it to `unanswered`."""
     try:
         await rig.write(text, gateway.url)
     except Exception:
@@ -86,59 +93,65 @@ async def _write(rig: Rig, gateway: GatewayProcess, text: str, unanswered: list[
 
 
 async def what_the_platform_tells_three_times_is_heard_once(rig: Rig, home: Path) -> None:
-    """Each event comes again, three times, to gateways that know of it from the ledger alone."""
-    async with _house(rig, home) as (gateway, _):
-        words = Words("h")
+    """Check that each event is heard once although it is delivered three more times, each time after a restart."""
+    async with _start_gateway(rig, home) as (gateway, _):
+        words = NumberedTexts("h")
         await gateway.stop()
-        start = ledgers.cursor(gateway.ledger)
+        start = ledgers.read_cursor(gateway.ledger)
         await gateway.start()
-        await gateway.online()
+        await gateway.wait_until_online()
         written = words.some(5)
         for text in written:
             await rig.write(text, gateway.url)
-        await _heard(gateway, words, written)
-        for _ in range(REPEATS):
+        await _expect_heard_once(gateway, words, written)
+        for _ in range(REPEAT_COUNT):
             await gateway.stop()
             ready = False if rig.hooked else await rig.again("")
             await gateway.start(cursor=None if ready or rig.hooked else [start])
-            await gateway.online()
+            await gateway.wait_until_online()
             if rig.hooked:
                 await rig.again(gateway.url)
-            await until(lambda: _repeats(gateway, len(written)), "the platform's repeats did not come to the inbox")
-            await _heard(gateway, words, written)
+            await wait_until(
+                lambda: _has_repeats(gateway, len(written)), "the platform's repeats did not come to the inbox"
+            )
+            await _expect_heard_once(gateway, words, written)
 
 
-async def _repeats(gateway: GatewayProcess, wanted: int) -> bool:
-    return int((await gateway.channel())["counts"]["duplicate"]) >= wanted
+async def _has_repeats(gateway: GatewayProcess, expected: int) -> bool:
+    return int((await gateway.channel_state())["counts"]["duplicate"]) >= expected
 
 
 async def an_outage_leaves_no_gap_though_more_was_missed_than_a_page_holds(rig: Rig, home: Path) -> None:
-    """The platform is away, people write more than a page, it comes back; then the same with kills in the middle."""
-    async with _house(rig, home) as (gateway, net):
-        words = Words("h")
+    """Check that more missed messages than one page of history holds are heard, once each.
+
+    People write some during an outage of the network, and some while the gateway is down. The gateway is killed twice
+    while it reads the latter.
+    """
+    async with _start_gateway(rig, home) as (gateway, net):
+        words = NumberedTexts("h")
         written = [words.new()]
         await rig.write(written[0], gateway.url)
-        await _heard(gateway, words, written)
+        await _expect_heard_once(gateway, words, written)
         await net.down()
         missed = words.some(rig.page + 7)
         for text in missed:
             await rig.write(text, "")
         await net.up()
         written += missed
-        await _heard(gateway, words, written)
-        await gateway.online()
+        await _expect_heard_once(gateway, words, written)
+        await gateway.wait_until_online()
         gateway.kill()
-        await gateway.died()
+        await gateway.wait_for_death()
         late = words.some(rig.page + 7)
         for text in late:
             await rig.write(text, "")
-        for point in POINTS[:2]:
+        for point in DEATH_POINTS[:2]:
             if await gateway.start(die=point):
-                await gateway.died()
+                await gateway.wait_for_death()
         await gateway.start()
         written += late
-        await _heard(gateway, words, written)
+        await _expect_heard_once(gateway, words, written)
         written.append(words.new())
-        await gateway.online()
+        await gateway.wait_until_online()
         await rig.write(written[-1], gateway.url)
-        await _heard(gateway, words, written)
+        await _expect_heard_once(gateway, words, written)

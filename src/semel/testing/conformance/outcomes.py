@@ -1,9 +1,11 @@
-"""Check that the outcome which `send` reports for an attempt is true.
+"""Check that `send` reports the outcome of each attempt truly.
 
-A channel's own mistake here is the one that no gateway can mend: NotSent for what the platform took shows it twice, a
-Receipt or Rejected for what it did not take loses it, and Unknown where the platform settled it holds what could have
-left. So each answer that a network can give is given in both worlds: one where the platform took the message, and one
-where it did not. Where a channel cannot tell them apart, only Unknown is true in both.
+The gateway cannot correct a false report. If `send` raises NotSent although the platform took the message, people see
+it twice. If it returns a Receipt or raises Rejected although the platform did not take it, the message is lost. If it
+raises Unknown although the platform gave a definite answer, a message is held that could have been sent.
+
+Therefore each answer that a network can give is tried in two cases: the platform took the message, or it did not. If a
+channel cannot tell the cases apart, only Unknown is true in both.
 """
 
 from __future__ import annotations
@@ -13,145 +15,166 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from semel.gateway.ports import NotSent, Op, Receipt, Rejected
-from semel.testing.conformance.attempts import Alone, alone, meet
-from semel.testing.conformance.http_proxy import PAGE
-from semel.testing.conformance.proxy import Fault, Strike
+from semel.testing.conformance.attempts import ChannelTrial, attempt_once, start_trial
+from semel.testing.conformance.network import LOGIN_PAGE
+from semel.testing.conformance.proxy import NetworkFault, NetworkFaultKind
 from semel.testing.conformance.rig import HttpFront, Rig, demand
 
-SECONDS = 7
-"""What a "not now" asks for in its Retry-After."""
+RETRY_AFTER_S = 7
+"""The Retry-After header of the answers that ask the channel to try later."""
 SERVER_ERRORS = (500, 502, 503, 504)
 
 SENT, NOT_SENT, REJECTED, UNKNOWN = "a Receipt", "NotSent", "Rejected", "Unknown"
 
 
 @dataclass(frozen=True)
-class Case:
-    """A fault, what `send` may say of an attempt that meets it, and why."""
+class OutcomeCase:
+    """A fault, the outcomes that `send` may report under it, and the reason why only these are true."""
 
-    fault: Fault
-    may: Collection[str]
-    why: str
-
-
-def cases(rig: Rig) -> list[Case]:
-    """Everything that an attempt at a platform like this can meet once its connection stands."""
-    return [*_broken(rig), *(_answered(rig) if rig.http else _refused(rig))]
+    fault: NetworkFault
+    allowed: Collection[str]
+    reason: str
 
 
-def _broken(rig: Rig) -> list[Case]:
-    """The connection breaks or stays silent."""
+def list_cases(rig: Rig) -> list[OutcomeCase]:
+    """Return a case for every fault that an attempt on this platform can meet after it has connected."""
+    return [*_connection_cases(rig), *(_http_cases(rig) if rig.http else _tcp_refusal_cases(rig))]
+
+
+def _connection_cases(rig: Rig) -> list[OutcomeCase]:
+    """Return the cases in which the connection breaks or stays silent."""
     nobody_knows = "the request left, and no answer came: nobody can know whether it was taken"
-    strikes = [Strike.DROP, Strike.HANG_AFTER, Strike.CUT_HEAD, Strike.LOSE, Strike.HANG]
-    found = [Case(Fault(strike), [UNKNOWN], nobody_knows) for strike in strikes]
+    strikes = [
+        NetworkFaultKind.DROP,
+        NetworkFaultKind.HANG_AFTER,
+        NetworkFaultKind.CUT_HEAD,
+        NetworkFaultKind.LOSE,
+        NetworkFaultKind.HANG,
+    ]
+    cases = [OutcomeCase(NetworkFault(strike), [UNKNOWN], nobody_knows) for strike in strikes]
     if rig.http:
         cut = "a 2xx came, so it was taken, though its id may be lost"
-        found.append(Case(Fault(Strike.CUT_BODY), [SENT, UNKNOWN], cut))
-    return found
+        cases.append(OutcomeCase(NetworkFault(NetworkFaultKind.CUT_BODY), [SENT, UNKNOWN], cut))
+    return cases
 
 
-def _refused(rig: Rig) -> list[Case]:
-    """Answers of a platform that speaks anything but HTTP."""
+def _tcp_refusal_cases(rig: Rig) -> list[OutcomeCase]:
+    """Return the cases in which a platform that does not speak HTTP refuses the message."""
     front = next(iter(rig.fronts().values()))
     if isinstance(front, HttpFront):
         return []
-    found = []
+    cases = []
     if front.not_now is not None:
-        found.append(Case(Fault(Strike.NOT_NOW), [NOT_SENT], "the platform says that it may take it later"))
+        cases.append(
+            OutcomeCase(
+                NetworkFault(NetworkFaultKind.NOT_NOW), [NOT_SENT], "the platform says that it may take it later"
+            )
+        )
     if front.no is not None:
-        found.append(Case(Fault(Strike.NO), [REJECTED], "the platform refused it for good"))
-    return found
+        cases.append(OutcomeCase(NetworkFault(NetworkFaultKind.NO), [REJECTED], "the platform refused it for good"))
+    return cases
 
 
-def _answered(rig: Rig) -> list[Case]:
-    """HTTP answers."""
-    found = [*_errors(rig), *_not_now(rig), *_redirects(), *_unreadable(rig)]
+def _http_cases(rig: Rig) -> list[OutcomeCase]:
+    """Return the cases in which an HTTP answer comes."""
+    cases = [*_server_error_cases(rig), *_not_accepted_cases(rig), *_redirect_cases(), *_unreadable_cases(rig)]
     if rig.definite is not None:
-        no = Fault(Strike.STATUS, rig.definite, 0, rig.refusal(rig.definite, 0))
-        found.append(Case(no, [REJECTED], "the platform refused it for good: tried again it would be refused again"))
-    return found
+        refusal = NetworkFault(NetworkFaultKind.STATUS, rig.definite, 0, rig.refusal(rig.definite, 0))
+        cases.append(
+            OutcomeCase(refusal, [REJECTED], "the platform refused it for good: tried again it would be refused again")
+        )
+    return cases
 
 
-def _errors(rig: Rig) -> list[Case]:
-    """5xx: a proxy in front of the platform may send it even after the platform took the message."""
-    found = []
+def _server_error_cases(rig: Rig) -> list[OutcomeCase]:
+    """Return the cases with a status 5xx, which may come before or after the platform took the message."""
+    cases = []
     for status in SERVER_ERRORS:
         if status in rig.not_accepted:
             continue
         body = rig.refusal(status, 0)
-        why = f"a {status} comes before the platform took it and after: it settles nothing"
-        found += [Case(Fault(Strike.STATUS, status, 0, each, taken), [UNKNOWN], why)
-                  for each in (body, PAGE) for taken in (True, False)]  # fmt: skip
-    later = Fault(Strike.STATUS, 503, SECONDS, rig.refusal(503, SECONDS))
-    found.append(Case(later, [NOT_SENT, UNKNOWN], "nothing was taken, and nobody refused it for good"))
-    return found
+        reason = f"a {status} comes before the platform took it and after: it settles nothing"
+        cases += [OutcomeCase(NetworkFault(NetworkFaultKind.STATUS, status, 0, answer_body, taken), [UNKNOWN], reason)
+                  for answer_body in (body, LOGIN_PAGE) for taken in (True, False)]  # fmt: skip
+    later = NetworkFault(NetworkFaultKind.STATUS, 503, RETRY_AFTER_S, rig.refusal(503, RETRY_AFTER_S))
+    cases.append(OutcomeCase(later, [NOT_SENT, UNKNOWN], "nothing was taken, and nobody refused it for good"))
+    return cases
 
 
-def _not_now(rig: Rig) -> list[Case]:
-    """What the platform documents as not accepted: with Retry-After and without, with a body and without."""
+def _not_accepted_cases(rig: Rig) -> list[OutcomeCase]:
+    """Return the cases with a status in `rig.not_accepted`, with and without Retry-After and body."""
     return [
-        Case(Fault(Strike.STATUS, status, seconds, body), [NOT_SENT], f"{status} is 'not now'")
+        OutcomeCase(NetworkFault(NetworkFaultKind.STATUS, status, seconds, body), [NOT_SENT], f"{status} is 'not now'")
         for status in sorted(rig.not_accepted)
-        for seconds in (SECONDS, 0)
+        for seconds in (RETRY_AFTER_S, 0)
         for body in (rig.refusal(status, seconds), b"")
     ]
 
 
-def _redirects() -> list[Case]:
-    why = "a redirect took nothing, and where it leads nothing may be said: that would be a second attempt"
-    may = [NOT_SENT, REJECTED, UNKNOWN]
-    return [Case(Fault(Strike.STATUS, status, redirects=True), may, why) for status in (301, 302, 303, 307, 308)]
+def _redirect_cases() -> list[OutcomeCase]:
+    reason = "a redirect took nothing, and where it leads nothing may be said: that would be a second attempt"
+    allowed = [NOT_SENT, REJECTED, UNKNOWN]
+    return [
+        OutcomeCase(NetworkFault(NetworkFaultKind.STATUS, status, redirects=True), allowed, reason)
+        for status in (301, 302, 303, 307, 308)
+    ]
 
 
-def _unreadable(rig: Rig) -> list[Case]:
-    """A 2xx that is not the platform's, or no longer."""
+def _unreadable_cases(rig: Rig) -> list[OutcomeCase]:
+    """Return the cases with a 2xx answer that does not come from the platform, or not in full."""
     if rig.status_is_receipt:
-        why = "a 2xx is this platform's receipt"
-        return [Case(Fault(Strike.STATUS, 200, 0, body, True), [SENT], why) for body in (PAGE, b"", b"{}")]
-    why = "a 200 that names no message may come from the platform, or from something before it"
-    worlds = [(PAGE, True), (PAGE, False), (b"", True), (b"{}", True), (b"{}", False)]
-    return [Case(Fault(Strike.STATUS, 200, 0, body, taken), [UNKNOWN], why) for body, taken in worlds]
+        reason = "a 2xx is this platform's receipt"
+        return [
+            OutcomeCase(NetworkFault(NetworkFaultKind.STATUS, 200, 0, body, True), [SENT], reason)
+            for body in (LOGIN_PAGE, b"", b"{}")
+        ]
+    reason = "a 200 that names no message may come from the platform, or from something before it"
+    worlds = [(LOGIN_PAGE, True), (LOGIN_PAGE, False), (b"", True), (b"{}", True), (b"{}", False)]
+    return [
+        OutcomeCase(NetworkFault(NetworkFaultKind.STATUS, 200, 0, body, taken), [UNKNOWN], reason)
+        for body, taken in worlds
+    ]
 
 
 async def what_send_says_of_an_attempt_is_true(rig: Rig, home: Path) -> None:
-    """Broken and cut connections, silence, 5xx, 429, redirects, unreadable answers, a definite no: each outcome is what
-    the channel calls it, whether the platform took the message or not."""
-    async with alone(rig, home) as one:
-        for case in cases(rig):
-            op = one.op()
-            came = await meet(one, case.fault, op)
-            await _judge(one, case, op, came)
-            followed = one.net.send.followed
-            demand(not followed, f"{case.fault}: the redirect was followed; {case.why}")
+    """Check that `send` reports a true outcome for every case of `list_cases`, and follows no redirect."""
+    async with start_trial(rig, home) as trial:
+        for case in list_cases(rig):
+            op = trial.new_message()
+            outcome = await attempt_once(trial, case.fault, op)
+            await _check_outcome(trial, case, op, outcome)
+            followed = trial.net.send.followed
+            demand(not followed, f"{case.fault}: the redirect was followed; {case.reason}")
 
 
-async def _judge(one: Alone, case: Case, op: Op, came: Receipt | Exception) -> None:
-    said = _said(came)
-    if said not in case.may:
-        becomes = await _consequence(one, case.fault, op, said)
-        demand(False, f"{case.fault}: send should come to {' or '.join(case.may)}, not {came!r}: {case.why}{becomes}")
-    if isinstance(came, NotSent) and case.fault.seconds:
-        wait = came.retry_after
+async def _check_outcome(trial: ChannelTrial, case: OutcomeCase, op: Op, outcome: Receipt | Exception) -> None:
+    outcome_name = _name_outcome(outcome)
+    if outcome_name not in case.allowed:
+        consequence = await _describe_consequence(trial, case.fault, op, outcome_name)
+        expected = " or ".join(case.allowed)
+        demand(False, f"{case.fault}: send should come to {expected}, not {outcome!r}: {case.reason}{consequence}")
+    if isinstance(outcome, NotSent) and case.fault.seconds:
+        wait = outcome.retry_after
         demand(
-            wait is not None and SECONDS - 1 <= wait <= SECONDS + 1,
+            wait is not None and RETRY_AFTER_S - 1 <= wait <= RETRY_AFTER_S + 1,
             f"{case.fault}: NotSent says retry_after={wait}; what is sent earlier is refused again",
         )
 
 
-def _said(came: Receipt | Exception) -> str:
-    """Whatever else `send` raises counts as unknown, as in the gateway."""
-    if isinstance(came, Receipt):
+def _name_outcome(outcome: Receipt | Exception) -> str:
+    """Return the name of an outcome. As in the gateway, any other exception counts as Unknown."""
+    if isinstance(outcome, Receipt):
         return SENT
-    if isinstance(came, NotSent):
+    if isinstance(outcome, NotSent):
         return NOT_SENT
-    return REJECTED if isinstance(came, Rejected) else UNKNOWN
+    return REJECTED if isinstance(outcome, Rejected) else UNKNOWN
 
 
-async def _consequence(one: Alone, fault: Fault, op: Op, said: str) -> str:
-    """What people would see of the mistake."""
+async def _describe_consequence(trial: ChannelTrial, fault: NetworkFault, op: Op, outcome_name: str) -> str:
+    """Return a sentence that says what people would see of the false report; "" if nothing."""
     if fault.reaches_platform:
-        await one.taken(op)
-        if said == NOT_SENT:
+        await trial.wait_until_shown(op)
+        if outcome_name == NOT_SENT:
             return ". People see it already: it would leave again, and they would see it twice"
-        return ". People see it, and would be told that it failed" if said == REJECTED else ""
-    return ". Nobody sees it, and it would never leave again" if said in (SENT, REJECTED) else ""
+        return ". People see it, and would be told that it failed" if outcome_name == REJECTED else ""
+    return ". Nobody sees it, and it would never leave again" if outcome_name in (SENT, REJECTED) else ""

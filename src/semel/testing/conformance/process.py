@@ -1,4 +1,4 @@
-"""The gateway under test: a process that is started, killed and asked, and the ledger that it leaves."""
+"""The gateway under test: configure it, start, kill and query its process, and find its ledger."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -15,61 +14,70 @@ from typing import Any, Literal, TypeVar
 import httpx2
 
 from semel.law.identity import escape_address
-from semel.testing.conformance.nursery import Life, nursery
+from semel.testing import scripted_agent
+from semel.testing.conformance.fork_server import ForkedProcess, shared_fork_server
 from semel.testing.conformance.rig import ConformanceError, Rig, demand
+from semel.text.json_types import Json
 
-NAME = "tested"
+CHANNEL_NAME = "tested"
 """The channel's name in the gateway's configuration."""
-PATIENCE = 120.0
-"""Seconds that anything may take which happens at once on a machine with nothing else to do."""
-Json = dict[str, Any]
+PATIENCE_S = 120.0
+"""How long to wait for something that takes no time on an idle machine."""
 T = TypeVar("T")
-Point = Literal["received", "committed", "departing", "answered"]
+DeathPoint = Literal["received", "committed", "departing", "answered"]
 
 
-async def until(what: Callable[[], Awaitable[T]], broken: str, patience: float = PATIENCE) -> T:
-    """What it gives, once that is true. Raises ConformanceError."""
+async def wait_until(condition: Callable[[], Awaitable[T]], broken: str, patience: float = PATIENCE_S) -> T:
+    """Wait until `condition` returns a true value, and return it.
+
+    Raises ConformanceError with the message `broken` after `patience` seconds.
+    """
     end = time.monotonic() + patience
-    while not (got := await what()):
+    while not (result := await condition()):
         demand(time.monotonic() < end, f"{broken}: not within {patience:g} s")
-        await asyncio.sleep(0.05)  # another process is asked: it does not tell by itself
-    return got
+        await asyncio.sleep(0.05)  # poll, because conditions query another process
+    return result
 
 
-def toml(value: Any) -> str:
-    """A value as TOML writes it."""
+def format_toml(value: Any) -> str:
+    """Return a value as TOML."""
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{json.dumps(key)} = {toml(each)}" for key, each in value.items()) + " }"
+        return "{ " + ", ".join(f"{json.dumps(key)} = {format_toml(item)}" for key, item in value.items()) + " }"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(toml, value)) + "]"
+        return "[" + ", ".join(map(format_toml, value)) + "]"
     return json.dumps(str(value) if isinstance(value, Path) else value)
 
 
-def configuration(rig: Rig, ports: Mapping[str, int]) -> str:
-    """One channel, one person, and an agent that is not asked: a wake waits for longer than a test lasts."""
-    agent = [sys.executable, "-m", "semel.agents.demo"]
-    lines = ["[agents.main]", 'kind = "acp"', f"command = {toml(agent)}"]
-    lines += [f"[channels.{NAME}]", f"kind = {toml(rig.kind)}"]
+def make_config(rig: Rig, ports: Mapping[str, int]) -> str:
+    """Return the gateway's configuration: the rig's channel, one person, and an agent that no message wakes in time.
+
+    `ports`: the ports of the proxies, by name. Wakes are delayed for longer than a test lasts.
+    """
+    agent = scripted_agent.command()
+    lines = ["[agents.main]", 'kind = "acp"', f"command = {format_toml(agent)}"]
+    lines += [f"[channels.{CHANNEL_NAME}]", f"kind = {format_toml(rig.kind)}"]
     lines += [
-        f"{key} = {toml(each)}" for key, each in {**rig.settings(ports), **rig.shared}.items() if each is not None
+        f"{key} = {format_toml(value)}"
+        for key, value in {**rig.settings(ports), **rig.shared}.items()
+        if value is not None
     ]
-    if not rig.hooked:  # whoever has the secret may speak there, and nobody has an account
-        lines += ["[people.writer]", 'role = "owner"', f"accounts = {toml([f'{NAME}:{rig.person}'])}"]
+    if not rig.hooked:  # a hook has no accounts: everybody who has its secret may speak
+        lines += ["[people.writer]", 'role = "owner"', f"accounts = {format_toml([f'{CHANNEL_NAME}:{rig.person}'])}"]
     lines += ['[sessions."*"]', 'wake = { debounce = "1h", max_wait = "1h" }']
     return "\n".join(lines) + "\n"
 
 
 class GatewayProcess:
-    """`home` holds configuration, data and log, over all of its lives."""
+    """A gateway that is started and killed several times. `home` holds its configuration, data and log."""
 
     def __init__(self, home: Path, rig: Rig) -> None:
         self.home, self.rig = home, rig
         self.data = home / "data"
         self.url = ""
         self.kills = 0
-        self._life: Life | None = None
-        self._doomed = False
-        self._client = httpx2.AsyncClient(trust_env=False, verify=False, timeout=PATIENCE)
+        self._process: ForkedProcess | None = None
+        self._is_death_expected = False
+        self._client = httpx2.AsyncClient(trust_env=False, verify=False, timeout=PATIENCE_S)
         home.mkdir(parents=True, exist_ok=True)
 
     def __repr__(self) -> str:
@@ -81,8 +89,8 @@ class GatewayProcess:
 
     @property
     def session(self) -> str:
-        """The key of the session where `person` writes."""
-        return f"main:{NAME}:{escape_address(self.rig.home())}"
+        """The key of the session for the address where the rig's `person` writes."""
+        return f"main:{CHANNEL_NAME}:{escape_address(self.rig.home())}"
 
     @property
     def log(self) -> str:
@@ -93,66 +101,71 @@ class GatewayProcess:
 
     def configure(self, ports: Mapping[str, int], config: str = "") -> None:
         path = self.home / "semel.toml"
-        path.write_text(config or configuration(self.rig, ports))
+        path.write_text(config or make_config(self.rig, ports))
         path.chmod(0o600)
 
     # ------------------------------------------------------------ life and death
 
-    async def start(self, *, die: tuple[Point, int] | None = None, cursor: list[str | None] | None = None) -> bool:
-        """Up and answering. False: it died first, where `die` asked for it."""
-        told: Json = {"config": str(self.home / "semel.toml"), "data": str(self.data), "channel": NAME}
-        told |= {"die": die} if die else {}
-        told |= {"cursor": cursor} if cursor is not None else {}
+    async def start(self, *, die: tuple[DeathPoint, int] | None = None, cursor: list[str | None] | None = None) -> bool:
+        """Start the gateway and wait until it answers. Returns False if it died before that, as planned by `die`.
+
+        `die`: (POINT, n): the gateway kills itself when it passes POINT for the n-th time. `cursor`: a list with the
+        cursor that the channel gets at its start instead of the one in the ledger. `semel.testing.mortal` has details.
+        """
+        job: Json = {"config": str(self.home / "semel.toml"), "data": str(self.data), "channel": CHANNEL_NAME}
+        job |= {"die": die} if die else {}
+        job |= {"cursor": cursor} if cursor is not None else {}
         env = {key: value for key, value in os.environ.items() if not key.startswith(("SEMEL_", "XDG_"))}
         paths = [str(path) for path in self.rig.paths]
-        told |= {"log": str(self.home / "gateway.log"), "cwd": str(self.home), "paths": paths}
-        self._doomed = die is not None
-        self._life = await nursery().start(**told, env={**env, "HOME": str(self.home)})
-        await until(self._up, "the gateway did not start")
+        job |= {"log": str(self.home / "gateway.log"), "cwd": str(self.home), "paths": paths}
+        self._is_death_expected = die is not None
+        self._process = await shared_fork_server().start(**job, env={**env, "HOME": str(self.home)})
+        await wait_until(self._is_up, "the gateway did not start")
         if not self.alive:
-            self._fell()
+            self._record_death()
             return False
         return True
 
-    async def _up(self) -> bool:
+    async def _is_up(self) -> bool:
         if not self.alive:
             return True
         try:
-            told = json.loads((self.data / "gateway.json").read_text())
+            announced = json.loads((self.data / "gateway.json").read_text())
         except (OSError, ValueError):
             return False
-        self.url = str(told["url"])
-        return self._life is not None and bool(told["pid"] == self._life.pid)
+        self.url = str(announced["url"])
+        return self._process is not None and bool(announced["pid"] == self._process.pid)
 
-    def _fell(self) -> None:
-        assert self._life is not None
-        if self._life.code != -signal.SIGKILL or not self._doomed:
-            raise ConformanceError(f"the gateway ended by itself ({self._life.code}):\n{self.log[-3000:]}")
+    def _record_death(self) -> None:
+        assert self._process is not None
+        if self._process.code != -signal.SIGKILL or not self._is_death_expected:
+            raise ConformanceError(f"the gateway ended by itself ({self._process.code}):\n{self.log[-3000:]}")
         self.kills += 1
         self.url = ""
 
-    async def died(self) -> None:
-        """Until it is dead, by `kill` or as `start` told it to kill itself."""
-        assert self._life is not None
+    async def wait_for_death(self) -> None:
+        """Wait until the gateway is dead, killed by `kill` or by itself as `start` planned. Raises ConformanceError if
+        it is not dead after PATIENCE_S, or ended in another way."""
+        assert self._process is not None
         try:
-            await asyncio.wait_for(self._life.wait(), PATIENCE)
+            await asyncio.wait_for(self._process.wait(), PATIENCE_S)
         except TimeoutError:
             raise ConformanceError("the gateway did not get as far as where it was to be killed") from None
-        self._fell()
+        self._record_death()
 
     def kill(self) -> None:
-        """SIGKILL, at once; `died` is to be awaited."""
-        if self._life is not None and self._life.code is None:
-            self._doomed = True
-            self._life.kill()
+        """Kill the gateway with SIGKILL; await `wait_for_death` afterwards."""
+        if self._process is not None and self._process.code is None:
+            self._is_death_expected = True
+            self._process.kill()
 
     @property
     def alive(self) -> bool:
-        return self._life is not None and self._life.code is None
+        return self._process is not None and self._process.code is None
 
     async def stop(self) -> None:
-        """A clean end, or SIGKILL where that takes too long."""
-        life, self._life, self.url = self._life, None, ""
+        """Stop the gateway with SIGTERM, or with SIGKILL after 30 s."""
+        life, self._process, self.url = self._process, None, ""
         if life is None:
             return
         life.signal(signal.SIGTERM)
@@ -169,7 +182,7 @@ class GatewayProcess:
         await self.stop()
         await self._client.aclose()
 
-    # ------------------------------------------------------------ what it says
+    # ------------------------------------------------------------ queries over the API
 
     async def get(self, path: str) -> Json:
         answer = await self._client.get(self.url + path)
@@ -178,34 +191,34 @@ class GatewayProcess:
         demand(answer.status_code == 200, f"GET {path}: HTTP {answer.status_code}: {answer.text}")
         return dict(answer.json())
 
-    async def heard(self) -> list[str]:
-        """The texts of what people said in the session, in order."""
-        found = await self.get(f"/v1/sessions/{self.session}/entries")
-        return [entry["text"] for entry in found.get("entries", ()) if entry["role"] == "user"]
+    async def heard_texts(self) -> list[str]:
+        """Return the texts that people said in the session, in order."""
+        answer = await self.get(f"/v1/sessions/{self.session}/entries")
+        return [entry["text"] for entry in answer.get("entries", ()) if entry["role"] == "user"]
 
-    async def channel(self) -> Json:
-        """How it fares: {"state", "counts", "error"?, ...}."""
-        found = await self.get("/v1/channels")
-        return next(dict(one) for one in found["channels"] if one["name"] == NAME)
+    async def channel_state(self) -> Json:
+        """Return the channel's state as the API shows it: {"state", "counts", "error"?, ...}."""
+        answer = await self.get("/v1/channels")
+        return next(dict(channel) for channel in answer["channels"] if channel["name"] == CHANNEL_NAME)
 
-    async def online(self) -> None:
-        """Until the channel hears."""
+    async def wait_until_online(self) -> None:
+        """Wait until the channel is online."""
 
         async def hears() -> bool:
-            return str((await self.channel())["state"]) == "online"
+            return str((await self.channel_state())["state"]) == "online"
 
         try:
-            await until(hears, "the channel did not come online")
-        except ConformanceError as fault:
-            raise ConformanceError(f"{fault}; it says {await self.channel()}") from None
+            await wait_until(hears, "the channel did not come online")
+        except ConformanceError as error:
+            raise ConformanceError(f"{error}; it says {await self.channel_state()}") from None
 
-    async def settled(self, patience: float) -> None:
-        """Until nothing is left to send: everything is sent, held or rejected."""
+    async def wait_until_idle(self, patience: float) -> None:
+        """Wait until nothing is left to send. Raises ConformanceError after `patience` seconds."""
 
-        await until(self.idle, "parts were still waiting to leave", patience)
+        await wait_until(self.is_idle, "parts were still waiting to leave", patience)
 
-    async def idle(self) -> bool:
-        """Whether nothing is left to send; False, too, where it does not answer."""
+    async def is_idle(self) -> bool:
+        """Whether nothing is left to send: no part is queued, sending or unknown. False if the gateway is down."""
         try:
             for state in ("queued", "sending", "unknown"):
                 if (await self.get(f"/v1/parts?state={state}"))["parts"]:

@@ -1,6 +1,7 @@
-"""A proxy before one port of a platform that does what networks do: it loses answers, refuses, hangs, says 429.
+"""A proxy before one port of a platform that causes network faults: lost answers, refused connections, silence, 429.
 
-Faults strike what says something to people, and leave the rest alone: each such attempt is counted in `said`.
+`Proxy` is the common base, `TcpProxy` the one for platforms that do not speak HTTP; `network.HttpProxy` is the other.
+Faults strike only attempts to send a message to people. Such attempts are counted in `said`.
 """
 
 from __future__ import annotations
@@ -13,17 +14,20 @@ import random
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
-PIECE = 65536
-LINGER = 0.5
-"""Seconds that a platform which answers nothing by itself gets to take what was said, before its connection breaks."""
+from semel.testing.conformance.rig import TcpFront
 
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+CHUNK_BYTES = 65536
+CUT_ANSWER_BYTES = 2
+"""How many bytes arrive of an answer that breaks off."""
+ANSWER_GRACE_S = 0.5
+"""How long to wait for the platform's answer, which shows that it took a message, before the connection breaks."""
+
+StreamPair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-class Strike(enum.StrEnum):
-    """What happens to one attempt to say something."""
+class NetworkFaultKind(enum.StrEnum):
+    """What happens to one attempt to send a message ("it")."""
 
     DROP = "the platform takes it, and its answer is lost"
     LOSE = "the connection breaks, and the platform never has it"
@@ -37,14 +41,15 @@ class Strike(enum.StrEnum):
 
 
 @dataclass(frozen=True)
-class Fault:
-    """What one attempt meets. All but `strike` belongs to Strike.STATUS.
+class NetworkFault:
+    """A fault of one attempt to send.
 
-    `seconds`: of its Retry-After header, 0 for none. `redirects`: its Location leads back here. `taken`: the
-    platform has the message all the same, and its own answer is withheld.
+    `strike`: its kind. The other fields describe the HTTP answer of the kind STATUS: `seconds`: the Retry-After header
+    (0: none). `taken`: whether the platform gets the message and its own answer is dropped. `redirects`: whether the
+    Location header leads back to the proxy.
     """
 
-    strike: Strike
+    strike: NetworkFaultKind
     status: int = 0
     seconds: int = 0
     body: bytes = b""
@@ -52,7 +57,7 @@ class Fault:
     redirects: bool = False
 
     def __str__(self) -> str:
-        if self.strike is not Strike.STATUS:
+        if self.strike is not NetworkFaultKind.STATUS:
             return self.strike.value
         parts = [
             f"HTTP {self.status}",
@@ -64,14 +69,20 @@ class Fault:
 
     @property
     def reaches_platform(self) -> bool:
-        """Whether the platform has the message afterwards."""
-        return self.taken or self.strike in (Strike.DROP, Strike.CUT_HEAD, Strike.CUT_BODY, Strike.HANG_AFTER)
+        """Whether the platform gets the message."""
+        return self.taken or self.strike in (
+            NetworkFaultKind.DROP,
+            NetworkFaultKind.CUT_HEAD,
+            NetworkFaultKind.CUT_BODY,
+            NetworkFaultKind.HANG_AFTER,
+        )
 
 
 class Proxy(abc.ABC):
-    """`async with` listens; `port` is where. `refuse` and `accept` are the network's going and coming back."""
+    """A proxy on 127.0.0.1. It listens at `port` within `async with`; `refuse` begins an outage, `accept` ends it.
 
-    kind: ClassVar[str]
+    `said`: the number of attempts to send so far. `dropped`: the number of answers that were lost.
+    """
 
     def __init__(self, upstream: int) -> None:
         """`upstream`: the platform's port on 127.0.0.1."""
@@ -79,12 +90,14 @@ class Proxy(abc.ABC):
         self.port = 0
         self.said = 0
         self.dropped = 0
-        self.followed = 0  # requests to where a redirect of ours led
-        self.drops = 0.0  # the share of answers that are lost, where no fault is planned
-        self.losses: tuple[Fault, ...] = (Fault(Strike.DROP),)  # how; each of them reaches the platform
+        self.followed = 0  # requests to the target of one of our redirects
+        self.drops = 0.0  # the probability that an answer is lost if no fault is planned
+        self.losses: tuple[NetworkFault, ...] = (
+            NetworkFault(NetworkFaultKind.DROP),
+        )  # the ways in which answers are lost; the platform gets the message in each
         self.dice = random.Random(0)
-        self.plan: deque[Fault] = deque()  # for the next attempts, in order
-        self.on_said: Callable[[], None] = lambda: None
+        self.plan: deque[NetworkFault] = deque()  # the faults of the next attempts, in order
+        self.on_said: Callable[[], None] = lambda: None  # called after each increment of `said`
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -99,19 +112,19 @@ class Proxy(abc.ABC):
         await self.refuse()
 
     async def accept(self) -> None:
-        """Listen (again, on the same port)."""
+        """Begin to listen: at a free port the first time, and at the same port after an outage."""
         self._server = await asyncio.start_server(self._begin, "127.0.0.1", self.port, limit=2**24)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def refuse(self) -> None:
-        """Every connection breaks, and new ones are refused."""
+        """Break every connection and refuse new ones."""
         if self._server is not None:
             self._server.close()
             self._server = None
-        await self.cut()
+        await self.break_connections()
 
-    async def cut(self) -> None:
-        """Every connection breaks; new ones are welcome."""
+    async def break_connections(self) -> None:
+        """Break every connection; new ones are still accepted."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -121,7 +134,7 @@ class Proxy(abc.ABC):
         task = asyncio.create_task(self._serve(reader, writer))
         self._tasks.add(task)
 
-        def done(_: object) -> None:  # also where it was cancelled before it began
+        def done(_: object) -> None:  # also runs if the task was cancelled before it began
             self._tasks.discard(task)
             writer.transport.abort()
 
@@ -133,8 +146,8 @@ class Proxy(abc.ABC):
         except (OSError, EOFError):
             pass
 
-    def meets(self) -> Fault | None:
-        """Something is said: counted, and what becomes of it."""
+    def next_fault(self) -> NetworkFault | None:
+        """Count one attempt to send. Returns its fault, or None if it has none."""
         self.said += 1
         self.on_said()
         if self.plan:
@@ -144,8 +157,8 @@ class Proxy(abc.ABC):
         return None
 
     @contextlib.asynccontextmanager
-    async def platform(self) -> AsyncIterator[Streams]:
-        """A connection to the real port. Raises OSError."""
+    async def platform(self) -> AsyncIterator[StreamPair]:
+        """Connect to the platform's port. Raises OSError."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.upstream, limit=2**24)
         try:
             yield reader, writer
@@ -154,11 +167,106 @@ class Proxy(abc.ABC):
 
     @abc.abstractmethod
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection of the channel."""
+        """Serve one connection from the channel until it ends."""
 
 
-async def gone(reader: asyncio.StreamReader) -> None:
-    """Until the other side hung up."""
+async def wait_until_closed(reader: asyncio.StreamReader) -> None:
+    """Wait until the other side has closed the connection."""
     with contextlib.suppress(OSError):
-        while await reader.read(PIECE):
+        while await reader.read(CHUNK_BYTES):
+            pass
+
+
+class TcpProxy(Proxy):
+    def __init__(self, front: TcpFront) -> None:
+        super().__init__(front.port)
+        self.count = front.count
+        self.refusals = {NetworkFaultKind.NOT_NOW: front.not_now, NetworkFaultKind.NO: front.no}
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with self.platform() as platform:
+            await _TcpRelay(self, (reader, writer), platform).run()
+
+
+class _TcpRelay:
+    """Relays between one connection from the channel and the proxy's own connection to the platform."""
+
+    def __init__(self, proxy: TcpProxy, channel: StreamPair, platform: StreamPair) -> None:
+        self.proxy = proxy
+        self.reader, self.writer = channel
+        self.platform, self.to_platform = platform
+        self.strike: NetworkFaultKind | None = None
+        self.answered = asyncio.Event()  # set when the platform sends bytes after the fault struck
+        self._sent = bytearray()
+        self._said = 0
+
+    async def run(self) -> None:
+        back = asyncio.create_task(self._relay_to_channel())
+        try:
+            await self._relay_to_platform()
+            match self.strike:
+                case None:
+                    self.to_platform.write_eof()
+                    await back
+                case NetworkFaultKind.DROP:
+                    self.proxy.dropped += 1
+                    await self._wait_for_platform()
+                case NetworkFaultKind.CUT_HEAD:
+                    await self._wait_for_platform()
+                    self.writer.write_eof()
+                    await wait_until_closed(self.reader)
+                case NetworkFaultKind.LOSE:
+                    pass
+                case _:
+                    await wait_until_closed(self.reader)
+        finally:
+            back.cancel()
+            await asyncio.gather(back, return_exceptions=True)
+
+    async def _relay_to_platform(self) -> None:
+        """Pass on what the channel sends, until it closes the connection or a fault strikes."""
+        while piece := await self.reader.read(CHUNK_BYTES):
+            self._sent += piece
+            said_count = self.proxy.count(bytes(self._sent))
+            for _ in range(said_count - self._said):
+                fault = self.proxy.next_fault()
+                self.strike = fault.strike if fault and self.strike is None else self.strike
+            self._said = said_count
+            if self.strike is None or NetworkFault(self.strike).reaches_platform:
+                self.to_platform.write(piece)
+                await self.to_platform.drain()
+            if self.strike in self.proxy.refusals:
+                if await self._refused():
+                    return
+            elif self.strike is not None:
+                return
+
+    async def _refused(self) -> bool:
+        """Answer with the platform's refusal. Returns False if that needs more bytes from the channel first."""
+        answer = self.proxy.refusals[self.strike] if self.strike is not None else None
+        refusal = answer(bytes(self._sent)) if answer is not None else b""
+        self.writer.write(refusal)
+        await self.writer.drain()
+        return bool(refusal)
+
+    async def _relay_to_channel(self) -> None:
+        """Pass on what the platform sends; after a fault struck, only its first bytes or nothing."""
+        while piece := await self.platform.read(CHUNK_BYTES):
+            if self.strike is None:
+                self.writer.write(piece)
+                await self.writer.drain()
+                continue
+            if self.strike is NetworkFaultKind.CUT_HEAD and not self.answered.is_set():
+                self.writer.write(piece[:CUT_ANSWER_BYTES])
+                await self.writer.drain()
+            self.answered.set()
+        if self.strike is None:
+            self.writer.close()
+
+    async def _wait_for_platform(self) -> None:
+        """Wait until the platform has handled the message: until it answers, or for ANSWER_GRACE_S."""
+        try:
+            async with asyncio.timeout(ANSWER_GRACE_S):
+                await self.answered.wait()
+        except TimeoutError:
             pass

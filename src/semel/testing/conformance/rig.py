@@ -1,9 +1,11 @@
-"""What a platform must give so that a channel can be held against it: all that is to be written for one of your own."""
+"""The class `Rig`, which describes a platform to the suite. To test your own channel, write one."""
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Collection, Mapping, Sequence
+import re
+import secrets
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -12,33 +14,48 @@ from typing import Any, ClassVar, Self
 import semel.channels
 from semel.gateway.ports import Channel, Safety
 from semel.gateway.settings import ChannelSettings
+from semel.testing.http_requests import Request
 
 
 class ConformanceError(AssertionError):
-    """The channel, or what stands around it, broke a promise. The message says which, and with what."""
+    """The channel, or something around it, broke a promise. The message says which one and how."""
 
 
 def demand(holds: object, broken: str) -> None:
-    """Raise ConformanceError, unless it holds."""
+    """Raise ConformanceError with the message `broken` if `holds` is false."""
     if not holds:
         raise ConformanceError(broken)
 
 
-@dataclass(frozen=True)
-class Request:
-    """One HTTP request as a channel made it. Header names are lower-case; `target` is path and query."""
+class NumberedTexts:
+    """Makes numbered texts, such as "k3f9a2c1 17", and recognises them whatever a platform puts around them."""
 
-    method: str
-    target: str
-    headers: Mapping[str, str]
-    body: bytes
+    def __init__(self, letter: str) -> None:
+        self.token = f"{letter}{secrets.token_hex(4)}"
+        self._found = re.compile(rf"{self.token} \d+(?!\d)")
+        self._next = 0
+
+    def __repr__(self) -> str:
+        return f"<NumberedTexts {self.token}, {self._next} of them>"
+
+    def new(self) -> str:
+        """Return the next text."""
+        self._next += 1
+        return f"{self.token} {self._next}"
+
+    def some(self, count: int) -> list[str]:
+        return [self.new() for _ in range(count)]
+
+    def among(self, texts: Iterable[str]) -> Sequence[str]:
+        """Return the numbered texts that occur in `texts`, in order: the first one in each."""
+        return [match[0] for text in texts if (match := self._found.search(text))]
 
 
 @dataclass(frozen=True)
 class HttpFront:
     """A port of the platform that speaks HTTP/1.1 without TLS.
 
-    `says`: whether a request says something that people will see: faults strike these, and these are counted.
+    `says`: tells whether a request sends something that people will see. Such requests are counted and meet faults.
     """
 
     port: int
@@ -47,11 +64,11 @@ class HttpFront:
 
 @dataclass(frozen=True)
 class TcpFront:
-    """A port of the platform that speaks anything else, without TLS.
+    """A port of the platform that speaks a protocol other than HTTP, without TLS.
 
-    `count`: how many times something was said completely in all the bytes that one connection brought so far.
-    `not_now` and `no`: what the platform answers where it does not take it now, and where it refuses it for good, given
-    these bytes (the message never reaches it then). b"": it answers when more has come. None: it never says so.
+    All three functions get the bytes that the channel has sent on one connection so far. `count` returns how many
+    complete messages are in them. `not_now` and `no` return what the platform would answer if it did not take the last
+    message now, or refused it for good; b"" if it waits for more bytes. None: the platform has no such answer.
     """
 
     port: int
@@ -64,42 +81,42 @@ Front = HttpFront | TcpFront
 
 
 class Rig(abc.ABC):
-    """A platform to hold a channel against; `async with` starts it and stops it, and gives it back empty.
+    """A platform to test a channel on. `async with` starts it, without messages, and stops it.
 
-    The channel under test reaches it through proxies that the suite puts before each of its `fronts`.
+    The suite puts a proxy before each of its `fronts` (ports); the channel under test connects to the proxies.
     """
 
     kind: ClassVar[str]
-    """`kind` in `[channels.NAME]`, as the entry point is called."""
+    """The channel's `kind` in `[channels.NAME]`, which is the name of its entry point."""
     safety: ClassVar[Safety]
-    """What the channel says of itself; the suite checks that it says so."""
+    """The safety class that the channel must declare in its `Caps`."""
     finds: ClassVar[bool] = False
-    """Whether `find` works (`Caps.finds`)."""
+    """Whether the channel can look up what was sent; it must declare the same in `Caps.finds`."""
     hears: ClassVar[bool] = True
-    """Whether `run` hears by itself. False: people reach it by POST /v1/hooks/NAME alone, or not at all."""
+    """Whether `run` receives messages. False: they come only as POST /v1/hooks/NAME, or not at all."""
     http: ClassVar[bool] = True
-    """Whether the front that sends is an HttpFront: every kind of HTTP answer is then tried on the channel."""
+    """Whether the front that `send` uses is an HttpFront. If so, every kind of HTTP answer is tried on the channel."""
     not_accepted: ClassVar[Collection[int]] = frozenset({429})
-    """HTTP: the statuses by which the platform says, in its documentation, that it has not taken a message and may take
-    it later. A 5xx that is not among them settles nothing."""
+    """HTTP: the statuses that mean, by the platform's documentation, that it has not taken the message but may take it
+    later. Any other 5xx leaves open whether it took the message."""
     definite: ClassVar[int | None] = 400
-    """HTTP: the status of a definite no, with `refusal` as its body. None: the platform has none."""
+    """HTTP: a status that means a definite no; `refusal` gives its body. None: the platform has no such status."""
     status_is_receipt: ClassVar[bool] = False
-    """HTTP: a 2xx is the platform's receipt whatever its body holds. False: a page of something before the platform,
-    such as a hotel's login, may come with a 200, too."""
+    """HTTP: whether a 2xx is the platform's receipt whatever its body. False: the body must prove it, because a login
+    page of something before the platform, such as a hotel's network, may come with a 200, too."""
     backfills: ClassVar[bool] = True
-    """Whether the platform keeps what is written while nobody listens."""
+    """Whether the platform keeps messages that are written while the channel is down, and delivers them later."""
     hooked: ClassVar[bool] = False
-    """Whether people's words come as POST /v1/hooks/NAME: `write` then posts to the gateway's URL."""
+    """Whether people's messages come as POST /v1/hooks/NAME. If so, `write` posts to the gateway's URL."""
 
     person: str = "person"
-    """The platform's id of who writes: `Person.id`. They are made the owner in the gateway's configuration."""
+    """The platform's id (`Person.id`) of the person who writes. The gateway's configuration makes them the owner."""
     page: int = 50
-    """How many messages one page of the platform's history holds at most, as the channel asks for it."""
+    """The maximum number of messages in one page of the platform's history, as the channel requests it."""
     paths: Sequence[Path] = ()
-    """Directories with the channel's package, where it is not installed: they join the gateway's PYTHONPATH."""
+    """Directories that contain the channel's package if it is not installed. The gateway adds them to `sys.path`."""
     shared: Mapping[str, Any] = {}
-    """Settings of `[channels.NAME]` that every kind has, such as {"groups": "always"} for a room of several."""
+    """Settings of `[channels.NAME]` that every kind has, such as {"groups": "always"} for a room of several people."""
 
     async def __aenter__(self) -> Self:
         """Start the platform, or empty it."""
@@ -112,43 +129,56 @@ class Rig(abc.ABC):
 
     @abc.abstractmethod
     def fronts(self) -> Mapping[str, Front]:
-        """The platform's ports by name, all on 127.0.0.1; the one that `send` uses comes first."""
+        """Return the platform's ports by name, all on 127.0.0.1; first the one that `send` uses."""
 
     @abc.abstractmethod
     def settings(self, ports: Mapping[str, int]) -> Mapping[str, Any]:
-        """The kind's own settings, for an account that finds each front at 127.0.0.1 and the port named here.
+        """Return the settings of `[channels.NAME]` that are specific to the kind.
 
-        Short time-outs (1 or 2 s) keep the suite quick. Secrets stand as they are.
+        `ports`: the port on 127.0.0.1 at which the channel finds each front, by the front's name. Short time-outs (1 or
+        2 s) keep the suite quick. Secrets are given as plain values.
         """
 
     @abc.abstractmethod
     def addresses(self) -> Sequence[str]:
-        """Where may be sent to, as `Op.address`; `person` writes at the first. Several show that lines are apart."""
+        """Return the addresses to send to, as in `Op.address`. `person` writes at the first one.
+
+        More than one shows that the queues of addresses are independent.
+        """
 
     def home(self) -> str:
-        """The address where `person` writes, as it is heard (`Incoming.address`)."""
+        """Return the address where `person` writes, as in `Incoming.address`."""
         return self.addresses()[0]
 
     @abc.abstractmethod
     async def shown(self, address: str) -> Sequence[str]:
-        """What people see there of what the account under test said, as another account reads it: all pages, oldest
-        first, one text a message. Markup of the platform around a text does not matter, the text must be in it."""
+        """Return the texts that another account sees at `address` from the account under test.
+
+        All pages, oldest first, one text for each message. The platform's markup around a text does no harm.
+        """
 
     async def write(self, text: str, gateway: str) -> None:
-        """`person` writes this at the first address, beside the proxies. `gateway`: its URL ("" where it is down)."""
+        """Write `text` as `person` at the first address, without the proxies.
+
+        `gateway`: the gateway's URL, or "" if it is not needed or down.
+        """
         raise NotImplementedError
 
     async def again(self, gateway: str) -> bool:
-        """Have the platform tell again what it told, as it does after an acknowledgement was lost.
+        """Let the platform deliver its events again, as it does after an acknowledgement was lost.
 
-        True: it will. False: it does when it is asked from an older cursor, which the suite does by itself.
+        Returns True if it will. Returns False if it does so only for an older cursor, which the suite then gives to the
+        channel. `gateway`: the gateway's URL, or "" if it is down.
         """
         return False
 
     def refusal(self, status: int, seconds: int) -> bytes:
-        """The body of the platform's answer with this status (429, 5xx, `definite`); `seconds` is its Retry-After."""
+        """Return the body of the platform's answer with this status (429, 5xx, `definite`).
+
+        `seconds`: the answer's Retry-After, 0 for none.
+        """
         return b"{}"
 
     def make(self, name: str, ports: Mapping[str, int]) -> Channel:
-        """The channel under test, as a gateway would make it."""
-        return semel.channels.make(ChannelSettings(name, self.kind, options=dict(self.settings(ports))))
+        """Make the channel under test as a gateway would. `ports`: see `settings`."""
+        return semel.channels.make(ChannelSettings(name=name, kind=self.kind, options=dict(self.settings(ports))))

@@ -1,4 +1,4 @@
-"""Random SIGKILLs of the gateway while it sends, a third of the answers lost: then the platform's own log decides."""
+"""Kill a sending gateway at random and lose a third of the answers, then compare what people see with the ledger."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from pathlib import Path
 
 from semel.gateway.ports import Safety
 from semel.testing.conformance import ledgers
-from semel.testing.conformance.front import Network, network
-from semel.testing.conformance.process import GatewayProcess, Point, until
-from semel.testing.conformance.rig import Rig, demand
-from semel.testing.conformance.words import Words
+from semel.testing.conformance.network import ProxiedNetwork, open_network
+from semel.testing.conformance.process import DeathPoint, GatewayProcess, wait_until
+from semel.testing.conformance.rig import NumberedTexts, Rig, demand
 
-CHOSEN: tuple[tuple[Point, int], ...] = (("departing", 4), ("answered", 3))
-"""Deaths that are not left to chance: `sending` durable and nothing left; answered and no receipt recorded."""
+PLANNED_DEATHS: tuple[tuple[DeathPoint, int], ...] = (("departing", 4), ("answered", 3))
+"""Deaths that are not left to chance: when `sending` is durable, and when an answer came but is not yet recorded."""
 
 
 @dataclass(frozen=True)
 class Tally:
-    """What came of one storm. `twice`, `lost` and `disordered` must be 0; `arrived`: held, and people see it."""
+    """The counts of one storm. `twice`, `lost` and `disordered` must be 0.
+
+    `attempts`: attempts to send. `dropped`: answers that were lost. `arrived`: held parts that people do see.
+    """
 
     channel: str
     safety: str
@@ -43,7 +45,7 @@ class Tally:
     )
 
     def __str__(self) -> str:
-        """A row of the table."""
+        """Return the counts as a row of the table that HEAD begins."""
         cells = [self.channel, self.safety, self.messages, self.kills, self.attempts, self.dropped]
         cells += [self.twice, self.lost, self.disordered, self.held, self.arrived]
         return "| " + " | ".join(map(str, cells)) + " |"
@@ -53,44 +55,51 @@ async def storm(
     rig: Rig, home: Path, *, messages: int = 200, kills: int = 8, drops: float = 0.3, seed: int = 7,
     patience: float = 600.0,
 ) -> Tally:  # fmt: skip
-    """Order at each address is kept. Idempotent and reconcilable: once each. At most once: never twice, and whatever
-    people may not have seen is held, where a person is told of it."""
-    async with rig, network(rig) as net, GatewayProcess(home / "gateway", rig) as gateway:
+    """Check that no message is lost, shown twice or out of order although gateways are killed and answers are lost.
+
+    Idempotent and reconcilable channels must show each message once. An at-most-once channel must show none twice, and
+    hold, with a notice, each message that people may not have seen. `kills`: how often the gateway is killed. `drops`:
+    the share of answers that are lost. `seed`: of the random numbers. `patience`: seconds for the last gateway to
+    finish. Raises ConformanceError.
+    """
+    async with rig, open_network(rig) as net, GatewayProcess(home / "gateway", rig) as gateway:
         gateway.configure(net.ports)
-        words = Words("s")
-        said = words.some(messages)
+        words = NumberedTexts("s")
+        all_texts = words.some(messages)
         addresses = list(rig.addresses())
-        wanted = {address: said[number :: len(addresses)] for number, address in enumerate(addresses)}
-        ledgers.fill(gateway.ledger, wanted)
+        texts_by_address = {address: all_texts[number :: len(addresses)] for number, address in enumerate(addresses)}
+        ledgers.write_messages(gateway.ledger, texts_by_address)
         net.send.drops, net.send.dice = drops, random.Random(seed)
-        await _lives(gateway, net, messages, kills, random.Random(seed))
+        await _run_lives(gateway, net, messages, kills, random.Random(seed))
         net.send.on_said = lambda: None
         await gateway.start()
-        await gateway.settled(patience)
+        await gateway.wait_until_idle(patience)
         await gateway.stop()
-        ledgers.balanced(gateway.ledger)
-        shown = {address: list(words.among(await rig.shown(address))) for address in wanted}
-        tally = _tally(rig, gateway, net, wanted, shown)
-    _judge(rig, gateway, net, tally, wanted, shown)
+        ledgers.check_books(gateway.ledger)
+        shown_by_address = {address: list(words.among(await rig.shown(address))) for address in texts_by_address}
+        tally = _count(rig, gateway, net, texts_by_address, shown_by_address)
+    _check_tally(rig, gateway, net, tally, texts_by_address, shown_by_address)
     return tally
 
 
-async def _lives(gateway: GatewayProcess, net: Network, messages: int, kills: int, dice: random.Random) -> None:
-    """The gateway starts and is killed, so many times, each time while something leaves."""
-    for point in CHOSEN[: max(0, kills)]:
+async def _run_lives(
+    gateway: GatewayProcess, net: ProxiedNetwork, messages: int, kills: int, dice: random.Random
+) -> None:
+    """Start the gateway and kill it while it sends, `kills` times or until all messages have left."""
+    for point in PLANNED_DEATHS[: max(0, kills)]:
         if await gateway.start(die=point):
-            await gateway.died()
+            await gateway.wait_for_death()
     for life in range(gateway.kills, kills):
-        left = messages - net.send.said
-        _kill_after(gateway, net, dice.randint(1, max(1, left // (kills - life + 1))), dice)
+        remaining = messages - net.send.said
+        _plan_kill(gateway, net, dice.randint(1, max(1, remaining // (kills - life + 1))), dice)
         if await gateway.start():
-            await _over(gateway)
+            await _wait_until_over(gateway)
         if gateway.alive:
-            return  # all of it left before the kill could strike
+            return  # all messages left before the kill could strike
 
 
-def _kill_after(gateway: GatewayProcess, net: Network, count: int, dice: random.Random) -> None:
-    """SIGKILL some milliseconds after the so-manieth attempt from now on passed the proxy."""
+def _plan_kill(gateway: GatewayProcess, net: ProxiedNetwork, count: int, dice: random.Random) -> None:
+    """Plan to kill the gateway up to 30 ms after `count` more attempts have passed the proxy."""
     end = net.send.said + count
 
     def said() -> None:
@@ -100,59 +109,65 @@ def _kill_after(gateway: GatewayProcess, net: Network, count: int, dice: random.
     net.send.on_said = said
 
 
-async def _over(gateway: GatewayProcess) -> None:
-    """Until it is dead, or has nothing left to send."""
+async def _wait_until_over(gateway: GatewayProcess) -> None:
+    """Wait until the gateway is dead or has nothing left to send."""
 
     async def ended() -> bool:
-        return not gateway.alive or await gateway.idle()
+        return not gateway.alive or await gateway.is_idle()
 
-    await until(ended, "the gateway neither died nor finished", 300.0)
+    await wait_until(ended, "the gateway neither died nor finished", 300.0)
     if not gateway.alive:
-        await gateway.died()
+        await gateway.wait_for_death()
 
 
-def _tally(
-    rig: Rig, gateway: GatewayProcess, net: Network, wanted: dict[str, list[str]], shown: dict[str, list[str]]
+def _count(
+    rig: Rig,
+    gateway: GatewayProcess,
+    net: ProxiedNetwork,
+    texts_by_address: dict[str, list[str]],
+    shown_by_address: dict[str, list[str]],
 ) -> Tally:
-    parts = ledgers.outcome(gateway.ledger)
+    parts = ledgers.read_parts(gateway.ledger)
     held = {(part.address, part.text) for part in parts if part.state == "held"}
-    seen = {(address, text) for address, texts in shown.items() for text in texts}
-    missing = {(address, text) for address, texts in wanted.items() for text in texts} - seen
+    seen = {(address, text) for address, texts in shown_by_address.items() for text in texts}
+    missing = {(address, text) for address, texts in texts_by_address.items() for text in texts} - seen
     return Tally(
         channel=rig.kind,
         safety=rig.safety.value,
-        messages=sum(map(len, wanted.values())),
+        messages=sum(map(len, texts_by_address.values())),
         kills=gateway.kills,
         attempts=net.send.said,
         dropped=net.send.dropped,
-        twice=sum(count - 1 for texts in shown.values() for count in Counter(texts).values()),
+        twice=sum(count - 1 for texts in shown_by_address.values() for count in Counter(texts).values()),
         lost=len(missing - held),
-        disordered=sum(_disorder(wanted[address], texts) for address, texts in shown.items()),
+        disordered=sum(
+            _count_disordered(texts_by_address[address], texts) for address, texts in shown_by_address.items()
+        ),
         held=len(held),
         arrived=len(held & seen),
     )
 
 
-def _disorder(wanted: Sequence[str], texts: Sequence[str]) -> int:
-    """How many texts stand behind one that was said after them."""
-    places = [wanted.index(text) for text in texts if text in wanted]
+def _count_disordered(expected: Sequence[str], shown: Sequence[str]) -> int:
+    """Return how many texts are shown after one that was said later."""
+    places = [expected.index(text) for text in shown if text in expected]
     return sum(later < earlier for earlier, later in pairwise(places))
 
 
-def _judge(
-    rig: Rig, gateway: GatewayProcess, net: Network, tally: Tally, wanted: dict[str, list[str]],
-    shown: dict[str, list[str]],
+def _check_tally(
+    rig: Rig, gateway: GatewayProcess, net: ProxiedNetwork, tally: Tally, texts_by_address: dict[str, list[str]],
+    shown_by_address: dict[str, list[str]],
 ) -> None:  # fmt: skip
-    told = f"{Tally.HEAD}\n{tally}"
-    demand(tally.kills > 0 and tally.dropped > 0, f"nothing went wrong, so that nothing is shown by it:\n{told}")
-    repeated = [text for texts in shown.values() for text, count in Counter(texts).items() if count > 1]
-    demand(tally.twice == 0, f"people see some messages twice, such as {repeated[:5]}:\n{told}")
-    demand(tally.lost == 0, f"some messages are neither seen nor held:\n{told}")
-    demand(tally.disordered == 0, f"people see messages in another order than they were said:\n{told}")
-    states = Counter(part.state for part in ledgers.outcome(gateway.ledger))
+    table = f"{Tally.HEAD}\n{tally}"
+    demand(tally.kills > 0 and tally.dropped > 0, f"nothing went wrong, so that nothing is shown by it:\n{table}")
+    repeated = [text for texts in shown_by_address.values() for text, count in Counter(texts).items() if count > 1]
+    demand(tally.twice == 0, f"people see some messages twice, such as {repeated[:5]}:\n{table}")
+    demand(tally.lost == 0, f"some messages are neither seen nor held:\n{table}")
+    demand(tally.disordered == 0, f"people see messages in another order than they were said:\n{table}")
+    states = Counter(part.state for part in ledgers.read_parts(gateway.ledger))
     ends = {"sent", "held"} if rig.safety is Safety.AT_MOST_ONCE else {"sent"}
-    demand(set(states) <= ends, f"parts ended as {dict(states)}, and only {sorted(ends)} are ends here:\n{told}")
-    held = {part.address for part in ledgers.outcome(gateway.ledger) if part.state == "held"}
-    for number, address in enumerate(wanted):
+    demand(set(states) <= ends, f"parts ended as {dict(states)}, and only {sorted(ends)} are ends here:\n{table}")
+    held = {part.address for part in ledgers.read_parts(gateway.ledger) if part.state == "held"}
+    for number, address in enumerate(texts_by_address):
         if address in held:
-            demand(ledgers.notices(gateway.ledger, number), f"messages to {address} are held, and nobody was told")
+            demand(ledgers.read_notices(gateway.ledger, number), f"messages to {address} are held, and nobody was told")

@@ -12,20 +12,25 @@ from semel.testing.telegram.server import serve
 
 
 def main() -> None:
-    """Serve until Ctrl-C. Writes one line, the URL and the token, once it listens."""
+    """Serve until Ctrl-C. Prints one line, the URL and the token, when the server listens."""
     parser = argparse.ArgumentParser(prog="python -m semel.testing.telegram", description=__doc__)
     parser.add_argument("--port", type=int, default=8081, help="0: any free one")
     parser.add_argument("--token", default=TOKEN, help="the bot's token")
     parser.add_argument("--username", default="test_semel_bot", help="the bot's name, without the @")
     parser.add_argument("--no-privacy", action="store_true", help="the bot sees all messages of its groups")
     parser.add_argument("--seed", type=int, default=0, help="of the faults that strike by chance")
-    told = parser.parse_args()
-    first = int(time.time())  # like Telegram, it uses no id twice, also when it is started again: a gateway remembers
+    options = parser.parse_args()
+    first_id = int(time.time())  # like Telegram, use no id twice, even after a restart: a gateway remembers old ids
     double = TelegramDouble(
-        told.token, told.username, privacy=not told.no_privacy, seed=told.seed, first_update=first, first_message=first
+        options.token,
+        options.username,
+        privacy=not options.no_privacy,
+        seed=options.seed,
+        first_update=first_id,
+        first_message=first_id,
     )
     try:
-        asyncio.run(_serve(double, told.port))
+        asyncio.run(_serve(double, options.port))
     except KeyboardInterrupt:
         pass
 

@@ -1,4 +1,4 @@
-"""The double itself: both sides of one bot, in memory."""
+"""The double itself, in memory: the Bot API for one bot, and the people who write to it."""
 
 from __future__ import annotations
 
@@ -6,25 +6,24 @@ import inspect
 import random
 import time
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
-from semel.testing.telegram.errors import ApiError
 from semel.testing.telegram.methods import METHODS
-from semel.testing.telegram.model import Chat, Fault, Human, Json, Stored
+from semel.testing.telegram.model import Account, ApiError, ApiFault, Chat, FaultKind, StoredFile
 from semel.testing.telegram.people import People
-from semel.testing.telegram.updates import Queue
+from semel.testing.telegram.updates import UpdateQueue
+from semel.text.json_types import Json
 
 TOKEN = "8000000001:AAtest-token_0123456789-abcdefghijk"
-"""The token of the double's bot, where no other is given."""
-
-How = Literal["drop", "cut", "hang", "slow", "500", "502", "429", "401"]
+"""The default token of the double's bot."""
 
 
 class TelegramDouble(People):
-    """One bot, its chats and the people in them. See the package's docstring for what is modelled.
+    """One bot, its chats and the people in them. The package's docstring lists what is modelled.
 
-    `now` gives seconds since the epoch; `advance` moves it. `privacy`: privacy mode, on as BotFather sets it.
-    `first_update`, `first_message`: where the ids of updates, and of every chat's messages, begin.
+    `username`: the bot's name, without the @. `privacy`: whether privacy mode is on, as it is by default at Telegram.
+    `now`: returns seconds since the epoch; `advance` adds to it. `seed`: of the faults that strike by chance.
+    `first_update`, `first_message`: the first id of updates, and of messages in each count.
     """
 
     def __init__(
@@ -39,16 +38,16 @@ class TelegramDouble(People):
         first_message: int = 1,
     ) -> None:
         self.token = token
-        self.me = Human(int(token.partition(":")[0]), "Semel", username, bot=True)
+        self.me = Account(int(token.partition(":")[0]), "Semel", username, bot=True)
         self.privacy = privacy
         self.ahead = 0.0  # seconds
         self.now: Callable[[], float] = lambda: now() + self.ahead
-        self.queue = Queue(self.now, first_update)
+        self.queue = UpdateQueue(self.now, first_update)
         self.chats: dict[int, Chat] = {}
-        self.humans: dict[int, Human] = {}
-        self.files: dict[str, Stored] = {}
+        self.humans: dict[int, Account] = {}
+        self.files: dict[str, StoredFile] = {}
         self.before = self.shared = first_message - 1
-        self.faults: list[Fault] = []
+        self.faults: list[ApiFault] = []
         self.requests: list[Json] = []
         self.actions: list[Json] = []
         self._dice = random.Random(seed)
@@ -59,81 +58,77 @@ class TelegramDouble(People):
     # ------------------------------------------------------------ what the tester sees
 
     def shown(self, chat: int) -> list[Json]:
-        """What a person sees in a chat, from the oldest to the newest message.
+        """Return the messages that a person sees in a chat, from the oldest to the newest.
 
-        Of each: id, from (a user id), text, and where it has them: entities, file {kind, name, size}, reply_to,
-        topic, reactions {user id: [emoji]}, edited.
+        Each has the keys id, from (a user id) and text, and, where they apply, entities, file {kind, name, size},
+        reply_to (a message id), topic, reactions {user id: [emoji]} and edited.
         """
-        there = self.chats.get(chat)
-        return [] if there is None else [_seen(kept) for kept in there.messages.values() if not kept.gone]
+        place = self.chats.get(chat)
+        return (
+            []
+            if place is None
+            else [_describe_message(message) for message in place.messages.values() if not message.is_deleted]
+        )
 
     def texts(self, chat: int) -> list[str]:
-        """What the bot said there (captions too), in order."""
-        there = self.chats.get(chat)
-        kept = [] if there is None else there.messages.values()
-        return [_seen(each)["text"] for each in kept if each.ours and not each.gone]
+        """Return the texts and captions that the bot sent to a chat, in order, without deleted messages."""
+        place = self.chats.get(chat)
+        messages = [] if place is None else place.messages.values()
+        return [
+            _describe_message(message)["text"] for message in messages if message.from_bot and not message.is_deleted
+        ]
 
     def pending(self) -> list[Json]:
-        """The updates that wait to be confirmed."""
+        """Return the updates that the bot has not confirmed yet."""
         return self.queue.pending()
 
     def asked(self, method: str = "*") -> list[Json]:
-        """The calls of a method: {method, params, status}, in order. A status of None: no answer was given."""
-        return [each for each in self.requests if method == "*" or each["method"].lower() == method.lower()]
+        """Return the calls of a method ("*": all) in order: {method, params, status}. Status None: it got no answer."""
+        return [row for row in self.requests if method == "*" or row["method"].lower() == method.lower()]
 
     def typing(self) -> list[Json]:
-        """The chat actions that were shown: {chat, topic, action}."""
+        """Return the chat actions that were shown, such as typing: {chat, topic, action}."""
         return list(self.actions)
 
     # ------------------------------------------------------------ what the tester does
 
-    def fail(
-        self,
-        method: str,
-        how: How,
-        *,
-        after: bool = False,
-        times: int | None = 1,
-        chance: float = 1.0,
-        retry_after: int = 1,
-        seconds: float = 0.5,
-    ) -> None:
-        """Let calls of a method go wrong: see `Fault`. Faults of one method strike in the order they were told."""
-        self.faults.append(Fault(method, how, after, times, chance, retry_after, seconds))
+    def fail(self, method: str, how: FaultKind, **options: Any) -> None:
+        """Add an `ApiFault` for calls of a method; `options`: its other fields. Earlier faults strike first."""
+        self.faults.append(ApiFault(method, how, **options))
 
     def clear_faults(self) -> None:
-        """From now on nothing goes wrong."""
+        """Remove all faults."""
         self.faults.clear()
 
     def advance(self, seconds: float) -> None:
-        """Move Telegram's clock."""
+        """Move Telegram's clock forward."""
         self.ahead += seconds
         self.queue.wake()
 
     def renumber(self, next: int) -> None:
-        """Let the next update have this id, as Telegram does at random after a week without one."""
+        """Give the next update the id `next`. (After a week without updates, Telegram continues at a random id.)"""
         self.queue.next = next
 
     def update(self, kind: str, content: Json) -> int | None:
-        """Tell the bot of anything; the update's id, or None where it did not ask for that kind."""
+        """Queue an update of any kind for the bot. Returns its id, or None if the bot did not ask for that kind."""
         return self.queue.push(kind, content)
 
     def webhook(self, url: str) -> None:
-        """Set a webhook, as another program of this bot would; "" removes it."""
+        """Set the bot's webhook, as another program with its token could; "" removes it."""
         self.queue.webhook = url
 
     def retoken(self, token: str) -> None:
-        """Revoke the token: from now on this one counts."""
+        """Revoke the bot's token; `token` is its new one."""
         self.token = token
 
-    # ------------------------------------------------------------ what the server asks
+    # ------------------------------------------------------------ what the server calls
 
-    def fault(self, method: str) -> Fault | None:
-        """What goes wrong with this call."""
-        return next((each for each in self.faults if each.fits(method, self._dice.random)), None)
+    def fault(self, method: str) -> ApiFault | None:
+        """Return the fault that strikes a call of this method, or None. The call counts against the fault's `times`."""
+        return next((fault for fault in self.faults if fault.fits(method, self._dice.random)), None)
 
     async def call(self, method: str, params: Json) -> tuple[int, Json]:
-        """One call: the status, and the JSON of its answer."""
+        """Call a Bot API method. Returns the HTTP status and the JSON of the answer."""
         function = METHODS.get(method.lower())
         try:
             if function is None:
@@ -141,18 +136,14 @@ class TelegramDouble(People):
             result = function(self, params)
             if inspect.isawaitable(result):
                 result = await result
-        except ApiError as no:
-            return no.code, no.body()
+        except ApiError as error:
+            return error.code, error.body()
         return 200, {"ok": True, "result": result}
 
-    def next_id(self, chat: Chat) -> int:
-        """The next message id of a chat."""
-        return self._next(chat)
 
-
-def _seen(kept: Any) -> Json:
-    body = kept.body
-    seen: Json = {
+def _describe_message(message: Any) -> Json:
+    body = message.body
+    shown: Json = {
         "id": body["message_id"],
         "from": body.get("from", body.get("sender_chat", {})).get("id"),
         "text": body.get("text", body.get("caption", "")),
@@ -161,11 +152,11 @@ def _seen(kept: Any) -> Json:
         ("entities", body.get("entities", body.get("caption_entities"))),
         ("reply_to", body.get("reply_to_message", {}).get("message_id")),
         ("topic", body.get("message_thread_id")),
-        ("reactions", {who: each for who, each in kept.reactions.items() if each}),
+        ("reactions", {user_id: emoji for user_id, emoji in message.reactions.items() if emoji}),
         ("edited", "edit_date" in body),
     ):
         if value:
-            seen[name] = value
-    if kept.file is not None:
-        seen["file"] = {"kind": kept.file.kind, "name": kept.file.name, "size": kept.file.size}
-    return seen
+            shown[name] = value
+    if message.file is not None:
+        shown["file"] = {"kind": message.file.kind, "name": message.file.name, "size": message.file.size}
+    return shown

@@ -1,46 +1,49 @@
-"""A call's parameters: in the query, as JSON, as a form, or as multipart/form-data with files."""
+"""Parse a call's parameters: from the query, JSON, a form, or multipart/form-data with files."""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Any
 from urllib.parse import parse_qsl
 
-Json = dict[str, Any]
+from semel.text.json_types import Json
+
 _FIELD = re.compile(r';\s*(name|filename)="((?:[^"\\]|\\.)*)"')
 
 
 class BadForm(ValueError):
-    """The body cannot be read."""
+    """The body of the request is malformed."""
 
 
-def parameters(query: Json, kind: str, body: bytes) -> Json:
-    """By name. A file is {"name", "mime", "content"}. Raises BadForm."""
-    media = kind.partition(";")[0].strip().lower()
+def parse_parameters(query: Json, content_type: str, body: bytes) -> Json:
+    """Return the parameters in the query and the body, by name. Raises BadForm.
+
+    A file is {"name", "mime", "content"}. A parameter in the body replaces one in the query.
+    """
+    media_type = content_type.partition(";")[0].strip().lower()
     if not body:
         return query
-    if media == "application/json":
+    if media_type == "application/json":
         try:
-            given = json.loads(body)
+            fields = json.loads(body)
         except ValueError:
             raise BadForm("can't parse the JSON of the request") from None
-        if not isinstance(given, dict):
+        if not isinstance(fields, dict):
             raise BadForm("the request should be a JSON object")
-        return {**query, **given}
-    if media == "application/x-www-form-urlencoded":
+        return {**query, **fields}
+    if media_type == "application/x-www-form-urlencoded":
         return {**query, **dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))}
-    if media == "multipart/form-data":
-        return {**query, **_multipart(kind, body)}
-    raise BadForm(f"unsupported content type {media!r}")
+    if media_type == "multipart/form-data":
+        return {**query, **_multipart(content_type, body)}
+    raise BadForm(f"unsupported content type {media_type!r}")
 
 
-def _multipart(kind: str, body: bytes) -> Json:
-    """RFC 7578."""
-    found = re.search(r'boundary="?([^";]+)"?', kind)
-    if found is None:
+def _multipart(content_type: str, body: bytes) -> Json:
+    """Return the fields of a multipart/form-data body (RFC 7578) by name."""
+    boundary = re.search(r'boundary="?([^";]+)"?', content_type)
+    if boundary is None:
         raise BadForm("a multipart body has no boundary")
-    pieces = (b"\r\n" + body).split(b"\r\n--" + found[1].encode("ascii"))
+    pieces = (b"\r\n" + body).split(b"\r\n--" + boundary[1].encode("ascii"))
     if len(pieces) < 3 or not pieces[-1].startswith(b"--"):
         raise BadForm("the multipart body is not complete")
     fields: Json = {}
@@ -48,12 +51,12 @@ def _multipart(kind: str, body: bytes) -> Json:
         head, _, content = piece.removeprefix(b"\r\n").partition(b"\r\n\r\n")
         lines = head.decode("utf-8", "replace").split("\r\n")
         headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-        told = dict(_FIELD.findall(headers.get("content-disposition", "")))
-        if "name" not in told:
+        disposition = dict(_FIELD.findall(headers.get("content-disposition", "")))
+        if "name" not in disposition:
             raise BadForm("a part of the multipart body has no name")
-        if "filename" in told:
+        if "filename" in disposition:
             mime = headers.get("content-type", "application/octet-stream")
-            fields[told["name"]] = {"name": told["filename"], "mime": mime, "content": content}
+            fields[disposition["name"]] = {"name": disposition["filename"], "mime": mime, "content": content}
         else:
-            fields[told["name"]] = content.decode("utf-8", "replace")
+            fields[disposition["name"]] = content.decode("utf-8", "replace")
     return fields

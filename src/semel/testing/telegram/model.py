@@ -1,4 +1,4 @@
-"""Who and what there is: people, chats, messages and files, as the Bot API shows them."""
+"""People, chats, messages and files of the double, errors of the Bot API, and the faults that a test plans."""
 
 from __future__ import annotations
 
@@ -6,15 +6,36 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Json = dict[str, Any]
-Status = Literal["member", "administrator", "left", "kicked"]
+from semel.text.json_types import Json
 
-DAY = 86400
+Status = Literal["member", "administrator", "left", "kicked"]
+FaultKind = Literal["drop", "cut", "hang", "slow", "500", "502", "429", "401"]
+
+
+class ApiError(Exception):
+    """An error of the Bot API: an answer with `ok: false`.
+
+    `code`: the HTTP status. `parameters`: the answer's, such as retry_after (seconds) or migrate_to_chat_id.
+    """
+
+    def __init__(self, code: int, description: str, **parameters: Any) -> None:
+        super().__init__(description)
+        self.code = code
+        self.description = description
+        self.parameters = parameters
+
+    def body(self) -> Json:
+        answer: Json = {"ok": False, "error_code": self.code, "description": self.description}
+        return {**answer, "parameters": self.parameters} if self.parameters else answer
+
+
+def bad_request(reason: str, **parameters: Any) -> ApiError:
+    return ApiError(400, f"Bad Request: {reason}", **parameters)
 
 
 @dataclass
-class Human:
-    """An account. `bot`: a program of somebody else's."""
+class Account:
+    """An account. `name`: first and last name. `bot`: whether it is a bot's: the double's own or another one."""
 
     id: int
     name: str
@@ -30,8 +51,8 @@ class Human:
 
 
 @dataclass
-class Stored:
-    """A file on Telegram's side. `content` is None for one of which only the size is told."""
+class StoredFile:
+    """A file that Telegram stores. `content`: its bytes; None if only its `size` is known."""
 
     id: str
     kind: str
@@ -42,40 +63,40 @@ class Stored:
     path: str = ""
 
     def json(self) -> Json:
-        """Without what its kind adds."""
+        """Return the fields that all kinds of files have in the Bot API."""
         return {"file_id": self.id, "file_unique_id": f"u{self.id}", "file_size": self.size}
 
 
 @dataclass
-class Kept:
-    """One message of a chat. `body` is its Message object."""
+class StoredMessage:
+    """One message of a chat. `body`: its Message object."""
 
     body: Json
-    ours: bool = False  # the bot sent it
-    gone: bool = False  # deleted
-    file: Stored | None = None
+    from_bot: bool = False  # the bot sent it
+    is_deleted: bool = False
+    file: StoredFile | None = None
     reactions: dict[int, list[str]] = field(default_factory=dict)  # by user id
 
 
 @dataclass
 class Chat:
-    """A chat, and how the bot stands in it."""
+    """A chat, and the bot's status in it."""
 
     id: int
     type: Literal["private", "group", "supergroup", "channel"]
     title: str = ""
-    human: Human | None = None  # private: whose it is
+    human: Account | None = None  # the person of a private chat
     forum: bool = False
     status: Status = "member"
-    blocked: bool = False  # private: the person blocked the bot
-    moved_to: int | None = None
+    blocked: bool = False  # whether the person of a private chat blocked the bot
+    moved_to: int | None = None  # the id of the supergroup that this group became
     topics: dict[int, str] = field(default_factory=dict)  # message_thread_id -> name
-    messages: dict[int, Kept] = field(default_factory=dict)
-    last: int = 0  # the last message id, where the chat counts its own
+    messages: dict[int, StoredMessage] = field(default_factory=dict)
+    last_message_id: int = 0  # the last message id, if `has_own_message_ids`
 
     @property
-    def counts_alone(self) -> bool:
-        """Private chats and basic groups share one count of message ids, the bot's."""
+    def has_own_message_ids(self) -> bool:
+        """Whether the chat counts its own message ids. (Private chats and basic groups share one count.)"""
         return self.type in ("supergroup", "channel")
 
     def json(self) -> Json:
@@ -87,15 +108,15 @@ class Chat:
         return {**chat, "is_forum": True} if self.forum else chat
 
     def member(self, me: Json) -> Json:
-        """The bot's ChatMember there."""
+        """Return the bot's ChatMember object in this chat. `me`: the bot's User object."""
         return {"user": me, "status": "kicked" if self.blocked else self.status}
 
 
 @dataclass
-class Fault:
-    """What goes wrong with calls of a method ("*": any).
+class ApiFault:
+    """A fault that strikes calls of a method ("*": any).
 
-    | how | the caller sees |
+    | how | the caller gets |
     |---|---|
     | drop | the connection closed without an answer |
     | cut | the beginning of an answer, then the connection closed |
@@ -106,12 +127,13 @@ class Fault:
     | 429 | 429 with `retry_after` |
     | 401 | 401, as if the token were revoked |
 
-    `after`: once the call took effect; else it takes none. `times` None: until `clear_faults`. `chance`: the share of
-    calls that meet it.
+    `after`: whether the call takes effect before the fault strikes; if not, it takes no effect. `times`: how many calls
+    it strikes; None: all until `clear_faults`. `chance`: the probability that it strikes a call. `retry_after`: in
+    seconds, for 429.
     """
 
     method: str
-    how: Literal["drop", "cut", "hang", "slow", "500", "502", "429", "401"]
+    how: FaultKind
     after: bool = False
     times: int | None = 1
     chance: float = 1.0

@@ -1,4 +1,4 @@
-"""What people do there: write, edit, react, send files, come and go. Each tells the bot, where Telegram would."""
+"""The actions of people: write, edit, react, send files, join. Each queues the update that Telegram would send."""
 
 from __future__ import annotations
 
@@ -6,29 +6,30 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Literal
 
-from semel.testing.telegram.entities import found_in
-from semel.testing.telegram.model import Chat, Human, Json, Kept, Status, Stored
-from semel.testing.telegram.updates import Queue
+from semel.testing.telegram.model import Account, Chat, Status, StoredFile, StoredMessage
+from semel.testing.telegram.text import detect_entities
+from semel.testing.telegram.updates import UpdateQueue
+from semel.text.json_types import Json
 
 
 class People:
-    """The people's side of the double. Ids are Telegram's: people positive, groups negative."""
+    """The part of the double that acts for people. As at Telegram, ids of people are positive, of groups negative."""
 
-    me: Human
+    me: Account
     now: Callable[[], float]
-    queue: Queue
+    queue: UpdateQueue
     chats: dict[int, Chat]
-    humans: dict[int, Human]
-    files: dict[str, Stored]
+    humans: dict[int, Account]
+    files: dict[str, StoredFile]
     privacy: bool
-    shared: int  # the last message id of private chats and basic groups
-    before: int  # the first message of a chat that counts by itself has the id behind it
+    shared: int  # the last message id in the count that private chats and basic groups share
+    before: int  # the id before the first message of a chat that counts its own ids
 
-    # ------------------------------------------------------------ who there is
+    # ------------------------------------------------------------ accounts and chats
 
     def person(self, id: int, name: str = "", username: str = "", bot: bool = False) -> Json:
-        """Make an account, or name an existing one anew."""
-        self.humans[id] = human = Human(id, name or f"Person {id}", username, bot)
+        """Make an account, or replace the one with this id. Returns its User object."""
+        self.humans[id] = human = Account(id, name or f"Person {id}", username, bot)
         if id in self.chats:
             self.chats[id].human = human
         return human.json()
@@ -42,18 +43,25 @@ class People:
         status: Status = "member",
         type: Literal["group", "supergroup", "channel"] | None = None,
     ) -> Json:
-        """Make a group, or a channel, that the bot is in. Ids below -1000000000000 are supergroups."""
+        """Make a group or a channel that the bot is in. Returns its Chat object.
+
+        `type`: by default a supergroup for ids below -1000000000000, else a basic group. `status`: the bot's.
+        """
         kind = type or ("supergroup" if id < -1_000_000_000_000 else "group")
         last = self.before + 1  # its creation, or "General"
-        self.chats[id] = Chat(id, kind, title, forum=forum, status=status, last=last)
+        self.chats[id] = Chat(id, kind, title, forum=forum, status=status, last_message_id=last)
         return self.chats[id].json()
 
     def topic(self, chat: int, name: str) -> int:
-        """Open a topic in a forum (or in a private chat); its message_thread_id."""
-        there = self._chat(chat)
-        id = self._next(there)
-        there.topics[id] = name
-        self._tell(there, {"message_id": id, "forum_topic_created": {"name": name, "icon_color": 0}, **self._in(id)}, 1)
+        """Open a topic in a forum (or in a private chat). Returns its message_thread_id."""
+        place = self._chat(chat)
+        id = self.next_id(place)
+        place.topics[id] = name
+        self._post_message(
+            place,
+            {"message_id": id, "forum_topic_created": {"name": name, "icon_color": 0}, **self._topic_fields(id)},
+            1,
+        )
         return id
 
     # ------------------------------------------------------------ what they write
@@ -69,11 +77,12 @@ class People:
         entities: list[Json] | None = None,
         extra: Json | None = None,
     ) -> int:
-        """A person writes a text; its message id. `sender`: by default the one of a private chat.
+        """Send a text as a person. Returns the message id.
 
-        `entities`: by default what Telegram finds by itself. `extra`: more fields of the Message.
+        `sender`: a user id, by default the person of the private chat. `reply_to`: a message id. `entities`: by default
+        those that Telegram detects. `extra`: more fields of the Message.
         """
-        marked = found_in(text) if entities is None else entities
+        marked = detect_entities(text) if entities is None else entities
         body: Json = {"text": text, **({"entities": marked} if marked else {}), **(extra or {})}
         return self.post(chat, body, sender=sender, reply_to=reply_to, topic=topic)
 
@@ -86,16 +95,19 @@ class People:
         reply_to: int | None = None,
         topic: int | None = None,
     ) -> int:
-        """A person sends any content: the fields of a Message, such as {"location": {...}}. Its message id."""
-        there = self._chat(chat)
-        id = self._next(there)
-        message: Json = {"message_id": id, **self._in(topic), **body}
-        if reply_to is not None and reply_to in there.messages:
-            shown = there.messages[reply_to].body
-            message["reply_to_message"] = {k: v for k, v in shown.items() if k != "reply_to_message"}
-        elif topic is not None and topic in there.messages:  # as Telegram does in forums
-            message["reply_to_message"] = there.messages[topic].body
-        self._tell(there, message, chat if sender is None else sender)
+        """Send any content as a person. Returns the message id.
+
+        `body`: the content, as fields of a Message, such as {"location": {...}}. For the others see `write`.
+        """
+        place = self._chat(chat)
+        id = self.next_id(place)
+        message: Json = {"message_id": id, **self._topic_fields(topic), **body}
+        if reply_to is not None and reply_to in place.messages:
+            quoted = place.messages[reply_to].body
+            message["reply_to_message"] = {key: value for key, value in quoted.items() if key != "reply_to_message"}
+        elif topic is not None and topic in place.messages:  # in forums, Telegram adds the topic's first message
+            message["reply_to_message"] = place.messages[topic].body
+        self._post_message(place, message, chat if sender is None else sender)
         return id
 
     def send_file(
@@ -112,135 +124,139 @@ class People:
         topic: int | None = None,
         extra: Json | None = None,
     ) -> int:
-        """A person sends a file; its message id. `kind`: document, photo, audio, video, voice, video_note, animation.
+        """Send a file as a person. Returns the message id.
 
-        `size`, bytes, stands for a content that is not given (for files that are too big).
+        `kind`: document, photo, audio, video, voice, video_note or animation. `size`: the size in bytes of a file
+        without `content`, for files that are too big. For the others see `write`.
         """
         stored = self.keep_file(kind, name, mime, content, size)
         body: Json = {kind: self.file_json(stored), **(extra or {})}
         if caption:
             body["caption"] = caption
-            if marked := found_in(caption):
+            if marked := detect_entities(caption):
                 body["caption_entities"] = marked
         id = self.post(chat, body, sender=sender, topic=topic)
         self._chat(chat).messages[id].file = stored
         return id
 
     def edit(self, chat: int, message: int, text: str) -> None:
-        """A person edits their text (or caption). Raises ValueError for a message of the bot."""
-        kept = self._chat(chat).messages[message]
-        if kept.ours:
+        """Edit the text (or caption) of a person's message. Raises ValueError if it is the bot's."""
+        stored = self._chat(chat).messages[message]
+        if stored.from_bot:
             raise ValueError(f"message {message} is the bot's own")
-        field = "text" if "text" in kept.body else "caption"
+        field = "text" if "text" in stored.body else "caption"
         marks = "entities" if field == "text" else "caption_entities"
-        kept.body = {k: v for k, v in kept.body.items() if k != marks}
-        kept.body |= {field: text, "edit_date": int(self.now())}
-        if marked := found_in(text):
-            kept.body[marks] = marked
-        there = self._chat(chat)
-        if self._sees(there, kept.body):
-            self.queue.push("edited_channel_post" if there.type == "channel" else "edited_message", kept.body)
+        stored.body = {key: value for key, value in stored.body.items() if key != marks}
+        stored.body |= {field: text, "edit_date": int(self.now())}
+        if marked := detect_entities(text):
+            stored.body[marks] = marked
+        place = self._chat(chat)
+        if self._is_visible_to_bot(place, stored.body):
+            self.queue.push("edited_channel_post" if place.type == "channel" else "edited_message", stored.body)
 
     def react(self, chat: int, message: int, emoji: str | None, *, sender: int | None = None) -> None:
-        """A person sets their reaction, or takes it back (None). Told in groups only to a bot that is an admin; in
-        channels, where reactions are anonymous, as how many there are of each."""
-        there = self._chat(chat)
-        kept, who = there.messages[message], chat if sender is None else sender
-        old = kept.reactions.pop(who, [])
+        """Set a person's reaction to a message, or remove it (`emoji` None).
+
+        In groups only an administrator bot gets the update. In channels, where reactions are anonymous, the bot gets
+        how many there are of each emoji. `sender`: a user id, by default the person of the private chat.
+        """
+        place = self._chat(chat)
+        stored, user_id = place.messages[message], chat if sender is None else sender
+        old = stored.reactions.pop(user_id, [])
         new = [] if emoji is None else [emoji]
         if new:
-            kept.reactions[who] = new
-        if there.type == "channel":
-            self._count(there, message, kept)
-        elif there.type == "private" or there.status == "administrator":
+            stored.reactions[user_id] = new
+        if place.type == "channel":
+            self._announce_reaction_counts(place, message, stored)
+        elif place.type == "private" or place.status == "administrator":
             update = {
-                "chat": there.json(),
+                "chat": place.json(),
                 "message_id": message,
-                "user": self._human(who).json(),
+                "user": self._human(user_id).json(),
                 "date": int(self.now()),
-                "old_reaction": [{"type": "emoji", "emoji": each} for each in old],
-                "new_reaction": [{"type": "emoji", "emoji": each} for each in new],
+                "old_reaction": [{"type": "emoji", "emoji": emoji_before} for emoji_before in old],
+                "new_reaction": [{"type": "emoji", "emoji": emoji_before} for emoji_before in new],
             }
             self.queue.push("message_reaction", update)
 
-    def _count(self, chat: Chat, message: int, kept: Kept) -> None:
-        """https://core.telegram.org/bots/api#messagereactioncountupdated"""
-        counts = Counter(emoji for each in kept.reactions.values() for emoji in each)
+    def _announce_reaction_counts(self, chat: Chat, message: int, stored: StoredMessage) -> None:
+        """Queue the update of https://core.telegram.org/bots/api#messagereactioncountupdated."""
+        counts = Counter(emoji for emojis in stored.reactions.values() for emoji in emojis)
         reactions = [{"type": {"type": "emoji", "emoji": emoji}, "total_count": n} for emoji, n in counts.items()]
         update = {"chat": chat.json(), "message_id": message, "date": int(self.now()), "reactions": reactions}
         self.queue.push("message_reaction_count", update)
 
     def remove(self, chat: int, message: int) -> None:
-        """A person deletes a message. Bots are not told."""
-        self._chat(chat).messages[message].gone = True
+        """Delete a message as a person. The bot gets no update."""
+        self._chat(chat).messages[message].is_deleted = True
 
-    # ------------------------------------------------------------ coming and going
+    # ------------------------------------------------------------ membership
 
     def block(self, chat: int, blocked: bool = True) -> None:
-        """The person of a private chat blocks the bot, or lets it speak again."""
-        there = self._chat(chat)
-        before = there.member(self.me.json())
-        there.blocked = blocked
-        self._member(there, before, chat)
+        """Block the bot as the person of a private chat, or unblock it (`blocked` False)."""
+        place = self._chat(chat)
+        before = place.member(self.me.json())
+        place.blocked = blocked
+        self._announce_member(place, before, chat)
 
     def member(self, chat: int, status: Status, *, sender: int = 1) -> None:
-        """Somebody makes the bot a member, an administrator, or throws it out."""
-        there = self._chat(chat)
-        before = there.member(self.me.json())
-        there.status = status
-        self._member(there, before, sender)
+        """Change the bot's status in a chat. `sender`: the user id of the person who changes it."""
+        place = self._chat(chat)
+        before = place.member(self.me.json())
+        place.status = status
+        self._announce_member(place, before, sender)
 
     def join(self, chat: int, who: int) -> int:
-        """A person joins a group: a service message. Its id."""
+        """Let the person `who` join a group. Returns the id of the service message."""
         return self.post(chat, {"new_chat_members": [self._human(who).json()]}, sender=who)
 
     def migrate(self, chat: int) -> int:
-        """A group becomes a supergroup, with a new id, which is returned. The old one only refers to it."""
+        """Turn a group into a supergroup. Returns the new id, which errors of calls for the old id name, too."""
         old = self._chat(chat)
         new = -1_000_000_000_000 - abs(chat)
-        self.chats[new] = Chat(new, "supergroup", old.title, status=old.status, last=self.before)
+        self.chats[new] = Chat(new, "supergroup", old.title, status=old.status, last_message_id=self.before)
         self.post(chat, {"migrate_to_chat_id": new}, sender=1)
         old.moved_to = new
         self.post(new, {"migrate_from_chat_id": chat}, sender=1)
         return new
 
-    # ------------------------------------------------------------ inside
+    # ------------------------------------------------------------ internal
 
-    def keep_file(self, kind: str, name: str, mime: str, content: bytes | None, size: int | None = None) -> Stored:
-        """Store a file as Telegram does. `size` in bytes, where there is no content."""
+    def keep_file(self, kind: str, name: str, mime: str, content: bytes | None, size: int | None = None) -> StoredFile:
+        """Store a file as Telegram does. `size`: its size in bytes if `content` is None."""
         number = len(self.files) + 1
-        told = len(content) if content is not None else size or 0
-        stored = Stored(f"file-{number}", kind, name, mime, told, content, f"{kind}s/file_{number}")
+        bytes_count = len(content) if content is not None else size or 0
+        stored = StoredFile(f"file-{number}", kind, name, mime, bytes_count, content, f"{kind}s/file_{number}")
         if "." in name:
             stored.path += "." + name.rpartition(".")[2]
         self.files[stored.id] = stored
         return stored
 
-    def file_json(self, stored: Stored) -> Json | list[Json]:
-        """Document, Audio, ... or the PhotoSizes of a photo, the largest last."""
+    def file_json(self, stored: StoredFile) -> Json | list[Json]:
+        """Return the file's Bot API object (Document, Audio, ...), or the PhotoSizes of a photo, the largest last."""
         plain = stored.json()
         if stored.kind == "photo":
             small = {**plain, "file_id": f"{stored.id}-small", "file_size": min(stored.size, 1000)}
             return [{**small, "width": 90, "height": 60}, {**plain, "width": 900, "height": 600}]
-        more: Json = {"mime_type": stored.mime}
+        fields: Json = {"mime_type": stored.mime}
         if stored.kind in ("document", "audio", "video", "animation"):
-            more["file_name"] = stored.name
+            fields["file_name"] = stored.name
         if stored.kind in ("audio", "video", "voice", "video_note", "animation"):
-            more["duration"] = 3
-        return {**plain, **more}
+            fields["duration"] = 3
+        return {**plain, **fields}
 
-    def _tell(self, chat: Chat, message: Json, sender: int) -> None:
+    def _post_message(self, chat: Chat, message: Json, sender: int) -> None:
         message |= {"date": int(self.now()), "chat": chat.json()}
         if chat.type == "channel":
             message.setdefault("sender_chat", chat.json())
         else:
             message.setdefault("from", self._human(sender).json())
-        chat.messages[message["message_id"]] = Kept(message)
-        if self._sees(chat, message):
+        chat.messages[message["message_id"]] = StoredMessage(message)
+        if self._is_visible_to_bot(chat, message):
             self.queue.push("channel_post" if chat.type == "channel" else "message", message)
 
-    def _sees(self, chat: Chat, message: Json) -> bool:
-        """What a bot in privacy mode gets: https://core.telegram.org/bots/features#privacy-mode."""
+    def _is_visible_to_bot(self, chat: Chat, message: Json) -> bool:
+        """Whether the bot gets this message. Privacy mode: https://core.telegram.org/bots/features#privacy-mode."""
         if chat.status in ("left", "kicked") or chat.blocked:
             return False
         if message.get("from", {}).get("is_bot") and "sender_chat" not in message:
@@ -260,7 +276,7 @@ class People:
     def _has_file(message: Json) -> bool:
         return bool(message.keys() & {"photo", "document", "audio", "video", "voice", "sticker", "animation"})
 
-    def _member(self, chat: Chat, before: Json, sender: int) -> None:
+    def _announce_member(self, chat: Chat, before: Json, sender: int) -> None:
         update = {
             "chat": chat.json(),
             "from": self._human(sender).json(),
@@ -270,25 +286,25 @@ class People:
         }
         self.queue.push("my_chat_member", update)
 
-    def _in(self, topic: int | None) -> Json:
+    def _topic_fields(self, topic: int | None) -> Json:
         return {} if topic is None else {"message_thread_id": topic, "is_topic_message": True}
 
-    def _human(self, id: int) -> Human:
+    def _human(self, id: int) -> Account:
         if id not in self.humans:
-            self.humans[id] = Human(id, f"Person {id}")
+            self.humans[id] = Account(id, f"Person {id}")
         return self.humans[id]
 
     def _chat(self, id: int) -> Chat:
-        """The chat; a person who writes opens a private one."""
+        """Return the chat with this id. Opens a person's private chat if there is none; raises KeyError for a group."""
         if id not in self.chats:
             if id < 0:
                 raise KeyError(f"there is no group {id}: make it with `group`")
             self.chats[id] = Chat(id, "private", human=self._human(id))
         return self.chats[id]
 
-    def _next(self, chat: Chat) -> int:
-        if chat.counts_alone:
-            chat.last += 1
-            return chat.last
+    def next_id(self, chat: Chat) -> int:
+        if chat.has_own_message_ids:
+            chat.last_message_id += 1
+            return chat.last_message_id
         self.shared += 1
         return self.shared

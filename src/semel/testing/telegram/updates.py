@@ -1,45 +1,45 @@
-"""The queue of updates: kept until a poll's offset is beyond them, 24 hours at most; one poll at a time."""
+"""The queue of updates. An update waits until a poll's offset is above its id, at most 24 hours."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
-from semel.testing.telegram.errors import ApiError
+from semel.testing.telegram.model import ApiError
+from semel.text.json_types import Json
 
-Json = dict[str, Any]
+UPDATE_LIFE_S = 24 * 3600
+"""How long an update waits at most."""
+MAX_POLL_S = 50
+"""The maximum length of a long poll."""
+MAX_UPDATES = 100
+OPT_IN_KINDS = frozenset({"chat_member", "message_reaction", "message_reaction_count"})
+"""Kinds that a bot gets only if it names them in `allowed_updates`."""
+CONFLICT_ERROR = "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"
+WEBHOOK_ERROR = (
+    "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first"
+)
 
-KEPT = 24 * 3600
-"""Seconds for which an update waits."""
-LONGEST = 50
-"""Seconds that a long poll lasts at most."""
-MOST = 100
-UNASKED = frozenset({"chat_member", "message_reaction", "message_reaction_count"})
-"""Kinds that are sent only to who asks for them by name."""
-CONFLICT = "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"
-WEBHOOK = "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first"
 
-
-class Queue:
-    """Updates that were not confirmed yet. `now` gives seconds since the epoch."""
+class UpdateQueue:
+    """The updates not confirmed yet. `now`: returns seconds since the epoch. `first`: the id of the first update."""
 
     def __init__(self, now: Callable[[], float], first: int) -> None:
         self.next = first  # the next update's id
-        self.allowed: list[str] = []  # [] is Telegram's default: all kinds but UNASKED
+        self.allowed: list[str] = []  # `allowed_updates`; [] is Telegram's default: all kinds except OPT_IN_KINDS
         self.webhook = ""
         self.conflicts = 0
         self._now = now
         self._waiting: list[tuple[int, float, Json]] = []
         self._changed = asyncio.Event()
-        self._poll: asyncio.Event | None = None  # set: the poll that waits is ended by another
+        self._poll: asyncio.Event | None = None  # of the waiting poll; another poll sets it to end that one
 
     def __repr__(self) -> str:
-        return f"<Queue {len(self._waiting)} updates, the next is {self.next}>"
+        return f"<UpdateQueue {len(self._waiting)} updates, the next is {self.next}>"
 
     def push(self, kind: str, content: Json) -> int | None:
-        """Tell of something; its id, or None where the bot did not ask for this kind."""
-        if kind not in self.allowed if self.allowed else kind in UNASKED:
+        """Queue an update. Returns its id, or None if the bot did not ask for this kind."""
+        if kind not in self.allowed if self.allowed else kind in OPT_IN_KINDS:
             return None
         id, self.next = self.next, self.next + 1
         self._waiting.append((id, self._now(), {"update_id": id, kind: content}))
@@ -47,33 +47,36 @@ class Queue:
         return id
 
     def pending(self) -> list[Json]:
-        """What would be told now."""
-        self._waiting = [each for each in self._waiting if each[1] > self._now() - KEPT]
+        """Return the updates that a poll would get now."""
+        self._waiting = [waiting for waiting in self._waiting if waiting[1] > self._now() - UPDATE_LIFE_S]
         return [update for _, _, update in self._waiting]
 
     def wake(self) -> None:
-        """Have a waiting poll look again."""
+        """Make a waiting poll check the queue again."""
         self._changed.set()
 
     async def poll(self, offset: int, limit: int, timeout: float) -> list[Json]:
-        """getUpdates. Raises ApiError 409 where a webhook is set, and in a poll that another one ended."""
+        """Answer getUpdates: wait up to `timeout` seconds for updates from `offset` on, and return at most `limit`.
+
+        Raises ApiError 409 if a webhook is set, or if a later poll ended this one.
+        """
         if self.webhook:
-            raise ApiError(409, WEBHOOK)
+            raise ApiError(409, WEBHOOK_ERROR)
         self._confirm(offset)
         if not self.pending() and timeout > 0:
-            await self._wait(min(timeout, LONGEST))
-        return self.pending()[: max(1, min(limit, MOST))]
+            await self._wait(min(timeout, MAX_POLL_S))
+        return self.pending()[: max(1, min(limit, MAX_UPDATES))]
 
     def _confirm(self, offset: int) -> None:
-        """Forget what is below the offset; a negative one counts from the end.
+        """Remove the updates with ids below the offset; a negative offset keeps that many of the newest.
 
-        An offset that lies in the future confirms nothing: ids may begin anew, lower, after an idle week.
+        An offset above the next id confirms nothing: after an idle week, ids may start over lower.
         """
         self.pending()
         if offset < 0:
             self._waiting = self._waiting[offset:]
         elif offset <= self.next:
-            self._waiting = [each for each in self._waiting if each[0] >= offset]
+            self._waiting = [waiting for waiting in self._waiting if waiting[0] >= offset]
 
     async def _wait(self, seconds: float) -> None:
         if self._poll is not None:
@@ -93,4 +96,4 @@ class Queue:
                 self._poll = None
         if mine.is_set():
             self.conflicts += 1
-            raise ApiError(409, CONFLICT)
+            raise ApiError(409, CONFLICT_ERROR)

@@ -18,18 +18,17 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from semel.gateway.ports import CannotBegin, Job, Orphan
-from semel.gateway.process_identity import JOB, kill_group_if_same, kill_tagged_processes
+from semel.gateway.process_identity import JOB_VARIABLE, kill_group_if_same, kill_tagged_processes
+from semel.text.json_types import Json
 from semel.tools.exec import reports
 from semel.tools.exec.reporter import Target
-from semel.tools.exec.spool import Run, Spool
+from semel.tools.exec.spool import Spool, SpooledRun
 from semel.tools.exec.watch import RESERVE_BYTES, report_lost_run
 
 log = logging.getLogger("semel.jobs")
 
-Json = dict[str, Any]
 
 JOBS_FOLDER = "jobs"  # in the data directory
 CONTROL_FIFO = "control"  # a FIFO: a line in it cancels the job, and says who wants that
@@ -60,64 +59,67 @@ class Supervisors:
     """Implements `ports.Background` with one supervisor process per job."""
 
     def __init__(self, data_dir: Path, workplaces: Mapping[str, Workplace], grace: float = KILL_GRACE_S) -> None:
-        self.to = Target(data_dir)
+        self.target = Target(data_dir)
         self.workplaces = workplaces
         self.grace = grace
         self._spool = Spool(data_dir, JOBS_FOLDER)
-        self._named: set[str] = set()  # damaged runs that were logged already
+        self._logged_damage: set[str] = set()  # damaged runs that were logged already
 
     def __repr__(self) -> str:
-        return f"<Supervisors of {self._spool.place}>"
+        return f"<Supervisors of {self._spool.folder}>"
 
     # ------------------------------------------------------------ starting a job
 
     def begin(self, job: Job, ended: Callable[[], None]) -> None:
         """See `ports.Background`."""
-        at = self.workplaces.get(job.agent)
-        if at is None:
+        workplace = self.workplaces.get(job.agent)
+        if workplace is None:
             raise CannotBegin(f"no agent is named {job.agent!r} any more")
-        about = {
-            **reports.about_job(job.session, job.command, job.name, str(at.cwd), job.at / 1000),
-            "to": self.to.told(),
+        info = {
+            **reports.describe_job(job.session, job.command, job.name, str(workplace.cwd), job.at / 1000),
+            "to": self.target.to_dict(),
         }
         try:
-            run = self._spool.begin(job.id, about, RESERVE_BYTES)
+            run = self._spool.begin(job.id, info, RESERVE_BYTES)
         except OSError as error:
-            raise CannotBegin(f"{self._spool.place} cannot be written: {error.strerror or error}") from None
+            raise CannotBegin(f"{self._spool.folder} cannot be written: {error.strerror or error}") from None
         try:
-            supervisor = self._start(run, self._order(job, at))
+            supervisor = self._start_supervisor(run, self._build_order(job, workplace))
         except OSError as error:
-            shutil.rmtree(run.place, ignore_errors=True)
+            shutil.rmtree(run.folder, ignore_errors=True)
             raise CannotBegin(f"its supervisor cannot be started: {error.strerror or error}") from None
         finally:
             run.close()  # the supervisor has inherited the lock
-        threading.Thread(target=_reap, args=(supervisor, ended), name=f"end of {job.id}", daemon=True).start()
+        threading.Thread(
+            target=_wait_for_supervisor, args=(supervisor, ended), name=f"end of {job.id}", daemon=True
+        ).start()
 
-    def _order(self, job: Job, at: Workplace) -> bytes:
+    def _build_order(self, job: Job, workplace: Workplace) -> bytes:
         order = {
             "argv": ["/bin/sh", "-c", job.command],
-            "cwd": str(at.cwd),
-            "env": {**at.env, JOB: job.id},
+            "cwd": str(workplace.cwd),
+            "env": {**workplace.env, JOB_VARIABLE: job.id},
             "seconds": job.seconds,
             "output": job.output,
             "grace": self.grace,
         }
         return json.dumps(order).encode()
 
-    def _start(self, run: Run, order: bytes) -> subprocess.Popen[bytes]:
-        control = _control(run.place)
+    def _start_supervisor(self, run: SpooledRun, order: bytes) -> subprocess.Popen[bytes]:
+        control = _make_control_fifo(run.folder)
         try:
             command = [sys.executable, "-P", "-m", "semel.tools.exec.supervisor"]
-            with (run.place / "supervisor.log").open("wb") as log:
+            environment = {name: os.environ[name] for name in SUPERVISOR_VARIABLES if name in os.environ}
+            with (run.folder / "supervisor.log").open("wb") as log:
                 supervisor = subprocess.Popen(
-                    [*command, str(run.place), str(run.lock), str(control)],
+                    [*command, str(run.folder), str(run.lock), str(control)],
                     stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=log, pass_fds=(run.lock, control),
-                    start_new_session=True, cwd="/", env=_build_supervisor_environment(),
+                    start_new_session=True, cwd="/", env=environment,
                 )  # fmt: skip
         finally:
             os.close(control)
         try:
-            _hand_over(supervisor, order)
+            _send_order(supervisor, order)
         except OSError:
             supervisor.kill()
             supervisor.wait()
@@ -130,7 +132,7 @@ class Supervisors:
         """See `ports.Background`."""
         line = " ".join(by.split())[:200] or "somebody"
         try:
-            control = os.open(self._spool.place / id / CONTROL_FIFO, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            control = os.open(self._spool.folder / id / CONTROL_FIFO, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:  # the run is gone, or has no supervisor
             return False
         try:
@@ -145,27 +147,27 @@ class Supervisors:
 
     def present(self) -> set[str]:
         """See `ports.Background`."""
-        place = self._spool.place
-        return {one.name for one in place.iterdir() if one.is_dir()} if place.is_dir() else set()
+        folder = self._spool.folder
+        return {path.name for path in folder.iterdir() if path.is_dir()} if folder.is_dir() else set()
 
     def orphans(self) -> list[Orphan]:
         """See `ports.Background`."""
-        found: list[Orphan] = []
+        orphans: list[Orphan] = []
         for run in self._spool.orphans():
             report_lost_run(run, _kill_leftovers)
-            found.append(_Orphan(run))
-        for what in self._spool.damaged:
-            if what not in self._named:
-                log.error("a job cannot be told of: %s", what)
-            self._named.add(what)
+            orphans.append(_Orphan(run))
+        for problem in self._spool.damaged:
+            if problem not in self._logged_damage:
+                log.error("a job cannot be reported: %s", problem)
+            self._logged_damage.add(problem)
         self._spool.damaged.clear()
-        return found
+        return orphans
 
 
 class _Orphan:
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: SpooledRun) -> None:
         self.run = run
-        self.session = str(run.about["session"])
+        self.session = str(run.info["session"])
         self._open = [report for report in run.reports if report.state == "open"]
 
     def __repr__(self) -> str:
@@ -176,40 +178,36 @@ class _Orphan:
 
     def release(self, heard: int) -> None:
         for report in self._open[:heard]:
-            self.run.settle(report)
+            self.run.acknowledge(report)
         self.run.close()
 
 
-def _kill_leftovers(run: Run) -> bool:
-    """Kill what is left of a job whose supervisor is gone: its process group, and every process that carries its mark
-    in the environment. True if there was something."""
+def _kill_leftovers(run: SpooledRun) -> bool:
+    """Kill the remaining processes of a job whose supervisor is gone: its group, and every process with the job's id
+    in its environment. True if there were any."""
     process = run.process
-    found = False
+    killed = False
     if process is not None and process["born"] is not None:
         pid = int(process["pid"])
-        found = kill_group_if_same(pid, pid, process["born"])
-    return kill_tagged_processes(run.id, JOB) > 0 or found
+        killed = kill_group_if_same(pid, pid, process["born"])
+    return kill_tagged_processes(run.id, JOB_VARIABLE) > 0 or killed
 
 
-def _reap(supervisor: subprocess.Popen[bytes], ended: Callable[[], None]) -> None:
+def _wait_for_supervisor(supervisor: subprocess.Popen[bytes], ended: Callable[[], None]) -> None:
     supervisor.wait()
     ended()
 
 
-def _control(place: Path) -> int:
-    """Create the FIFO and open both its ends, so that a cancel is kept until the supervisor reads it."""
-    os.mkfifo(place / CONTROL_FIFO, 0o600)
-    return os.open(place / CONTROL_FIFO, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+def _make_control_fifo(folder: Path) -> int:
+    """Create the control FIFO, open for reading and writing, so that a cancel waits in it for the supervisor."""
+    os.mkfifo(folder / CONTROL_FIFO, 0o600)
+    return os.open(folder / CONTROL_FIFO, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
-def _hand_over(supervisor: subprocess.Popen[bytes], order: bytes) -> None:
+def _send_order(supervisor: subprocess.Popen[bytes], order: bytes) -> None:
     assert supervisor.stdin is not None
     try:
         supervisor.stdin.write(order)
     finally:
         with contextlib.suppress(BrokenPipeError):
             supervisor.stdin.close()
-
-
-def _build_supervisor_environment() -> dict[str, str]:
-    return {name: os.environ[name] for name in SUPERVISOR_VARIABLES if name in os.environ}

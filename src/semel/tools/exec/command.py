@@ -1,7 +1,7 @@
 """Run the command: a process in a session of its own, whose output is shown and recorded.
 
 The command's exit ends the run. Processes that it left behind may hold the pipes open; their output is still recorded
-for a short time, and with a sweep they are killed.
+for a short time, and then killed if the caller wants that.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from semel.gateway.process_identity import list_group_members
-from semel.tools.exec.output import Output
+from semel.tools.exec.output import OutputRecorder
 
 TRAILING_QUIET_S = 0.2  # after the exit: stop reading after so many seconds without output
 MAX_TRAILING_OUTPUT_S = 2.0  # after the exit: stop reading even if output goes on
@@ -29,8 +29,8 @@ MAX_TRAILING_OUTPUT_S = 2.0  # after the exit: stop reading even if output goes 
 class CannotRun(Exception):
     """The command could not be started. `code` is the exit code that a shell would return: 126 or 127."""
 
-    def __init__(self, code: int, why: str) -> None:
-        super().__init__(why)
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
         self.code = code
 
 
@@ -43,34 +43,34 @@ class CommandExit:
     seconds: float
 
 
-class Command:
+class CommandProcess:
     """One command: `start`, then `wait`. In between, a signal handler may call `signal`, another thread `stop`.
 
     The command gets a session of its own. So Ctrl-C reaches it only through us, and a program that wants to ask on the
     terminal fails, instead of being stopped in the background forever.
 
-    env, cwd   default: ours
-    shown      copy the command's output to our stdout and stderr
+    env, cwd      default: ours
+    show_output   copy the command's output to our stdout and stderr
     """
 
     def __init__(
         self,
         argv: Sequence[str],
-        output: Output,
+        output: OutputRecorder,
         *,
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
-        shown: bool = True,
+        show_output: bool = True,
     ) -> None:
         self.argv = list(argv)
         self.output = output
         self.env = env
         self.cwd = cwd
-        self.shown = shown
+        self.show_output = show_output
         self._process: subprocess.Popen[bytes] | None = None
         self._began = 0.0
-        self._asked = 0
-        self._over = threading.Event()
+        self._signals_sent = 0
+        self._ended = threading.Event()
         self._pumps: list[threading.Thread] = []
 
     @property
@@ -102,7 +102,7 @@ class Command:
                 raise CannotRun(126, f"{self.cwd}: no such directory") from None
             raise CannotRun(127, f"{self.argv[0]}: no such command") from None
         except OSError as error:
-            if isinstance(error, PermissionError) and not self._is_anywhere():  # a directory in PATH is unreadable
+            if isinstance(error, PermissionError) and not self._exists_somewhere():  # a directory in PATH is unreadable
                 raise CannotRun(127, f"{self.argv[0]}: no such command") from None
             raise CannotRun(126, f"{self.argv[0]}: {error.strerror or error}") from None
         assert self._process.stdout is not None and self._process.stderr is not None
@@ -111,42 +111,42 @@ class Command:
             self._pumps.append(pump)
             pump.start()
 
-    def _is_anywhere(self) -> bool:
+    def _exists_somewhere(self) -> bool:
         """Whether a file of this name exists, as a path or in a directory of PATH."""
         name, path = self.argv[0], (self.env or os.environ).get("PATH", os.defpath)
         return "/" in name or any(os.access(os.path.join(folder, name), os.F_OK) for folder in path.split(os.pathsep))  # noqa: PTH118
 
     def signal(self, number: int) -> None:
         """Forward a signal to the whole group; the third one is sent as SIGKILL."""
-        self._asked += 1
-        self._group(number if self._asked < 3 else signal.SIGKILL)
+        self._signals_sent += 1
+        self._signal_group(number if self._signals_sent < 3 else signal.SIGKILL)
 
     def stop(self, grace: float) -> None:
         """Send SIGTERM to the whole group, and SIGKILL after each `grace` seconds until the command has ended."""
-        self._group(signal.SIGTERM)
-        while not self._over.wait(grace):
-            self._group(signal.SIGKILL)
+        self._signal_group(signal.SIGTERM)
+        while not self._ended.wait(grace):
+            self._signal_group(signal.SIGKILL)
 
-    def wait(self, sweep: float | None = None) -> CommandExit:
+    def wait(self, leftover_grace: float | None = None) -> CommandExit:
         """Wait until the command has ended and its output is recorded.
 
-        sweep: seconds for the processes that it left in its group to end, after SIGTERM; the rest is killed.
+        leftover_grace: seconds for the processes that it left in its group to end, after SIGTERM; the rest is killed.
         Without it such processes go on running, and are not waited for.
         """
         assert self._process is not None
-        self._exit()
+        self._wait_for_exit()
         seconds = time.monotonic() - self._began
-        if sweep is not None:
-            self._sweep(sweep)
+        if leftover_grace is not None:
+            self._end_leftovers(leftover_grace)
         code = self._process.wait()
-        self._over.set()
+        self._ended.set()
         for pump in self._pumps:
-            while pump.is_alive() and self._asked < 3:
+            while pump.is_alive() and self._signals_sent < 3:
                 pump.join(0.1)
         self.output.end()
-        return CommandExit(128 - code, _name(-code), seconds) if code < 0 else CommandExit(code, None, seconds)
+        return CommandExit(128 - code, _name_signal(-code), seconds) if code < 0 else CommandExit(code, None, seconds)
 
-    def _exit(self) -> None:
+    def _wait_for_exit(self) -> None:
         """Wait for the exit, if possible without reaping: until then its pid, and so its group's id, is not reused."""
         assert self._process is not None
         if hasattr(os, "waitid"):
@@ -154,46 +154,46 @@ class Command:
         else:
             self._process.wait()
 
-    def _sweep(self, grace: float) -> None:
-        """End the processes that the command left in its group: SIGTERM, then SIGKILL after `grace` seconds."""
-        ends = time.monotonic() + grace
+    def _end_leftovers(self, grace_s: float) -> None:
+        """End the processes that the command left in its group: SIGTERM, then SIGKILL after `grace_s` seconds."""
+        deadline = time.monotonic() + grace_s
         for number in (signal.SIGTERM, signal.SIGKILL):
             if list_group_members(self.pid):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(self.pid, number)
-            while list_group_members(self.pid) and time.monotonic() < ends:
+            while list_group_members(self.pid) and time.monotonic() < deadline:
                 time.sleep(0.02)
 
-    def _group(self, number: int) -> None:
+    def _signal_group(self, number: int) -> None:
         if self.running:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
 
-    def _pump(self, name: str, source: IO[bytes], terminal: int) -> None:
+    def _pump(self, name: str, source: IO[bytes], terminal_fd: int) -> None:
         with source:
-            self._carry(name, source.fileno(), terminal)
+            self._carry(name, source.fileno(), terminal_fd)
 
-    def _carry(self, name: str, source: int, terminal: int) -> None:
-        """Copy a pipe to the recorded output, then to the terminal, until its end or the end of the trailing time."""
-        poll, shown = select.poll(), self.shown
+    def _carry(self, name: str, source: int, terminal_fd: int) -> None:
+        """Copy a pipe to the recorded output and the terminal until it is closed, or quiet after the command's exit."""
+        poll, is_shown = select.poll(), self.show_output
         poll.register(source, select.POLLIN | select.POLLHUP | select.POLLERR)
-        ends: float | None = None
+        deadline: float | None = None
         while True:
             ready = poll.poll(TRAILING_QUIET_S * 1000)
-            if self._over.is_set():
-                ends = ends or time.monotonic() + MAX_TRAILING_OUTPUT_S
-                if not ready or time.monotonic() > ends:
+            if self._ended.is_set():
+                deadline = deadline or time.monotonic() + MAX_TRAILING_OUTPUT_S
+                if not ready or time.monotonic() > deadline:
                     break
             if ready:
                 chunk = os.read(source, 65536)
                 self.output.take(name, chunk)
                 if not chunk:
                     break
-                shown = shown and _show(terminal, chunk)
+                is_shown = is_shown and _write_through(terminal_fd, chunk)
 
 
-def _show(terminal: int, chunk: bytes) -> bool:
-    """Write to our stdout or stderr; False if its reader is gone (`semel exec ... | head`): the command goes on."""
+def _write_through(terminal: int, chunk: bytes) -> bool:
+    """Write to our stdout or stderr; False if nobody reads it any more (`semel exec ... | head`)."""
     while chunk:
         try:
             chunk = chunk[os.write(terminal, chunk) :]
@@ -204,7 +204,7 @@ def _show(terminal: int, chunk: bytes) -> bool:
     return True
 
 
-def _name(number: int) -> str:
+def _name_signal(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:

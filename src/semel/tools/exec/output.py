@@ -6,6 +6,7 @@ character is held back until the rest arrives on its stream.
 
 from __future__ import annotations
 
+import codecs
 import os
 import threading
 from pathlib import Path
@@ -14,23 +15,23 @@ MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 """Largest output file. Output beyond it is still shown and counted, and its tail is in the report."""
 
 
-class Output:
-    """Collects chunks from several threads.
+class OutputRecorder:
+    """Records a command's output, which several threads deliver in chunks.
 
-    head, tail   how many bytes of the beginning and of the end are kept in memory
-    most         largest size of the file in bytes
+    head_bytes, tail_bytes   how much of the beginning and of the end is kept in memory
+    max_bytes                largest size of the file
     """
 
-    def __init__(self, path: Path, head: int, tail: int, most: int = MAX_OUTPUT_BYTES) -> None:
+    def __init__(self, path: Path, head_bytes: int, tail_bytes: int, max_bytes: int = MAX_OUTPUT_BYTES) -> None:
         self.path = path
-        self.total = 0
-        self.kept = 0
-        self.fault = ""  # why the file is incomplete; "" if it is not
-        self._sizes = (head, tail)
-        self._most = most
+        self.total_bytes = 0
+        self.stored_bytes = 0
+        self.incomplete_reason = ""  # why the file is incomplete; "" if it is not
+        self._sizes = (head_bytes, tail_bytes)
+        self._max_bytes = max_bytes
         self._head = bytearray()
         self._tail = bytearray()
-        self._split: dict[str, bytes] = {}
+        self._unfinished: dict[str, bytes] = {}
         self._file: int | None = None
         self._ended = False
         self._lock = threading.Lock()
@@ -40,16 +41,16 @@ class Output:
         with self._lock:
             if self._ended:
                 return
-            data = self._split.pop(stream, b"") + chunk
-            if chunk and (open_ := count_unfinished_bytes(data)):
-                self._split[stream] = data[-open_:]
-                data = data[:-open_]
+            data = self._unfinished.pop(stream, b"") + chunk
+            if chunk and (unfinished := count_unfinished_bytes(data)):
+                self._unfinished[stream] = data[-unfinished:]
+                data = data[:-unfinished]
             if data:
-                self._add(data)
+                self._record(data)
 
     def end(self) -> None:
         """Close the file; later chunks are ignored."""
-        for stream in list(self._split):
+        for stream in list(self._unfinished):
             self.take(stream, b"")
         with self._lock:
             if self._file is not None:
@@ -57,37 +58,37 @@ class Output:
                 self._file = None
             self._ended = True
 
-    def piece(self) -> tuple[bytes, bytes]:
-        """(head, tail): together the complete output, or with a gap between them."""
+    def head_and_tail(self) -> tuple[bytes, bytes]:
+        """(head, tail) of the output. If it was longer than both, a gap lies between them."""
         with self._lock:
             return bytes(self._head), bytes(self._tail[-self._sizes[1] :]) if self._sizes[1] else b""
 
-    def _add(self, data: bytes) -> None:
-        self.total += len(data)
-        head, tail = self._sizes
-        room = head - len(self._head)
+    def _record(self, data: bytes) -> None:
+        self.total_bytes += len(data)
+        head_bytes, tail_bytes = self._sizes
+        room = head_bytes - len(self._head)
         self._head += data[:room] if room > 0 else b""
         self._tail += data[room:] if room > 0 else data
-        if len(self._tail) > 2 * tail:
-            del self._tail[:-tail]
-        self._keep(data)
+        if len(self._tail) > 2 * tail_bytes:
+            del self._tail[:-tail_bytes]
+        self._store(data)
 
-    def _keep(self, data: bytes) -> None:
-        if self.fault:
+    def _store(self, data: bytes) -> None:
+        if self.incomplete_reason:
             return
-        if self.kept + len(data) > self._most:
-            data = data[: self._most - self.kept]
-            self.fault = f"{self._most:,} bytes are the most that is kept"
+        if self.stored_bytes + len(data) > self._max_bytes:
+            data = data[: self._max_bytes - self.stored_bytes]
+            self.incomplete_reason = f"{self._max_bytes:,} bytes are the most that is kept"
         try:
             if self._file is None:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
                 self._file = os.open(self.path, flags, 0o600)
             while data:
                 written = os.write(self._file, data)
-                self.kept += written
+                self.stored_bytes += written
                 data = data[written:]
         except OSError as error:
-            self.fault = error.strerror or str(error)
+            self.incomplete_reason = error.strerror or str(error)
 
 
 def drop_partial_start(data: bytes) -> bytes:
@@ -96,12 +97,6 @@ def drop_partial_start(data: bytes) -> bytes:
 
 
 def count_unfinished_bytes(data: bytes) -> int:
-    """The number of bytes at the end that belong to an incomplete UTF-8 character: 0 to 3 (RFC 3629)."""
-    for back in range(1, min(3, len(data)) + 1):
-        byte = data[-back]
-        if byte >= 0xC0:
-            length = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            return back if back < length else 0
-        if byte < 0x80:
-            return 0
-    return 0
+    """The number of bytes at the end that belong to an incomplete UTF-8 character: 0 to 3."""
+    _, decoded_bytes = codecs.utf_8_decode(data, "replace", False)
+    return len(data) - decoded_bytes

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import random
+import socket
 import threading
 import time
 from collections.abc import Sequence
@@ -20,9 +21,10 @@ from urllib.parse import quote
 
 import httpx2
 
+from semel.timing.durations import read_retry_after
 from semel.tools import owned
-from semel.tools.address import GATEWAY_FILE, Address, NoGateway, look
-from semel.tools.exec.spool import Report, Run
+from semel.tools.address import GATEWAY_FILE, LOCAL_URL, NoGateway, find_socket
+from semel.tools.exec.spool import SpooledReport, SpooledRun
 
 MIN_RETRY_DELAY_S, MAX_RETRY_DELAY_S = 0.25, 30.0  # seconds
 GATEWAY_CHECK_INTERVAL_S = 1.0  # seconds between checks whether a gateway was started here
@@ -33,50 +35,45 @@ PROBLEM_URN = "urn:semel:problem:"
 
 @dataclass(frozen=True)
 class Target:
-    """Where a run reports to: an explicit URL and token file, or by default the gateway of the data directory."""
+    """Where a run reports to: an explicit URL and token file, or by default the gateway of the data directory.
+
+    A token is sent only where the user named it for. Without one, the own gateway takes the report as the owner's.
+    """
 
     data_dir: Path
     url: str | None = None
     token_file: Path | None = None
 
-    def address(self) -> tuple[str, str]:
-        """The current (URL, token); the token is "" if none is sent. Raises NoGateway, OSError or ValueError."""
-        own = Address.of(self.data_dir) if self.url is None else Address(self.url.rstrip("/"), "")
-        if self.token_file is None:
-            return own.url, own.token
-        return own.url, read_token(self.token_file)
+    def read_token(self) -> str:
+        """The token, read from its file each time; "" if no file was named. Raises ValueError."""
+        return "" if self.token_file is None else read_token(self.token_file)
 
-    @property
-    def anybodys(self) -> bool:
-        """Whether another user's gateway is acceptable: the user named its URL and gave a node's token for it."""
-        return self.url is not None and self.token_file is not None
+    def to_dict(self) -> dict[str, str]:
+        """The target as stored in run.json; `from_dict` reads it back."""
+        fields = {"data_dir": str(self.data_dir), "url": self.url, "token_file": self.token_file}
+        return {name: str(value) for name, value in fields.items() if value is not None}
 
-    def told(self) -> dict[str, str]:
-        """The target as stored in run.json; `of` reads it back."""
-        told = {"data_dir": str(self.data_dir), "url": self.url, "token_file": self.token_file}
-        return {name: str(value) for name, value in told.items() if value is not None}
-
-    def sign(self) -> tuple[int, int] | None:
+    def identify_gateway(self) -> tuple[int, int] | None:
         """Identify the running gateway by its address file: a different value means that it was restarted. `None` if
         there is no such file, or if the URL was given explicitly."""
         if self.url is not None:
             return None
         try:
-            found = (self.data_dir / GATEWAY_FILE).stat()
+            status = (self.data_dir / GATEWAY_FILE).stat()
         except OSError:
             return None
-        return found.st_ino, found.st_mtime_ns
+        return status.st_ino, status.st_mtime_ns
 
     @classmethod
-    def of(cls, told: dict[str, str]) -> Target:
-        token_file = told.get("token_file")
-        return cls(Path(told["data_dir"]), told.get("url"), Path(token_file) if token_file else None)
+    def from_dict(cls, fields: dict[str, str]) -> Target:
+        token_file = fields.get("token_file")
+        return cls(Path(fields["data_dir"]), fields.get("url"), Path(token_file) if token_file else None)
 
 
 def read_token(path: Path) -> str:
     """Read a token file. Raises ValueError with a message that says what to do."""
     try:
-        token = owned.read(path, link=True).decode(errors="replace").strip()
+        token = owned.read_file(path, link=True).decode(errors="replace").strip()
     except owned.NotOurs as error:
         raise ValueError(str(error)) from None
     except OSError as error:
@@ -86,198 +83,203 @@ def read_token(path: Path) -> str:
     return token
 
 
-class Verdict(NamedTuple):
-    """The meaning of an answer: `what` is "taken", "conflict", "refused" or "later"; `after` is the least delay in
-    seconds before the next attempt."""
+class PostVerdict(NamedTuple):
+    """What an answer means for a report: `outcome` is "taken", "conflict", "refused" or "later"."""
 
-    what: str
-    why: str = ""
-    after: float = 0.0
+    outcome: str
+    reason: str = ""
+    min_delay_s: float = 0.0  # before the next attempt
 
 
 @dataclass
-class Line:
+class ReportQueue:
     """The reports of one run, posted in order, with the state of their retries.
 
-    due        when to try next (monotonic seconds)
-    tried      whether, since the last news, an attempt must be repeated or the last open report was attempted
-    why        why the last attempt failed
+    next_attempt     when to try next (monotonic seconds)
+    attempted        since the last new report, an attempt failed or the last open report was attempted
+    failure_reason   why the last attempt failed
     """
 
-    run: Run
-    to: Target
-    due: float = 0.0
+    run: SpooledRun
+    target: Target
+    next_attempt: float = 0.0
     failures: int = 0
-    tried: bool = False
-    why: str = ""
-    sign: tuple[int, int] | None = None  # `to.sign()` at the last attempt
+    attempted: bool = False
+    failure_reason: str = ""
+    last_gateway: tuple[int, int] | None = None  # `to.sign()` at the last attempt
     notes: list[str] = field(default_factory=list)
 
     @property
-    def open(self) -> list[Report]:
+    def open_reports(self) -> list[SpooledReport]:
         return [report for report in self.run.reports if report.state == "open"]
 
     @property
-    def refused(self) -> list[Report]:
+    def refused_reports(self) -> list[SpooledReport]:
         return [report for report in self.run.reports if report.state == "refused"]
 
 
 class Reporter:
-    """A thread that posts the reports of all added runs; runs that were added earlier come first."""
+    """A thread that posts the reports of all added runs; a run that was added earlier goes first."""
 
     def __init__(self) -> None:
-        self.lines: list[Line] = []
+        self.queues: list[ReportQueue] = []
         self._changed = threading.Condition()
         self._stopped = False
-        self._thread = threading.Thread(target=self._work, name="exec reporter", daemon=True)
+        self._thread = threading.Thread(target=self._post_all, name="exec reporter", daemon=True)
 
     def __repr__(self) -> str:
-        return f"<Reporter {[(line.run.id, len(line.open), line.why) for line in self.lines]}>"
+        return f"<Reporter {[(queue.run.id, len(queue.open_reports), queue.failure_reason) for queue in self.queues]}>"
 
     def start(self) -> None:
         self._thread.start()
 
-    def add(self, run: Run, to: Target) -> Line:
-        line = Line(run, to)
+    def add_run(self, run: SpooledRun, target: Target) -> ReportQueue:
+        queue = ReportQueue(run, target)
         with self._changed:
-            self.lines.append(line)
+            self.queues.append(queue)
             self._changed.notify_all()
-        return line
+        return queue
 
-    def news(self, line: Line) -> None:
-        """Wake the thread for a new report; refused ones are tried once more, too."""
+    def wake(self, queue: ReportQueue) -> None:
+        """Tell the thread that the run has a new report. Its refused reports are tried once more, too."""
         with self._changed:
-            for report in line.refused:
+            for report in queue.refused_reports:
                 report.state = "open"
-            line.due, line.tried = 0.0, False
+            queue.next_attempt, queue.attempted = 0.0, False
             self._changed.notify_all()
 
-    def wait(self, lines: Sequence[Line], seconds: float, leave: threading.Event) -> bool:
+    def wait(self, queues: Sequence[ReportQueue], seconds: float, interrupted: threading.Event) -> bool:
         """Wait until these runs have no open report; True if so. Gives up after `seconds`, but not before each was
-        attempted, or when `leave` is set."""
+        attempted, or when `interrupted` is set."""
         end = time.monotonic() + seconds
         with self._changed:
-            while any(line.open and (not line.tried or time.monotonic() < end) for line in lines):
-                if leave.is_set():
+            while any(queue.open_reports and (not queue.attempted or time.monotonic() < end) for queue in queues):
+                if interrupted.is_set():
                     break
                 self._changed.wait(0.1)
-            return not any(line.open for line in lines)
+            return not any(queue.open_reports for queue in queues)
 
-    def stop(self, patience: float = HTTP_TIMEOUT.read or 15) -> bool:
-        """Make no further attempts and wait up to `patience` seconds for the current one; True if the thread ended."""
+    def stop(self, timeout: float = HTTP_TIMEOUT.read or 15) -> bool:
+        """Make no further attempts and wait up to `timeout` seconds for the current one; True if the thread ended."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
         if self._thread.is_alive():
-            self._thread.join(patience)
+            self._thread.join(timeout)
         return not self._thread.is_alive()
 
     # ------------------------------------------------------------ the thread
 
-    def _work(self) -> None:
+    def _post_all(self) -> None:
         with httpx2.Client(timeout=HTTP_TIMEOUT, trust_env=False) as http:
-            while (line := self._next()) is not None:
-                self._attempt(http, line)
+            while (queue := self._wait_for_due_queue()) is not None:
+                self._attempt(http, queue)
 
-    def _next(self) -> Line | None:
+    def _wait_for_due_queue(self) -> ReportQueue | None:
         with self._changed:
             while not self._stopped:
-                waiting = [line for line in self.lines if line.open]
+                waiting = [queue for queue in self.queues if queue.open_reports]
                 now = time.monotonic()
-                due = next((line for line in waiting if line.due <= now or _reset_if_gateway_started(line)), None)
-                if due is not None:
-                    return due
-                soonest = min((line.due for line in waiting), default=None)
-                self._changed.wait(None if soonest is None else min(soonest - now, GATEWAY_CHECK_INTERVAL_S))
+                due_queue = next(
+                    (queue for queue in waiting if queue.next_attempt <= now or _reset_if_gateway_started(queue)), None
+                )
+                if due_queue is not None:
+                    return due_queue
+                next_due = min((queue.next_attempt for queue in waiting), default=None)
+                self._changed.wait(None if next_due is None else min(next_due - now, GATEWAY_CHECK_INTERVAL_S))
         return None
 
-    def _attempt(self, http: httpx2.Client, line: Line) -> None:
-        report, line.sign = line.open[0], line.to.sign()
-        verdict = post(http, line.to, str(line.run.about["session"]), report.body)
+    def _attempt(self, http: httpx2.Client, queue: ReportQueue) -> None:
+        report, queue.last_gateway = queue.open_reports[0], queue.target.identify_gateway()
+        verdict = post_report(http, queue.target, str(queue.run.info["session"]), report.body)
         with self._changed:
-            line.tried = line.tried or verdict.what == "later" or len(line.open) == 1
-            if verdict.what == "later":
-                pause = min(MIN_RETRY_DELAY_S * 2**line.failures, MAX_RETRY_DELAY_S) * random.uniform(0.5, 1)
-                line.due = time.monotonic() + max(pause, verdict.after)
-                line.failures = min(line.failures + 1, 16)
-                line.why = verdict.why
+            queue.attempted = queue.attempted or verdict.outcome == "later" or len(queue.open_reports) == 1
+            if verdict.outcome == "later":
+                pause = min(MIN_RETRY_DELAY_S * 2**queue.failures, MAX_RETRY_DELAY_S) * random.uniform(0.5, 1)
+                queue.next_attempt = time.monotonic() + max(pause, verdict.min_delay_s)
+                queue.failures = min(queue.failures + 1, 16)
+                queue.failure_reason = verdict.reason
             else:
-                line.failures, line.why = 0, ""
-                self._settle(line, report, verdict)
+                queue.failures, queue.failure_reason = 0, ""
+                self._apply_verdict(queue, report, verdict)
             self._changed.notify_all()
 
-    def _settle(self, line: Line, report: Report, verdict: Verdict) -> None:
-        if verdict.what == "refused":
-            report.state, report.why = "refused", verdict.why
+    def _apply_verdict(self, queue: ReportQueue, report: SpooledReport, verdict: PostVerdict) -> None:
+        if verdict.outcome == "refused":
+            report.state, report.reason = "refused", verdict.reason
             return
-        if verdict.what == "conflict":  # the gateway has recorded both contents, so the report is done
-            line.notes.append(verdict.why)
-        line.run.settle(report)
+        if verdict.outcome == "conflict":  # the gateway has recorded both contents, so the report is done
+            queue.notes.append(verdict.reason)
+        queue.run.acknowledge(report)
 
 
-def _reset_if_gateway_started(line: Line) -> bool:
-    """Whether a gateway was started since the last attempt; if so, ends the run's backoff, which was meant for the
-    previous one."""
-    if line.to.sign() in (None, line.sign):
+def _reset_if_gateway_started(queue: ReportQueue) -> bool:
+    """End the run's backoff if a gateway was started here since the last attempt; True if so."""
+    if queue.target.identify_gateway() in (None, queue.last_gateway):
         return False
-    line.failures, line.due = 0, 0.0  # holds for all its reports
+    queue.failures, queue.next_attempt = 0, 0.0  # holds for all its reports
     return True
 
 
 # ---------------------------------------------------------------- one attempt
 
 
-def post(http: httpx2.Client, to: Target, session: str, body: dict[str, Any]) -> Verdict:
-    """Post one report once and return the verdict. Network errors become "later"."""
+def post_report(http: httpx2.Client, target: Target, session: str, body: dict[str, Any]) -> PostVerdict:
+    """Post one report once and return what the answer means. Network errors mean "later"."""
     try:
-        url, token = to.address()
-    except (NoGateway, OSError, ValueError) as error:
-        return Verdict("later", str(error))
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    headers["Content-Type"] = "application/json"
-    more = _connection_check(to, url, headers)
-    try:
+        token = target.read_token()
+        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         path = f"/v1/sessions/{quote(session, safe=':@!+=~')}/events"
         content = json.dumps(body, ensure_ascii=False)
-        return judge_response(http.post(url + path, content=content, headers=headers, extensions=more), url)
-    except NoGateway as error:
-        return Verdict("later", str(error))
-    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        return Verdict("later", f"{url} does not answer: {str(error) or type(error).__name__}")
+        if target.url is not None:
+            return judge_response(
+                http.post(target.url.rstrip("/") + path, content=content, headers=headers), target.url
+            )
+        with _local_client(target.data_dir) as local:
+            return judge_response(
+                local.post(path, content=content, headers=headers), f"the gateway of {target.data_dir}"
+            )
+    except (NoGateway, ValueError) as error:
+        return PostVerdict("later", str(error))
+    except (OSError, httpx2.HTTPError, httpx2.InvalidURL) as error:
+        if target.url is None:
+            return PostVerdict("later", str(NoGateway(target.data_dir)))
+        return PostVerdict("later", f"{target.url} does not answer: {str(error) or type(error).__name__}")
 
 
-def _connection_check(to: Target, url: str, headers: dict[str, str]) -> dict[str, Any]:
-    """The httpx extensions that check the peer's user. Not needed with TLS, or if any user's gateway is acceptable."""
-    if url.startswith("https:"):
-        return {}
-    if to.anybodys:
-        headers["Connection"] = "close"  # a later report must not reuse this unchecked connection
-        return {}
-    return {"trace": look}
+def _local_client(data_dir: Path) -> httpx2.Client:
+    """An HTTP client of the data directory's gateway. Raises NoGateway, or OSError if nobody answers."""
+    path = str(find_socket(data_dir))
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.connect(path)  # httpx2 leaves a socket open whose connection is refused
+    transport = httpx2.HTTPTransport(uds=path, verify=False, trust_env=False)  # there is no TLS to set up
+    return httpx2.Client(transport=transport, base_url=LOCAL_URL, timeout=HTTP_TIMEOUT, trust_env=False)
 
 
-def judge_response(response: httpx2.Response, url: str) -> Verdict:
+def judge_response(response: httpx2.Response, sender: str) -> PostVerdict:
     """Interpret a response. Only a gateway's own format counts: a proxy's page neither acknowledges nor refuses."""
     try:
-        told = response.json()
-        told = told if isinstance(told, dict) else {}
+        answer = response.json()
+        answer = answer if isinstance(answer, dict) else {}
     except (ValueError, RecursionError):
-        told = {}
+        answer = {}
     status = response.status_code
-    if status == 202 and told.get("status") in ("accepted", "duplicate") and isinstance(told.get("event"), int):
-        return Verdict("taken")
-    kind = str(told.get("type"))
-    detail = str(told.get("detail") or told.get("title") or "")
+    if status == 202 and answer.get("status") in ("accepted", "duplicate") and isinstance(answer.get("event"), int):
+        return PostVerdict("taken")
+    kind = str(answer.get("type"))
+    detail = str(answer.get("detail") or answer.get("title") or "")
     if not kind.startswith(PROBLEM_URN):
-        return Verdict("later", f"{url} answers {status} with what is no answer of a gateway", _after(response))
+        return PostVerdict(
+            "later", f"{sender} answers {status} with what is no answer of a gateway", _read_delay(response)
+        )
     if kind == f"{PROBLEM_URN}conflict":
-        why = f"{detail} (event e{told.get('event')}: kept {told.get('kept')}, given {told.get('given')})"
-        return Verdict("conflict", why)
+        reason = f"{detail} (event e{answer.get('event')}: kept {answer.get('kept')}, given {answer.get('given')})"
+        return PostVerdict("conflict", reason)
     if status >= 500 or status in (408, 425, 429):
-        return Verdict("later", f"{url}: {detail}", _after(response))
-    return Verdict("refused", detail)
+        return PostVerdict("later", f"{sender}: {detail}", _read_delay(response))
+    return PostVerdict("refused", detail)
 
 
-def _after(response: httpx2.Response) -> float:
-    told = response.headers.get("retry-after", "")
-    return min(float(told), MAX_RETRY_AFTER_S) if told.isascii() and told.isdigit() else 0.0
+def _read_delay(response: httpx2.Response) -> float:
+    seconds = read_retry_after(response.headers.get("retry-after", ""), time.time())
+    return min(seconds or 0.0, MAX_RETRY_AFTER_S)

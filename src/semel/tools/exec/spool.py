@@ -27,45 +27,45 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
+from semel.text.json_types import Json
 from semel.tools import owned
-
-Json = dict[str, Any]
 
 STARTED, FINISHED, LOST = "exec.started", "exec.finished", "exec.lost"
 
-HANDED = "handed"
+HANDED_FILE = "handed"
 OUTPUTS_FOLDER = "outputs"
 OUTPUTS_KEPT = 20  # output files of ended runs; older ones are removed when a run begins
 OUTPUT_NAME = re.compile(r"([0-9a-f]{32}|job-[0-9a-f]{10})\.txt")  # of `semel exec`; of a background job
 
 
 @dataclass
-class Report:
+class SpooledReport:
     """One event to be posted. Its body never changes, so every repeat is the same event (Law 1)."""
 
     kind: str
     body: Json
     path: Path | None  # `None` if it could not be written to disk and is only in memory
     state: Literal["open", "taken", "refused"] = "open"
-    why: str = ""
+    reason: str = ""
 
 
-class Run:
+class SpooledRun:
     """A run's directory in the spool, locked by this process."""
 
-    def __init__(self, place: Path, about: Json, lock: int) -> None:
-        self.place = place
-        self.about = about
-        self.reports = [_read_report(path) for path in sorted(place.glob("exec.*.json"), key=_report_order)]
-        self._done = {path.stem for path in place.glob("exec.*.sent")}
+    def __init__(self, folder: Path, info: Json, lock: int) -> None:
+        self.folder = folder
+        self.info = info
+        paths = sorted(folder.glob("exec.*.json"), key=lambda path: (path.stem != STARTED, path.name))
+        self.reports = [SpooledReport(path.stem, dict(json.loads(owned.read_file(path))), path) for path in paths]
+        self._done = {path.stem for path in folder.glob("exec.*.sent")}
         self._lock = lock
 
     @classmethod
-    def held(cls, place: Path, lock: int) -> Run:
-        """Open the run in `place`, whose lock was taken by another process and inherited here. Raises OSError."""
-        return cls(place, dict(json.loads(owned.read(place / "run.json"))), lock)
+    def open_inherited(cls, folder: Path, lock: int) -> SpooledRun:
+        """Open the run in `folder`; this process inherited its lock from the one that took it. Raises OSError."""
+        return cls(folder, dict(json.loads(owned.read_file(folder / "run.json"))), lock)
 
     @property
     def lock(self) -> int:
@@ -73,69 +73,68 @@ class Run:
         return self._lock
 
     def __repr__(self) -> str:
-        return f"<Run {self.id} {[(report.kind, report.state) for report in self.reports]}>"
+        return f"<SpooledRun {self.id} {[(report.kind, report.state) for report in self.reports]}>"
 
     @property
     def id(self) -> str:
-        return self.place.name
+        return self.folder.name
 
     @property
     def output(self) -> Path:
-        return self.place.parent / OUTPUTS_FOLDER / f"{self.id}.txt"
+        return self.folder.parent / OUTPUTS_FOLDER / f"{self.id}.txt"
 
     @property
-    def over(self) -> bool:
-        """Whether a report of the run's end exists, acknowledged or not. There is never a second one."""
+    def is_over(self) -> bool:
+        """Whether the run's end was reported, acknowledged or not. There is never a second such report."""
         return bool({FINISHED, LOST} & (self._done | {report.kind for report in self.reports}))
 
     @property
     def process(self) -> Json | None:
         """{"pid", "born", "at"} of the command's process; `None` if its start was not recorded."""
         with contextlib.suppress(OSError, ValueError):
-            return dict(json.loads(owned.read(self.place / "process.json")))
+            return dict(json.loads(owned.read_file(self.folder / "process.json")))
         return None
 
     @property
-    def unstarted(self) -> bool:
-        """Whether this is a background job that its supervisor never got to start: provably nothing was run."""
-        return "job" in self.about and not (self.place / HANDED).exists()
+    def never_started(self) -> bool:
+        """Whether this is a background job whose supervisor never started the command: provably nothing was run."""
+        return "job" in self.info and not (self.folder / HANDED_FILE).exists()
 
-    def handed(self) -> None:
+    def record_handover(self) -> None:
         """Record that a background job's supervisor has its order and starts the command next. Raises OSError."""
-        write_durably(self.place / HANDED, b"")
+        write_durably(self.folder / HANDED_FILE, b"")
 
-    def began(self, pid: int, born: str | None, at: float) -> None:
-        """Record the process, for the one who adopts this run if its reporter is killed."""
+    def record_process(self, pid: int, born: str | None, at: float) -> None:
+        """Record the command's process for whoever takes over this run if its reporter is killed."""
         with contextlib.suppress(OSError):  # without it an `exec.lost` report says that the state is unknown
-            write_durably(self.place / "process.json", _dump({"pid": pid, "born": born, "at": at}))
+            write_durably(self.folder / "process.json", _dump_json({"pid": pid, "born": born, "at": at}))
 
-    def put(self, kind: str, body: Json) -> Report:
+    def add_report(self, kind: str, body: Json) -> SpooledReport:
         """Add a report. It is on disk when this returns, unless the disk is full even without the reserve (then
         `path` is `None`)."""
-        path: Path | None = self.place / f"{kind}.json"
+        path: Path | None = self.folder / f"{kind}.json"
         assert path is not None
         try:
-            _write_with_reserve(path, _dump(body), self.place / "reserve")
-            report = Report(kind, body, path)
+            _write_with_reserve(path, _dump_json(body), self.folder / "reserve")
+            report = SpooledReport(kind, body, path)
         except OSError as error:
-            report = Report(kind, body, None, why=error.strerror or str(error))
+            report = SpooledReport(kind, body, None, reason=error.strerror or str(error))
         self.reports.append(report)
         return report
 
-    def settle(self, report: Report) -> None:
+    def acknowledge(self, report: SpooledReport) -> None:
         """Mark a report as acknowledged by the gateway."""
         report.state = "taken"
         self._done.add(report.kind)
         if report.path is not None:
             with contextlib.suppress(OSError):  # if this fails it is posted again, as a duplicate
                 report.path.rename(report.path.with_suffix(".sent"))
-                sync_directory(self.place)
+                sync_directory(self.folder)
 
     def close(self) -> None:
-        """Release the run. If it has ended and all reports are acknowledged, it is removed; else it waits for the next
-        reporter."""
-        if self.over and all(report.state == "taken" for report in self.reports):
-            remove_run(self.place)
+        """Release the lock. A finished run without open reports is removed; any other waits for the next reporter."""
+        if self.is_over and all(report.state == "taken" for report in self.reports):
+            remove_run(self.folder)
         os.close(self._lock)
 
 
@@ -148,66 +147,66 @@ class Spool:
     def __init__(self, data_dir: Path, *folders: str) -> None:
         self.data_dir = data_dir
         self.folders = folders
-        self.place = data_dir.joinpath(*folders)
+        self.folder = data_dir.joinpath(*folders)
         self.damaged: list[str] = []
 
     def __repr__(self) -> str:
-        return f"<Spool {self.place}>"
+        return f"<Spool {self.folder}>"
 
-    def begin(self, id: str, about: Json, room: int) -> Run:
+    def begin(self, id: str, info: Json, reserve_bytes: int) -> SpooledRun:
         """Create a run; it is on disk when this returns. Raises OSError and leaves nothing behind."""
-        self._make()
-        with self._alone():
-            place = self.place / id
-            place.mkdir(mode=0o700)  # an existing one belongs to another run and must stay
+        self._make_folders()
+        with self._locked():
+            folder = self.folder / id
+            folder.mkdir(mode=0o700)  # an existing one belongs to another run and must stay
             try:
-                lock = _try_lock(place / "lock")
+                lock = _try_lock(folder / "lock")
                 assert lock is not None
-                write_durably(place / "reserve", bytes(room))
-                write_durably(place / "run.json", _dump(about))
-                sync_directory(self.place)
+                write_durably(folder / "reserve", bytes(reserve_bytes))
+                write_durably(folder / "run.json", _dump_json(info))
+                sync_directory(self.folder)
             except BaseException:
-                shutil.rmtree(place, ignore_errors=True)
+                shutil.rmtree(folder, ignore_errors=True)
                 raise
-            self._prune()
-        return Run(place, about, lock)
+            self._remove_old_outputs()
+        return SpooledRun(folder, info, lock)
 
-    def orphans(self) -> list[Run]:
+    def orphans(self) -> list[SpooledRun]:
         """Take over the runs whose reporter is gone, in the order they began. Unreadable ones go into `damaged`."""
-        if not self._exists():
+        if not self._check_folders():
             return []
-        found = []
-        with self._alone():
-            for place in self.place.iterdir():
-                if place.is_dir() and place.name != OUTPUTS_FOLDER and (run := self._adopt(place)) is not None:
-                    found.append(run)
-        return sorted(found, key=lambda run: float(run.about["at"]))
+        runs = []
+        with self._locked():
+            for folder in self.folder.iterdir():
+                if folder.is_dir() and folder.name != OUTPUTS_FOLDER and (run := self._adopt(folder)) is not None:
+                    runs.append(run)
+        return sorted(runs, key=lambda run: float(run.info["at"]))
 
-    def _make(self) -> None:
+    def _make_folders(self) -> None:
         """Create the missing folders, mode 0700."""
         self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         owned.check_directory(self.data_dir, link=True)
-        place = self.data_dir
+        folder = self.data_dir
         for name in (*self.folders, OUTPUTS_FOLDER):
-            place /= name
-            owned.make_directory(place)
+            folder /= name
+            owned.make_directory(folder)
 
-    def _exists(self) -> bool:
+    def _check_folders(self) -> bool:
         """Whether the spool exists; checks that all its folders are ours."""
         try:
             owned.check_directory(self.data_dir, link=True)
-            place = self.data_dir
+            folder = self.data_dir
             for name in (*self.folders, OUTPUTS_FOLDER):
-                place /= name
-                owned.check_directory(place)
+                folder /= name
+                owned.check_directory(folder)
         except FileNotFoundError:
-            return self.place.is_dir()
+            return self.folder.is_dir()
         return True
 
-    def _adopt(self, place: Path) -> Run | None:
+    def _adopt(self, folder: Path) -> SpooledRun | None:
         try:
-            owned.check_directory(place)
-            lock = _try_lock(place / "lock")
+            owned.check_directory(folder)
+            lock = _try_lock(folder / "lock")
         except owned.NotOurs as error:
             self.damaged.append(f"{error}. Look at it, then remove it")
             return None
@@ -215,47 +214,51 @@ class Spool:
             return None
         if lock is None:
             return None
-        if not os.path.lexists(place / "run.json"):
-            shutil.rmtree(place, ignore_errors=True)
+        if not os.path.lexists(folder / "run.json"):
+            shutil.rmtree(folder, ignore_errors=True)
             os.close(lock)
             return None
         try:
-            about = dict(json.loads(owned.read(place / "run.json")))
-            float(about["at"]), str(about["session"]), str(about["node"]), list(about["command"])
-            return Run(place, about, lock)
+            info = dict(json.loads(owned.read_file(folder / "run.json")))
+            float(info["at"]), str(info["session"]), str(info["node"]), list(info["command"])
+            return SpooledRun(folder, info, lock)
         except (OSError, ValueError, TypeError, KeyError) as error:
             os.close(lock)
-            self.damaged.append(f"{place} cannot be read ({error}); look at it, then remove it")
+            self.damaged.append(f"{folder} cannot be read ({error}); look at it, then remove it")
             return None
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        lock = os.open(self.place / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    def _locked(self) -> Iterator[None]:
+        lock = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
         finally:
             os.close(lock)
 
-    def _prune(self) -> None:
+    def _remove_old_outputs(self) -> None:
         """Remove the oldest output files of ended runs. Files of runs in the spool, and any other files, stay."""
-        outputs = os.open(self.place / OUTPUTS_FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        outputs = os.open(self.folder / OUTPUTS_FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            with os.scandir(outputs) as found:
-                over = [(one.stat(follow_symlinks=False).st_mtime_ns, one.name) for one in found if self._old(one)]
-            for _, name in sorted(over)[: max(0, len(over) - OUTPUTS_KEPT)]:
+            with os.scandir(outputs) as files:
+                old_files = [
+                    (file.stat(follow_symlinks=False).st_mtime_ns, file.name)
+                    for file in files
+                    if self._is_unused_output(file)
+                ]
+            for _, name in sorted(old_files)[: max(0, len(old_files) - OUTPUTS_KEPT)]:
                 os.unlink(name, dir_fd=outputs)
         finally:
             os.close(outputs)
 
-    def _old(self, one: os.DirEntry[str]) -> bool:
+    def _is_unused_output(self, file: os.DirEntry[str]) -> bool:
         """Whether this is the output file of a run that is no longer in the spool."""
-        run = OUTPUT_NAME.fullmatch(one.name)
-        return run is not None and one.is_file(follow_symlinks=False) and not (self.place / run[1]).exists()
+        run = OUTPUT_NAME.fullmatch(file.name)
+        return run is not None and file.is_file(follow_symlinks=False) and not (self.folder / run[1]).exists()
 
 
 def list_spools(data_dir: Path, folder: str) -> list[Spool]:
-    """The spools of all nodes. Raises OSError, including owned.NotOurs."""
+    """The spools of all nodes in a folder of the data directory. Raises OSError, including owned.NotOurs."""
     try:
         owned.check_directory(data_dir, link=True)
         owned.check_directory(data_dir / folder)
@@ -264,28 +267,28 @@ def list_spools(data_dir: Path, folder: str) -> list[Spool]:
     return [Spool(data_dir, folder, path.name) for path in sorted((data_dir / folder).iterdir()) if path.is_dir()]
 
 
-def remove_run(place: Path) -> None:
+def remove_run(folder: Path) -> None:
     """Remove a run's directory, run.json first: if we are killed in between, the rest does not look like a lost run."""
     with contextlib.suppress(OSError):
-        (place / "run.json").unlink()
-        sync_directory(place)
-    shutil.rmtree(place, ignore_errors=True)
+        (folder / "run.json").unlink()
+        sync_directory(folder)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_durably(path: Path, data: bytes) -> None:
     """Replace a file atomically; it is on disk when this returns. Raises OSError and leaves the old file as it was."""
-    fresh = path.with_name(f"{path.name}.new")
+    temporary = path.with_name(f"{path.name}.new")
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-        descriptor = os.open(fresh, flags, 0o600)
+        descriptor = os.open(temporary, flags, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        fresh.replace(path)
+        temporary.replace(path)
         sync_directory(path.parent)
     except OSError:
-        fresh.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -306,7 +309,7 @@ def _write_with_reserve(path: Path, data: bytes, reserve: Path) -> None:
 
 
 def _try_lock(path: Path) -> int | None:
-    """Try to take a lock; returns its descriptor, or `None` if another process holds it. The process's end frees it."""
+    """Take a lock; returns its descriptor, or `None` if another process holds it. The lock ends with the process."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -316,13 +319,5 @@ def _try_lock(path: Path) -> int | None:
     return descriptor
 
 
-def _read_report(path: Path) -> Report:
-    return Report(path.stem, dict(json.loads(owned.read(path))), path)
-
-
-def _report_order(path: Path) -> tuple[bool, str]:
-    return (not path.name.startswith(STARTED), path.name)
-
-
-def _dump(value: Json) -> bytes:
+def _dump_json(value: Json) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")  # paths may not be UTF-8

@@ -20,14 +20,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+from semel.text.json_types import Json
 from semel.tools.exec import reports
-from semel.tools.exec.command import CannotRun, Command
-from semel.tools.exec.output import Output
+from semel.tools.exec.command import CannotRun, CommandProcess
+from semel.tools.exec.output import OutputRecorder
 from semel.tools.exec.reporter import Reporter, Target
-from semel.tools.exec.spool import FINISHED, Run
+from semel.tools.exec.spool import FINISHED, SpooledRun
 from semel.tools.exec.watch import run_and_report
-
-Json = dict[str, Any]
 
 REPORT_TIMEOUT_S = 600.0  # seconds; afterwards the next gateway finds the report in the spool
 NOT_RUN_EXIT_CODE = 125  # as `env` and `timeout` use it
@@ -35,78 +34,80 @@ NOT_RUN_EXIT_CODE = 125  # as `env` and `timeout` use it
 
 class Stopper(threading.Thread):
     """A thread that ends the command at its time limit, or when a line arrives in the control FIFO, whichever comes
-    first. `why` is {"timeout": seconds} or {"cancelled_by": who}."""
+    first. `stop_reason` is {"timeout": seconds} or {"cancelled_by": who}."""
 
-    def __init__(self, command: Command, control: int, seconds: float, grace: float) -> None:
+    def __init__(self, command: CommandProcess, control: int, seconds: float, grace: float) -> None:
         super().__init__(name="stopper", daemon=True)
         self.command = command
-        self.why: Json | None = None
+        self.stop_reason: Json | None = None
         self._control = control
         self._seconds = seconds
         self._grace = grace
 
     def run(self) -> None:
-        self.why = self._wait()
+        self.stop_reason = self._wait()
         self.command.stop(self._grace)
 
     def _wait(self) -> Json:
-        poll, ends, told = select.poll(), time.monotonic() + self._seconds, b""
+        poll, deadline, received = select.poll(), time.monotonic() + self._seconds, b""
         poll.register(self._control, select.POLLIN)
-        while (left := ends - time.monotonic()) > 0:
-            if poll.poll(min(left, 3600.0) * 1000):
-                told += os.read(self._control, 4096)
-            if b"\n" in told:
-                return {"cancelled_by": told.partition(b"\n")[0].decode(errors="replace")}
+        while (remaining := deadline - time.monotonic()) > 0:
+            if poll.poll(min(remaining, 3600.0) * 1000):
+                received += os.read(self._control, 4096)
+            if b"\n" in received:
+                return {"cancelled_by": received.partition(b"\n")[0].decode(errors="replace")}
         return {"timeout": self._seconds}
 
 
 def main() -> None:
-    place, lock, control = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    folder, lock, control = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     for descriptor in (lock, control):
         os.set_inheritable(descriptor, False)
     _pass_on_signals(control)
     order = _read_order()
-    run = Run.held(place, lock)
+    run = SpooledRun.open_inherited(folder, lock)
     reporter = Reporter()
-    line = reporter.add(run, Target.of(run.about["to"]))
+    queue = reporter.add_run(run, Target.from_dict(run.info["to"]))
     reporter.start()
     try:
         if order is None:
             raise OSError("the gateway ended before it had handed it over")
-        run.handed()
+        run.record_handover()
     except OSError as error:
-        why = f"{error.strerror or error}; nothing was run"
-        run.put(FINISHED, reports.build_not_started(run.id, run.about, NOT_RUN_EXIT_CODE, why))
-        reporter.news(line)
+        reason = f"{error.strerror or error}; nothing was run"
+        run.add_report(FINISHED, reports.build_not_started(run.id, run.info, NOT_RUN_EXIT_CODE, reason))
+        reporter.wake(queue)
     else:
-        _supervise(run, order, control, lambda: reporter.news(line))
-    reporter.wait([line], REPORT_TIMEOUT_S, threading.Event())
+        _supervise(run, order, control, lambda: reporter.wake(queue))
+    reporter.wait([queue], REPORT_TIMEOUT_S, threading.Event())
     if reporter.stop():
         run.close()
 
 
-def _supervise(run: Run, order: Json, control: int, news: Any) -> None:
-    output = Output(run.output, 0, reports.TAIL, int(order["output"]))
-    command = Command(order["argv"], output, env=order["env"], cwd=Path(order["cwd"]), shown=False)
+def _supervise(run: SpooledRun, order: Json, control: int, on_report: Any) -> None:
+    output = OutputRecorder(run.output, 0, reports.TAIL_BYTES, int(order["output"]))
+    command = CommandProcess(order["argv"], output, env=order["env"], cwd=Path(order["cwd"]), show_output=False)
     stopper = Stopper(command, control, float(order["seconds"]), float(order["grace"]))
 
     def started_or_over() -> None:
         if command.running and not stopper.ident:
             stopper.start()
-        news()
+        on_report()
 
     with contextlib.suppress(CannotRun):  # reported through the spool already
-        run_and_report(run, command, started_or_over, sweep=float(order["grace"]), stopped=lambda: stopper.why)
+        run_and_report(
+            run, command, started_or_over, leftover_grace=float(order["grace"]), stop_reason=lambda: stopper.stop_reason
+        )
 
 
 def _read_order() -> Json | None:
-    """Read the order from stdin; `None` if it is incomplete. Then makes /dev/null the stdin of us and the command."""
-    told = sys.stdin.buffer.read()
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    """Read the order from stdin; `None` if it is incomplete. Afterwards stdin is /dev/null, for the command, too."""
+    data = sys.stdin.buffer.read()
+    null_device = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null_device, 0)
+    os.close(null_device)
     try:
-        return dict(json.loads(told))
+        return dict(json.loads(data))
     except ValueError:
         return None
 
@@ -114,12 +115,12 @@ def _read_order() -> Json | None:
 def _pass_on_signals(control: int) -> None:
     """Treat a signal (a machine that shuts down) as a cancel: the command is ended and its end still reported."""
 
-    def asked(number: int, _frame: object) -> None:
+    def cancel_command(signal_number: int, _frame: object) -> None:
         with contextlib.suppress(OSError):
-            os.write(control, f"{signal.Signals(number).name} to its supervisor\n".encode())
+            os.write(control, f"{signal.Signals(signal_number).name} to its supervisor\n".encode())
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-        signal.signal(number, asked)
+        signal.signal(number, cancel_command)
 
 
 if __name__ == "__main__":

@@ -11,14 +11,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from semel.gateway.process_identity import identity
+from semel.gateway.process_identity import read_identity
 from semel.tools.exec import reports
-from semel.tools.exec.command import CannotRun, Command, CommandExit
-from semel.tools.exec.output import Output
-from semel.tools.exec.reporter import Line, Reporter, Target
-from semel.tools.exec.spool import FINISHED, LOST, STARTED, Report, Run, Spool
+from semel.tools.exec.command import CannotRun, CommandExit, CommandProcess
+from semel.tools.exec.output import OutputRecorder
+from semel.tools.exec.reporter import Reporter, ReportQueue, Target
+from semel.tools.exec.spool import FINISHED, LOST, STARTED, Spool, SpooledReport, SpooledRun
 
-Say = Callable[[str], None]
+ShowLine = Callable[[str], None]
 
 EXEC_FOLDER = "exec"  # in the data directory; holds the spools of all nodes
 RESERVE_BYTES = 128 * 1024  # reserved on disk for the report of a command that fills it; more with --attach
@@ -26,201 +26,208 @@ FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUI
 
 
 class ExecRunner:
-    """One `semel exec -- CMD...`. `say` shows a line to the user."""
+    """One call of `semel exec -- CMD...`. `show_line` prints a line for the user."""
 
-    def __init__(self, spool: Spool, to: Target, say: Say) -> None:
+    def __init__(self, spool: Spool, target: Target, show_line: ShowLine) -> None:
         self.spool = spool
-        self.to = to
-        self.say = say
+        self.target = target
+        self.show_line = show_line
         self.reporter = Reporter()
-        self.leave = threading.Event()
-        self._command: Command | None = None
+        self.interrupted = threading.Event()
+        self._command: CommandProcess | None = None
 
-    def run(self, session: str, node: str, argv: Sequence[str], attach: bool, patience: float) -> int:
-        """Run a command and return its exit code; waits up to `patience` seconds until its report is acknowledged.
+    def run(self, session: str, node: str, argv: Sequence[str], attach: bool, timeout: float) -> int:
+        """Run a command and return its exit code; waits up to `timeout` seconds until its report is acknowledged.
 
         Raises OSError if the spool cannot be written; then nothing was started.
         """
-        about = {**reports.about(node, session, argv, time.time()), "to": self.to.told()}
+        info = {**reports.describe_run(node, session, argv, time.time()), "to": self.target.to_dict()}
         run = self.spool.begin(
-            secrets.token_hex(16), about, reports.MAX_OUTPUT_JSON_BYTES + RESERVE_BYTES if attach else RESERVE_BYTES
+            secrets.token_hex(16), info, reports.MAX_OUTPUT_JSON_BYTES + RESERVE_BYTES if attach else RESERVE_BYTES
         )
-        head, tail = (reports.ATTACHED_END_BYTES, reports.ATTACHED_END_BYTES) if attach else (0, reports.TAIL)
-        output = Output(run.output, head, tail)
-        with self._signals():
-            own = self.reporter.add(run, self.to)
-            self._take_over()
+        head, tail = (reports.ATTACHED_END_BYTES, reports.ATTACHED_END_BYTES) if attach else (0, reports.TAIL_BYTES)
+        output = OutputRecorder(run.output, head, tail)
+        with self._forward_signals():
+            own_queue = self.reporter.add_run(run, self.target)
+            self._adopt_orphans()
             self.reporter.start()
-            code = self._see_through(run, own, Command(argv, output))
-            self._see_off(own, patience)
+            code = self._run_command(run, own_queue, CommandProcess(argv, output))
+            self._wait_for_gateway(own_queue, timeout)
         self._close()
         return code
 
-    def _see_through(self, run: Run, own: Line, command: Command) -> int:
+    def _run_command(self, run: SpooledRun, own_queue: ReportQueue, command: CommandProcess) -> int:
         self._command = command
         try:
-            ended, report = run_and_report(run, command, lambda: self.reporter.news(own))
+            ended, report = run_and_report(run, command, lambda: self.reporter.wake(own_queue))
         except CannotRun as error:
-            self.say(f"{error}; nothing was run")
+            self.show_line(f"{error}; nothing was run")
             return error.code
         if report.path is None:
-            self.say(f"the spool cannot take the report ({report.why}): it is in memory only until it is taken")
+            self.show_line(
+                f"the spool cannot take the report ({report.reason}): it is in memory only until it is taken"
+            )
         return ended.code
 
-    def _take_over(self) -> None:
+    def _adopt_orphans(self) -> None:
         try:
             for run in self.spool.orphans():
                 report_lost_run(run)
-                self.reporter.add(run, read_target(run, self.to))
+                self.reporter.add_run(run, read_target(run, self.target))
         except OSError as error:  # leave them to the next `semel exec`; this run goes on
-            self.say(f"earlier runs in {self.spool.place} cannot be looked at: {error.strerror or error}")
-        for what in self.spool.damaged:
-            self.say(what)
+            self.show_line(f"earlier runs in {self.spool.folder} cannot be read: {error.strerror or error}")
+        for problem in self.spool.damaged:
+            self.show_line(problem)
 
-    def _see_off(self, own: Line, patience: float) -> None:
+    def _wait_for_gateway(self, own_queue: ReportQueue, timeout: float) -> None:
         """Wait until the report is acknowledged; after 2 s, tell the user why it is not."""
-        if not self.reporter.wait([own], min(patience, 2.0), self.leave) and patience > 2.0:
-            self.say(
-                f"the report waits: {own.why or 'the gateway has not answered yet'}. Ctrl-C leaves it in the spool"
-            )
-            self.reporter.wait([own], patience - 2.0, self.leave)
-        if not own.open:  # the gateway answers, so post the reports of earlier runs, too
-            same = [line for line in self.reporter.lines if line.to == self.to]
-            self.reporter.wait(same, min(patience, 2.0), self.leave)
-        told(own, self.say)
+        if not self.reporter.wait([own_queue], min(timeout, 2.0), self.interrupted) and timeout > 2.0:
+            reason = own_queue.failure_reason or "the gateway has not answered yet"
+            self.show_line(f"the report waits: {reason}. Ctrl-C leaves it in the spool")
+            self.reporter.wait([own_queue], timeout - 2.0, self.interrupted)
+        if not own_queue.open_reports:  # the gateway answers, so post the reports of earlier runs, too
+            same_target = [line for line in self.reporter.queues if line.target == self.target]
+            self.reporter.wait(same_target, min(timeout, 2.0), self.interrupted)
+        print_unacknowledged(own_queue, self.show_line)
 
     def _close(self) -> None:
         if self.reporter.stop(1.0):
-            for line in self.reporter.lines:
+            for line in self.reporter.queues:
                 line.run.close()
 
     # ------------------------------------------------------------ signals
 
     @contextlib.contextmanager
-    def _signals(self) -> Iterator[None]:
+    def _forward_signals(self) -> Iterator[None]:
         """Forward signals to the command while it runs; afterwards a signal ends the wait for the gateway."""
-        before = {number: signal.getsignal(number) for number in FORWARDED_SIGNALS}
-        ours = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
-        for number in ours:
-            signal.signal(number, self._signalled)
+        handlers = {number: signal.getsignal(number) for number in FORWARDED_SIGNALS}
+        handled_signals = [number for number, handler in handlers.items() if handler is not signal.SIG_IGN]
+        for number in handled_signals:
+            signal.signal(number, self._handle_signal)
         try:
             yield
         finally:
-            for number in ours:
-                signal.signal(number, before[number])
+            for number in handled_signals:
+                signal.signal(number, handlers[number])
 
-    def _signalled(self, number: int, _frame: object) -> None:
+    def _handle_signal(self, number: int, _frame: object) -> None:
         if self._command is not None and self._command.running:
             self._command.signal(number)
         else:
-            self.leave.set()
+            self.interrupted.set()
 
 
 def run_and_report(
-    run: Run,
-    command: Command,
-    news: Callable[[], None],
+    run: SpooledRun,
+    command: CommandProcess,
+    on_report: Callable[[], None],
     *,
-    sweep: float | None = None,
-    stopped: Callable[[], dict[str, Any] | None] = lambda: None,
-) -> tuple[CommandExit, Report]:
+    leftover_grace: float | None = None,
+    stop_reason: Callable[[], dict[str, Any] | None] = lambda: None,
+) -> tuple[CommandExit, SpooledReport]:
     """Run a command to its end and put reports of its start and its end into the spool.
 
-    news      called after each report, to wake the reporter
-    sweep     see `Command.wait`
-    stopped   returns why the command was ended by us, or `None` (see `semel.tools.exec.reports`)
+    on_report        called after each report, to wake the reporter
+    leftover_grace   see `CommandProcess.wait`
+    stop_reason      returns why we ended the command, or `None` (see `reports.build_finished`)
 
     Raises CannotRun if it cannot be started; that is reported as well.
     """
     try:
         command.start()
     except CannotRun as error:
-        run.put(FINISHED, reports.build_not_started(run.id, run.about, error.code, str(error)))
-        news()
+        run.add_report(FINISHED, reports.build_not_started(run.id, run.info, error.code, str(error)))
+        on_report()
         raise
-    run.began(command.pid, identity(command.pid), time.time())
-    run.put(STARTED, reports.build_started(run.id, run.about, command.pid))
-    news()
-    ended = command.wait(sweep)
-    report = run.put(FINISHED, reports.build_finished(run.id, run.about, ended, command.output, stopped()))
-    news()
+    run.record_process(command.pid, read_identity(command.pid), time.time())
+    run.add_report(STARTED, reports.build_started(run.id, run.info, command.pid))
+    on_report()
+    ended = command.wait(leftover_grace)
+    report = run.add_report(FINISHED, reports.build_finished(run.id, run.info, ended, command.output, stop_reason()))
+    on_report()
     return ended, report
 
 
-def flush(spools: Sequence[Spool], to: Target, override: bool, patience: float, say: Say) -> tuple[list[str], int]:
+def flush_reports(
+    spools: Sequence[Spool], target: Target, override: bool, timeout: float, show_line: ShowLine
+) -> tuple[list[str], int]:
     """Post the reports that earlier runs left; returns (acknowledged reports, number of runs that remain).
 
-    Runs whose own reporter still lives are skipped. `override`: post all to `to`, not to each run's own target.
+    Runs whose own reporter still lives are skipped. `override`: post all to `target`, not to each run's own target.
     """
-    reporter, leave = Reporter(), threading.Event()
+    reporter, interrupted = Reporter(), threading.Event()
     for spool in spools:
         for run in spool.orphans():
             report_lost_run(run)
-            reporter.add(run, to if override else read_target(run, to))
-        for what in spool.damaged:
-            say(what)
-    left = sum(len(spool.damaged) for spool in spools)
-    waiting = [(line, list(line.open)) for line in reporter.lines]
-    handler = signal.signal(signal.SIGINT, lambda *_: leave.set())
+            reporter.add_run(run, target if override else read_target(run, target))
+        for problem in spool.damaged:
+            show_line(problem)
+    remaining = sum(len(spool.damaged) for spool in spools)
+    open_reports = [(queue, list(queue.open_reports)) for queue in reporter.queues]
+    handler = signal.signal(signal.SIGINT, lambda *_: interrupted.set())
     try:
         reporter.start()
-        reporter.wait(reporter.lines, patience, leave)
+        reporter.wait(reporter.queues, timeout, interrupted)
     finally:
         signal.signal(signal.SIGINT, handler)
-    taken = [
-        f"{line.run.id} {report.kind} {line.run.about['session']}"
-        for line, reports_ in waiting
+    acknowledged = [
+        f"{queue.run.id} {report.kind} {queue.run.info['session']}"
+        for queue, reports_ in open_reports
         for report in reports_
         if report.state == "taken"
     ]
-    for line in reporter.lines:
-        told(line, say)
-        left += bool(line.open or line.refused)
+    for queue in reporter.queues:
+        print_unacknowledged(queue, show_line)
+        remaining += bool(queue.open_reports or queue.refused_reports)
     if reporter.stop(1.0):
-        for line in reporter.lines:
-            line.run.close()
-    return taken, left
+        for queue in reporter.queues:
+            queue.run.close()
+    return acknowledged, remaining
 
 
-def report_lost_run(run: Run, end: Callable[[Run], bool] = lambda _: False) -> None:
+def report_lost_run(run: SpooledRun, kill_leftovers: Callable[[SpooledRun], bool] = lambda _: False) -> None:
     """Add an `exec.lost` report to a run whose reporter is gone, unless its end was reported.
 
-    end: kills the run's remaining processes, if that is wanted; returns True if there were any.
+    kill_leftovers: kills the run's remaining processes and returns whether there were any.
     """
-    if run.over:
+    if run.is_over:
         return
     process = run.process
-    alive = process is not None and process["born"] is not None and identity(int(process["pid"])) == process["born"]
-    if run.unstarted:
-        run.put(LOST, reports.build_never_started(run.id, run.about))
+    alive = (
+        process is not None and process["born"] is not None and read_identity(int(process["pid"])) == process["born"]
+    )
+    if run.never_started:
+        run.add_report(LOST, reports.build_never_started(run.id, run.info))
     else:
-        run.put(LOST, reports.lost(run.id, run.about, process, alive, run.output, killed=end(run)))
+        run.add_report(
+            LOST, reports.build_lost(run.id, run.info, process, alive, run.output, killed=kill_leftovers(run))
+        )
 
 
-def read_target(run: Run, otherwise: Target) -> Target:
-    """The target stored in the run; `otherwise` if there is none."""
+def read_target(run: SpooledRun, default: Target) -> Target:
+    """The target stored in the run; `default` if there is none."""
     try:
-        return Target.of(run.about["to"])
+        return Target.from_dict(run.info["to"])
     except (KeyError, TypeError, AttributeError):
-        return otherwise
+        return default
 
 
-def told(line: Line, say: Say) -> None:
+def print_unacknowledged(queue: ReportQueue, show_line: ShowLine) -> None:
     """Tell the user which reports of a run are not acknowledged, why, and where they are kept; nothing if all are."""
-    for note in line.notes:
-        say(f"run {line.run.id}: {note}")
-    for report in line.refused:
-        say(f"the gateway refuses {report.kind} of run {line.run.id}: {report.why}")
-    open_ = line.open
-    if open_:
-        why = f": {line.why}" if line.why else ""
-        say(f"{' and '.join(report.kind for report in open_)} of run {line.run.id} not taken yet{why}")
-    if not open_ and not line.refused:
+    for note in queue.notes:
+        show_line(f"run {queue.run.id}: {note}")
+    for report in queue.refused_reports:
+        show_line(f"the gateway refuses {report.kind} of run {queue.run.id}: {report.reason}")
+    open_reports = queue.open_reports
+    if open_reports:
+        reason = f": {queue.failure_reason}" if queue.failure_reason else ""
+        show_line(f"{' and '.join(report.kind for report in open_reports)} of run {queue.run.id} not taken yet{reason}")
+    if not open_reports and not queue.refused_reports:
         return
-    if any(report.path is None for report in (*open_, *line.refused)):
-        say(f"it could not be written to {line.run.place}; a later `semel exec` tells that the run was lost")
+    if any(report.path is None for report in (*open_reports, *queue.refused_reports)):
+        show_line(f"it could not be written to {queue.run.folder}; a later `semel exec` reports the run as lost")
     else:
-        say(f"kept in {line.run.place}; the next `semel exec` of this node, or `semel exec --flush`, sends it")
+        show_line(f"kept in {queue.run.folder}; the next `semel exec` of this node, or `semel exec --flush`, sends it")
 
 
 def flush_stdout() -> None:

@@ -1,0 +1,260 @@
+"""The demo agent that `semel up` serves without a configuration: it speaks ACP, and needs no model and no network.
+
+`python -m semel.agents.demo` is a process of its own and imports nothing of Semel. The prompt "help" lists what it can
+do. The main thread reads the client's messages; each turn runs in a thread. A prompt that comes during a turn joins it
+(steering). A session's history is a file with one ACP update per line, which `session/load` replays.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+Json = dict[str, Any]
+STATE_DIR = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "semel/demo"
+TURN_ENDED_KEY = "semel-demo/ended"  # `_meta` key in the history: the stop reason of the turn that just ended
+GATEWAY_NOTE = re.compile(r"\[semel: .*?\n\[/semel\]", re.DOTALL)  # what the gateway adds to a person's words
+COMMAND = re.compile(r"(?:[^:]{1,80}:\s+)?(?:(help|permission|slow)[.!]?|(say|send):\s*(.+))\s*", re.IGNORECASE)
+HELP = """I am Semel's demo agent: no model, no network. Words I know:
+
+- `help`: this list
+- `say: TEXT`: say exactly TEXT
+- `send: TEXT`: send TEXT in the middle of the turn, then close with the same text (an echo)
+- `permission`: ask for the permission to run a tool, and run it
+- `slow`: text for about ten seconds (try to cancel it)
+
+Anything else I simply answer."""
+ALLOW = {"optionId": "allow", "name": "Allow once", "kind": "allow_once"}
+REJECT = {"optionId": "reject", "name": "Reject", "kind": "reject_once"}
+
+
+def make_id(kind: str) -> str:
+    return f"{kind}-{os.urandom(8).hex()}"
+
+
+class Cancelled(Exception):
+    """The client has cancelled the turn."""
+
+
+class Peer:
+    """JSON-RPC with another process over a pair of pipes, one message per line."""
+
+    def __init__(self, reader: IO[bytes], writer: IO[bytes]) -> None:
+        self._reader, self._writer = reader, writer
+        self._results: dict[str, Json] = {}
+        self._changed = threading.Condition()
+        self._closed = False
+
+    def send(self, **message: Any) -> None:
+        with self._changed, suppress(BrokenPipeError):  # the other process has ended; `read_requests` ends, too
+            self._writer.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+            self._writer.flush()
+
+    def request(self, method: str, **params: Any) -> Json:
+        """Send a request and wait for its result. Returns {} if the answer is an error or the other process ends."""
+        request_id = make_id("request")
+        self.send(id=request_id, method=method, params=params)
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or request_id in self._results)
+            return self._results.pop(request_id, {})
+
+    def read_requests(self) -> Iterator[Json]:
+        """Yield the other process's requests and notifications until it ends. Its answers are passed to `request`."""
+        for message in map(json.loads, self._reader):
+            if "method" in message:
+                yield message
+            else:
+                with self._changed:
+                    self._results[message["id"]] = message.get("result") or {}
+                    self._changed.notify_all()
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+
+def start_mcp_server(server: Json) -> Peer:
+    """Start an MCP server and initialize it (MCP 2025-06-18). `server`: an entry of `mcpServers` in `session/new`."""
+    env = os.environ | {variable["name"]: variable["value"] for variable in server["env"]}
+    command = [server["command"], *server["args"]]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
+    assert process.stdin and process.stdout
+    peer = Peer(process.stdout, process.stdin)
+    threading.Thread(target=lambda: list(peer.read_requests()), daemon=True).start()
+    info = {"name": "semel-demo", "version": "1"}
+    peer.request("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=info)
+    peer.send(method="notifications/initialized")
+    return peer
+
+
+def make_chunk(kind: str, text: str) -> Json:
+    content = {"type": "text", "text": text}
+    return {"sessionUpdate": kind, "content": content, "messageId": make_id("message")}
+
+
+class Session:
+    """A session: its history, its MCP server and the turn that runs in it."""
+
+    def __init__(self, client: Peer, session_id: str, mcp_servers: list[Json]) -> None:
+        self.cancelled = threading.Event()
+        self._client, self._id, self._mcp_servers = client, session_id, mcp_servers
+        self._tools: Peer | None = None
+        self._lock = threading.Lock()
+        self._prompt_ids: list[Any] = []  # of the running turn
+        self._joined: list[str] = []  # texts of prompts that joined the turn and were not answered yet
+        self._history: list[Json] = []  # updates of the running turn
+        self._history_file = STATE_DIR / f"{session_id}.jsonl"
+        self._history_file.touch()
+
+    def replay(self) -> None:
+        for line in self._history_file.read_text().splitlines():
+            self._emit(json.loads(line))
+
+    def prompt(self, prompt_id: Any, text: str) -> None:
+        """Begin a turn with this prompt, or let it join the running turn. `prompt_id`: the request's JSON-RPC id."""
+        with self._lock:
+            self._prompt_ids.append(prompt_id)
+            if len(self._prompt_ids) > 1:
+                self._joined.append(text)
+                return
+            self.cancelled.clear()
+        threading.Thread(target=self._run_turn, args=(text,), daemon=True).start()
+
+    def _run_turn(self, text: str) -> None:
+        stop_reason = "end_turn"
+        while True:
+            try:
+                self._answer(text)
+            except Cancelled:
+                stop_reason = "cancelled"
+            with self._lock:
+                if not self._joined or stop_reason == "cancelled":
+                    prompt_ids, self._prompt_ids, self._joined = self._prompt_ids, [], []
+                    break
+                text = self._joined.pop(0)
+        updates, self._history = self._history, []
+        updates.append({"sessionUpdate": "session_info_update", "_meta": {TURN_ENDED_KEY: stop_reason}})
+        with self._history_file.open("a") as file:
+            file.writelines(json.dumps(update) + "\n" for update in updates)
+        for prompt_id in prompt_ids:
+            self._client.send(id=prompt_id, result={"stopReason": stop_reason})
+
+    def _answer(self, prompt: str) -> None:
+        """Run the last command among the prompt's lines (see HELP); if there is none, repeat the last line."""
+        self._history.append(make_chunk("user_message_chunk", prompt))
+        lines = (GATEWAY_NOTE.sub("", prompt).strip() or prompt.removesuffix("\n[/semel]")).splitlines()
+        match = next(filter(None, map(COMMAND.fullmatch, reversed(lines))), None)
+        word, verb, text = match.groups() if match else ("", "", "")
+        match (word or verb).lower():
+            case "help":
+                self._say(HELP, delay_s=0.002)
+            case "say":
+                self._say(text)
+            case "send":
+                self._send_message(text)
+                self._say(text)
+            case "permission":
+                self._say("I would like to tidy up. ")
+                self._say("Thank you, it is tidy now." if self._tidy_up() else "I leave it as it is, then.")
+            case "slow":
+                self._say("One word after the other. " * 12, delay_s=0.45)
+            case _ if lines and lines[-1].startswith("- it was asked: "):
+                self._say("I was interrupted, and go on from where I was.")
+            case _:
+                line = lines[-1][:300] if lines else ""
+                self._say(f"You said: {line}\n\nI am Semel's demo agent. Say `help` to see what I can show.")
+
+    def _say(self, text: str, delay_s: float = 0.015) -> None:
+        """Stream a message in small chunks, with a pause of `delay_s` seconds after each. Raises Cancelled."""
+        message = make_chunk("agent_message_chunk", "")
+        self._history.append(message)
+        for start in range(0, len(text), 14):
+            chunk = text[start : start + 14]
+            self._emit({**message, "content": {"type": "text", "text": chunk}})
+            message["content"]["text"] += chunk
+            if self.cancelled.wait(delay_s):
+                raise Cancelled
+
+    def _send_message(self, text: str) -> None:
+        call = {"toolCallId": make_id("tool"), "title": "mcp__semel__send_message", "rawInput": {"text": text}}
+        self._emit({"sessionUpdate": "tool_call", **call, "status": "in_progress"})
+        if self._tools is None:
+            self._tools = start_mcp_server(self._mcp_servers[0])
+        meta = {"claudecode/toolUseId": call["toolCallId"]}
+        result = self._tools.request("tools/call", name="send_message", arguments=call["rawInput"], _meta=meta)
+        answer = "".join(block.get("text", "") for block in result.get("content", []))
+        if not result:
+            self._tools = None  # it may have ended: the next message starts another one
+        self._end_tool(call, "completed" if result and not result.get("isError") else "failed", answer)
+
+    def _tidy_up(self) -> bool:
+        """Ask for permission and pretend to run a command. Returns False if permission is denied."""
+        command = "rm -r ./build"
+        call = {"toolCallId": make_id("tool"), "title": command, "kind": "execute", "rawInput": {"command": command}}
+        params = {"toolCall": {**call, "status": "pending"}, "options": [ALLOW, REJECT]}
+        outcome = self._client.request("session/request_permission", sessionId=self._id, **params).get("outcome", {})
+        if self.cancelled.is_set():
+            raise Cancelled
+        if outcome.get("optionId") != "allow":
+            return False
+        self._emit({"sessionUpdate": "tool_call", **call, "status": "in_progress"})
+        self._end_tool(call, "completed", "removed\n")
+        return True
+
+    def _end_tool(self, call: Json, status: str, output: str) -> None:
+        ended = {
+            **call,
+            "status": status,
+            "content": [{"type": "content", "content": {"type": "text", "text": output}}],
+        }
+        self._emit({"sessionUpdate": "tool_call_update", **ended})
+        self._history.append({"sessionUpdate": "tool_call", **ended})
+
+    def _emit(self, update: Json) -> None:
+        self._client.send(method="session/update", params={"sessionId": self._id, "update": update})
+
+
+def answer_request(client: Peer, sessions: dict[str, Session], method: str, params: Json) -> Json:
+    """Return the result of a request that is not a prompt. Raises LookupError if method or session are unknown."""
+    session_id = str(params.get("sessionId"))
+    if method == "initialize":
+        capabilities = {"loadSession": True, "promptCapabilities": {"embeddedContext": True}}
+        info = {"name": "semel-demo", "title": "Semel's demo agent", "version": "1"}
+        return {"protocolVersion": 1, "agentInfo": info, "agentCapabilities": capabilities, "authMethods": []}
+    if method == "session/new":
+        session_id = make_id("demo")
+    elif method != "session/load" or not any(path.stem == session_id for path in STATE_DIR.glob("*.jsonl")):
+        raise LookupError(f"no method {method!r}, or no session {session_id!r}")
+    sessions[session_id] = session = Session(client, session_id, params.get("mcpServers") or [])
+    session.replay()
+    return {"sessionId": session_id}
+
+
+def main() -> None:
+    STATE_DIR.mkdir(parents=True, exist_ok=True)
+    client, sessions = Peer(sys.stdin.buffer, sys.stdout.buffer), dict[str, Session]()
+    for message in client.read_requests():
+        method, params = message["method"], message.get("params", {})
+        try:
+            if method == "session/prompt":
+                text = "\n".join(block.get("text", "") for block in params["prompt"])
+                sessions[params["sessionId"]].prompt(message["id"], text)
+            elif method == "session/cancel":
+                sessions[params["sessionId"]].cancelled.set()
+            elif "id" in message:
+                client.send(id=message["id"], result=answer_request(client, sessions, method, params))
+        except LookupError as error:
+            if "id" in message:
+                client.send(id=message["id"], error={"code": -32602, "message": str(error)})
+    os._exit(0)  # do not wait for the threads of running turns
+
+
+if __name__ == "__main__":
+    main()

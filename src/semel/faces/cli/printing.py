@@ -1,0 +1,115 @@
+"""Printing: tables and colours on a terminal; tab-separated rows without colours or header in a pipe."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from semel.text.visible import escape_json, visible
+
+STATE_STYLES = {
+    "sent": "green", "queued": "cyan", "sending": "cyan", "unknown": "yellow", "held": "yellow",
+    "rejected": "red", "dropped": "dim", "idle": "dim", "running": "green", "waiting": "cyan",
+    "said": "green", "echo": "cyan", "refused": "red", "quiet": "dim",
+    "accepted": "green", "done": "green", "failed": "red", "failed later": "red", "cancelled": "yellow", "lost": "red",
+    "online": "green", "starting": "dim", "offline": "yellow", "denied": "bold red",
+}  # fmt: skip
+"""State -> rich style. The word alone carries the meaning; colour only repeats it."""
+
+
+def stdout_console() -> Console:
+    return Console(highlight=False, soft_wrap=True)
+
+
+def stderr_console() -> Console:
+    """A console on stderr that wraps long lines between words on a terminal, and leaves them whole elsewhere."""
+    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+
+
+def print_error(*lines: str) -> None:
+    """Print error lines to stderr."""
+    for line in lines:
+        stderr_console().print(Text(f"semel: {visible(line)}", "red"))
+
+
+def print_remark(line: str) -> None:
+    """Print a remark to stderr, so that stdout holds only the result."""
+    stderr_console().print(Text(visible(line), "dim"))
+
+
+def print_json(value: Any) -> None:
+    print(escape_json(json.dumps(value, ensure_ascii=False, indent=2)))
+
+
+def print_table(
+    headings: Sequence[str], table_rows: Iterable[Sequence[object]], empty: str, wrapped_columns: Collection[str] = ()
+) -> None:
+    """Print a table, one row per line. On a terminal, `empty` is printed if there are no rows.
+
+    `wrapped_columns`: the headings of columns that people copy from; they shrink last, and are wrapped instead of cut.
+    """
+    cells_of_rows = [["" if cell is None else str(cell) for cell in line] for line in table_rows]
+    if not sys.stdout.isatty():
+        for line in cells_of_rows:
+            print("\t".join(cell.replace("\t", " ").replace("\n", " ") for cell in line))
+    elif not cells_of_rows:
+        print_remark(empty)
+    else:
+        terminal = Console(highlight=False)
+        rich_table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+        cells = [[_style_cell(cell) for cell in line] for line in cells_of_rows]
+        widths = [max(cell_len(h), *(row[column].cell_len for row in cells)) for column, h in enumerate(headings)]
+        is_wrapped = [heading in wrapped_columns for heading in headings]
+        for heading, width, wrap in zip(
+            headings, fit_columns(widths, is_wrapped, terminal.width), is_wrapped, strict=True
+        ):
+            rich_table.add_column(heading, width=width, no_wrap=not wrap, overflow="fold" if wrap else "ellipsis")
+        for row in cells:
+            rich_table.add_row(*row)
+        terminal.print(rich_table)
+
+
+def fit_columns(wanted: Sequence[int], is_wrapped: Sequence[bool], available: int) -> list[int]:
+    """Column widths that fit into `available` cells, with two blanks between columns.
+
+    The widest column shrinks first, wrapped ones last.
+    """
+    widths = [min(width, available) for width in wanted]
+    excess = sum(widths) + 2 * (len(widths) - 1) - available
+    for wrapped, min_width in ((False, 5), (True, 8), (False, 1), (True, 1)):
+        candidates = [column for column, wrap in enumerate(is_wrapped) if wrap is wrapped]
+        while excess > 0 and candidates and widths[widest := max(candidates, key=lambda at: widths[at])] > min_width:
+            widths[widest] -= 1
+            excess -= 1
+    return widths
+
+
+def _style_cell(cell: str) -> Text:
+    return Text(visible(" ".join(cell.split())), style=STATE_STYLES.get(cell, ""))
+
+
+def escape_text(text: str) -> str:
+    """Untrusted text for stdout: unchanged in a pipe, with control characters made visible on a terminal."""
+    return visible(text) if sys.stdout.isatty() else text
+
+
+def style_state(word: str) -> Text:
+    return Text(word, style=STATE_STYLES.get(word, ""))
+
+
+def format_time(ms: int | float | None) -> str:
+    """Milliseconds since the epoch as local time, without the date if it is today; "" for `None`."""
+    if ms is None:
+        return ""
+    moment = time.localtime(ms / 1000)
+    today = time.localtime()
+    is_today = (moment.tm_year, moment.tm_yday) == (today.tm_year, today.tm_yday)
+    return time.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M:%S", moment)

@@ -1,0 +1,77 @@
+"""Check the settings that belong to one kind of channel: the fields of its dataclass (see `semel.channels.Kind`).
+
+A string setting may be `env:NAME` or `file:PATH`, so that secrets need not be written into semel.toml. No error message
+repeats a value that came from such a reference, because it may be a secret.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+import semel.channels
+from semel.faces.config.file import ConfigSource
+from semel.faces.config.problems import describe, suggest_nearest
+from semel.gateway.settings import ChannelSettings
+from semel.gateway.settings.tables import list_keys, parse_seconds
+
+
+def check_options(channel: ChannelSettings, source: ConfigSource) -> dict[str, Any]:
+    """Resolve references in a channel's own settings and check them against its kind. Raises ConfigError."""
+    section, location = f"[channels.{channel.name}]", ("channels", channel.name)
+    kinds = semel.channels.kinds()
+    if channel.kind not in kinds:
+        raise source.error(
+            (*location, "kind"), f'{section} kind is "{channel.kind}"{suggest_nearest(channel.kind, kinds)}'
+        )
+    settings = kinds[channel.kind].settings
+    fields = {field.name: field for field in dataclasses.fields(settings) if field.init}
+    for key in channel.options:
+        if key not in fields:
+            hint = suggest_nearest(key, fields.keys() | list_keys(ChannelSettings))
+            raise source.error((*location, key), f'{section} has no setting "{key}"{hint}')
+    for key, field in fields.items():
+        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if required and key not in channel.options:
+            raise source.error((*location, "kind"), f'{section} needs "{key}"')
+    types = get_type_hints(settings)
+    values: dict[str, Any] = {}
+    for key, value in channel.options.items():
+        try:
+            values[key] = _read_option(value, types[key], source)
+        except ValueError as error:
+            raise source.error((*location, key), f'{section} "{key}"{error}') from None
+    try:
+        settings(**values)
+    except ValueError as error:
+        referred = [values[key] for key, value in channel.options.items() if _is_reference(value)]
+        raise source.error((*location, "kind"), f"{section}: {_redact_values(str(error), referred)}") from None
+    return values
+
+
+def _is_reference(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith(("env:", "file:"))
+
+
+def _redact_values(text: str, values: Iterable[Any]) -> str:
+    """Replace the values of references in an error message by "...": they may be secrets."""
+    for value in sorted({str(value) for value in values}, key=len, reverse=True):
+        for written in (value, repr(value)[1:-1]):
+            text = text.replace(written, "...") if written else text
+    return text
+
+
+def _read_option(raw: Any, type: Any, source: ConfigSource) -> Any:
+    """Resolve and convert one setting (durations to seconds). Raises ValueError without showing referenced values."""
+    value = raw
+    try:
+        value = source.resolve_secret(value) if isinstance(value, str) else value
+        converted = parse_seconds(value) if type is float else value
+        return TypeAdapter(type).validate_python(converted, strict=True)
+    except ValidationError as error:
+        raise ValueError(f" {describe(error.errors()[0]['msg'])}") from None
+    except ValueError as error:
+        raise ValueError(f": {_redact_values(str(error), [value] if _is_reference(raw) else [])}") from None

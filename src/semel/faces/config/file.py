@@ -1,0 +1,162 @@
+"""The sections of semel.toml that the gateway itself does not read, the whole file, and where it came from."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, field_validator
+
+from semel.faces.config.paths import expand_path
+from semel.faces.config.problems import ConfigError, explain_validation_error, find_line
+from semel.gateway.settings import GatewayOptions, Sections
+from semel.gateway.settings.tables import (
+    Duration,
+    Entries,
+    NamedTable,
+    References,
+    SecretReference,
+    Strings,
+    Table,
+    read_table,
+)
+
+MIN_TOKEN_CHARS = 16
+
+
+class ServerOptions(Table):
+    """The settings in `[gateway]` that only `semel up` reads."""
+
+    listen: str = "127.0.0.1:8420"
+    """The address of the page and the API, as host:port."""
+    data_dir: str = Field(default="", examples=["~/.local/share/semel"])
+    """The directory for the ledger, files and the owner's token. A relative path starts at this file. Default:
+    $XDG_DATA_HOME/semel, which is ~/.local/share/semel."""
+    log: Literal["auto", "human", "json"] = "auto"
+    """The format of the log on stderr. auto: human on a terminal, else json."""
+
+
+class HttpOptions(Table):
+    """The settings in `[gateway]` that concern HTTP."""
+
+    hosts: Strings = Field(default=(), examples=[["semel.example.org"]])
+    """Further host names under which the gateway is reached, such as a proxy's. Others are refused."""
+    heartbeat_s: Duration = 15.0
+    """How often a quiet event stream gets a sign of life, so that proxies do not close it."""
+
+
+class GatewaySection(GatewayOptions, HttpOptions, ServerOptions):
+    """`[gateway]`"""
+
+
+class LedgerSection(Table):
+    """`[ledger]`"""
+
+    url: str = Field(default="", examples=["sqlite:///ledger.db"])
+    """The ledger's file, as "sqlite:///path", relative to the data directory (four slashes: absolute). Default:
+    ledger.db there."""
+
+    @field_validator("url")
+    @classmethod
+    def _check_engine(cls, url: str) -> str:
+        if not re.match("sqlite:///.", url):
+            raise ValueError(f'{url!r} is not like "sqlite:///ledger.db"')
+        return url
+
+
+def _check_token(token: str, info: ValidationInfo) -> str:
+    if info.context is None:
+        return token
+    token = token.strip()
+    if len(token) < MIN_TOKEN_CHARS or not token.isascii() or not token.isprintable() or " " in token:
+        raise ValueError(f"a token is {MIN_TOKEN_CHARS} or more ASCII letters, digits and signs, without a blank")
+    return token
+
+
+class NodeSettings(NamedTable):
+    """`[nodes.NAME]`: a machine that reports events with a token of its own."""
+
+    token: Annotated[SecretReference, AfterValidator(_check_token)] = Field(repr=False, examples=["file:ci.token"])
+    """The machine's token: "env:NAME" or "file:PATH", 16 or more characters, different for each node."""
+    sessions: Strings = Field(default=(), examples=[["main:ci:*"]])
+    """The sessions to which it may report, as patterns like "main:ci:*". Default: none."""
+    recorded_source: str = Field(default="", validation_alias="(source)")
+
+    @property
+    def source(self) -> str:
+        """The source of the node's events (Law 1). The ledger remembers it, so that a renamed node keeps it."""
+        return self.recorded_source or f"node:{self.name}"
+
+    @property
+    def digest(self) -> bytes:
+        """Digest of the token, by which the ledger recognises a renamed node."""
+        return hashlib.blake2b(self.token.encode(), digest_size=16, person=b"semel node").digest()
+
+    def may_report_to(self, session: str) -> bool:
+        return any(fnmatchcase(session, pattern) for pattern in self.sessions)
+
+
+class ConfigFile(Sections):
+    """The whole of semel.toml."""
+
+    gateway: GatewaySection = GatewaySection()
+    ledger: LedgerSection = LedgerSection()
+    nodes: Entries[NodeSettings] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ConfigSource:
+    """A configuration file and what its values refer to.
+
+    base         the directory from which relative paths start
+    text, name   for the line numbers and the file name in error messages
+    env          the environment variables for `env:NAME`
+    """
+
+    base: Path
+    text: str
+    name: str
+    env: Mapping[str, str]
+
+    def parse(self, raw: object) -> ConfigFile:
+        """Validate the content of the file. Raises ConfigError, which names all mistakes with their lines."""
+        try:
+            return read_table(
+                ConfigFile, raw, References(self.resolve_path, self.resolve_variable, self.resolve_secret)
+            )
+        except ValidationError as error:
+            raise explain_validation_error(error, ConfigFile, self.text, self.name) from None
+
+    def error(self, location: tuple[str, ...], problem: str) -> ConfigError:
+        line = find_line(self.text, location)
+        return ConfigError(f"{self.name}:{line}: {problem}" if line else f"{self.name}: {problem}")
+
+    def resolve_path(self, value: str) -> Path:
+        """An absolute path; a relative one starts at the file's directory. Raises ValueError."""
+        try:
+            return (self.base / expand_path(value)).absolute()
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
+
+    def resolve_secret(self, value: str) -> str:
+        """The value itself, or what `env:NAME` or `file:PATH` refers to (without a last line break)."""
+        if not value.startswith("file:"):
+            return self.resolve_variable(value)
+        try:
+            return self.resolve_path(value.removeprefix("file:")).read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{value!r} cannot be read: {error}") from None
+
+    def resolve_variable(self, value: str) -> str:
+        """The value itself, or what `env:NAME` refers to."""
+        if not value.startswith("env:"):
+            return value
+        name = value.removeprefix("env:")
+        if name not in self.env:
+            raise ValueError(f"{value!r} cannot be read: the environment variable {name} is not set")
+        return self.env[name]

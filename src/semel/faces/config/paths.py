@@ -1,0 +1,76 @@
+"""Find the configuration file, the data directory and the ledger. Imports little, because every command needs it."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from semel.faces.config.problems import ConfigError
+
+
+def locate(
+    path: Path | None = None, data_dir: Path | None = None, env: Mapping[str, str] = os.environ
+) -> tuple[Path, Path]:
+    """(data directory, ledger file). Reads no secrets and ignores all other settings. Raises ConfigError."""
+    config_file = find_config_file(path, env)
+    raw = read_config_file(config_file)[1] if config_file else {}
+    gateway, ledger = raw.get("gateway"), raw.get("ledger")
+    data_dir_in_file = gateway.get("data_dir") if isinstance(gateway, dict) else None
+    url = ledger.get("url") if isinstance(ledger, dict) else None
+    data = find_data_dir(data_dir, data_dir_in_file, config_file.parent if config_file else Path.cwd(), env)
+    return data, find_ledger_file(url, data)
+
+
+def expand_path(path: str | Path) -> Path:
+    """Expand `~` in a path from the user. Raises ConfigError if it cannot be a path."""
+    try:
+        if "\0" not in str(path):
+            return Path(path).expanduser()
+        reason = "it holds a NUL character"
+    except RuntimeError:  # ~name of an unknown user
+        reason = "there is no such user, or no home directory"
+    raise ConfigError(f"{str(path)!r} is no path: {reason}")
+
+
+def find_config_file(path: Path | None, env: Mapping[str, str]) -> Path | None:
+    """The first of --config, $SEMEL_CONFIG, ./semel.toml and ~/.config/semel/semel.toml; the first two must exist."""
+    named_path = path or (Path(env["SEMEL_CONFIG"]) if env.get("SEMEL_CONFIG") else None)
+    if named_path is not None:
+        named_path = expand_path(named_path).absolute()
+        if not named_path.exists():
+            raise ConfigError(f"{named_path}: no such file; `semel init` writes one")
+        return named_path
+    home = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME", "~")).expanduser() / ".config")
+    default_paths = (Path.cwd() / "semel.toml", home / "semel" / "semel.toml")
+    return next((place for place in default_paths if place.is_file()), None)
+
+
+def read_config_file(path: Path) -> tuple[str, dict[str, Any]]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")  # some editors write a byte order mark
+        return text, tomllib.loads(text)
+    except RecursionError:
+        raise ConfigError(f"{path}: this is nested too deep") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: this is not TOML: {error}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+
+
+def find_data_dir(data_dir: Path | None, in_file: Any, base: Path, env: Mapping[str, str]) -> Path:
+    if data_dir is not None:
+        return expand_path(data_dir).absolute()
+    if env.get("SEMEL_DATA"):
+        return expand_path(env["SEMEL_DATA"]).absolute()
+    if isinstance(in_file, str) and in_file:
+        return (base / expand_path(in_file)).absolute()
+    home = Path(env.get("HOME", "~")).expanduser()
+    return Path(env.get("XDG_DATA_HOME") or home / ".local" / "share").absolute() / "semel"
+
+
+def find_ledger_file(url: Any, data_dir: Path) -> Path:
+    name = url.removeprefix("sqlite:///") if isinstance(url, str) and url else "ledger.db"
+    return (data_dir / expand_path(name)).absolute()

@@ -1,0 +1,141 @@
+"""Check what the sections of semel.toml say of each other, and keep the channels' secrets from the agents."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import semel.channels
+from semel.faces.config.file import ConfigFile, ConfigSource
+from semel.faces.config.problems import format_section, suggest_nearest
+from semel.gateway.outbound.destinations import HOME
+from semel.gateway.settings import AgentSettings, ChannelSettings
+from semel.law.access import ROLES
+
+ACCOUNT_SETTINGS = ("strangers", "groups", "group")
+"""Settings only for channels where people have accounts; other channels have `role` instead."""
+
+
+def check_references(file: ConfigFile, source: ConfigSource) -> None:
+    """Check that every name that a section mentions exists. Raises ConfigError."""
+    agents = list(file.agents) or ["demo"]
+    _check_name(file.gateway.default_agent or None, agents, ("gateway", "default_agent"), source)
+    for name, agent in file.agents.items():
+        _check_approvals(name, agent, file, source)
+    for name, channel in file.channels.items():
+        _check_name(channel.agent, agents, ("channels", name, "agent"), source)
+        _check_people_settings(name, channel, source)
+    for name, destination in file.destinations.items():
+        if name.lower() == HOME:
+            problem = f'[destinations.{name}]: "{HOME}" is the name of every session\'s own home; choose another name'
+            raise source.error(("destinations", name), problem)
+        _check_name(destination.channel, file.channels, ("destinations", name, "channel"), source)
+    _check_people(file, source)
+    _check_node_tokens(file, source)
+
+
+def _check_name(
+    name: str | None, known_names: Collection[str], location: tuple[str, ...], source: ConfigSource
+) -> None:
+    if name is not None and name not in known_names:
+        hint = suggest_nearest(name, known_names) or "; there is no [channels.NAME] section"
+        raise source.error(location, f'{format_section(location[:-1])} {location[-1]} is "{name}"{hint}')
+
+
+def _check_approvals(name: str, agent: AgentSettings, file: ConfigFile, source: ConfigSource) -> None:
+    approvers = ["owner", "member", *file.people]
+    for approver in agent.approvals:
+        if approver not in approvers:
+            problem = f'[agents.{name}] "approvals": {approver!r} is neither "owner" nor "member" nor a [people.NAME]'
+            raise source.error(("agents", name, "approvals"), f"{problem}{suggest_nearest(approver, approvers)}")
+
+
+def _check_people_settings(name: str, channel: ChannelSettings, source: ConfigSource) -> None:
+    kind_has_people = has_people(channel.kind)
+    for key in ("role",) if kind_has_people else ACCOUNT_SETTINGS:
+        if key in channel.model_fields_set:
+            accounts = "have no accounts" if kind_has_people else "have accounts"
+            problem = f'[channels.{name}] "{key}" is for channels where people {accounts}, and not for {channel.kind}'
+            raise source.error(("channels", name, key), problem)
+
+
+def _check_people(file: ConfigFile, source: ConfigSource) -> None:
+    owners: dict[str, str] = {}
+    for name, person in file.people.items():
+        location = ("people", name)
+        if name in ROLES:
+            raise source.error(location, f"[people.{name}]: {name} is the name of a role; choose another")
+        for account in person.accounts:
+            if problem := _find_account_problem(account, file):
+                raise source.error(
+                    (*location, "accounts"), f'{format_section(location)} "accounts": {account!r} {problem}'
+                )
+            if account in owners:
+                problem = f'[people.{name}] "accounts": {account} belongs to {owners[account]} already'
+                raise source.error((*location, "accounts"), problem)
+            owners[account] = name
+
+
+def _find_account_problem(account: str, file: ConfigFile) -> str:
+    channel, _, id = account.partition(":")
+    if not channel or not id:
+        return 'should be CHANNEL:ID, like "matrix:@ada:example.org"'
+    if channel not in file.channels:
+        hint = suggest_nearest(channel, file.channels) or "; there is no [channels.NAME] section"
+        return f"names no channel of this file{hint}"
+    name = file.channels[channel].kind
+    kind = semel.channels.kinds().get(name)
+    if kind is not None and not kind.people:
+        return f"cannot exist: people have no accounts on a {name}"
+    if kind is not None and kind.person is not None and not re.fullmatch(kind.person[0], id, re.ASCII):
+        example = f"{channel}:{kind.person[1]}"
+        return f"is not an account of {name}, like {example}; `semel people strangers` lists the people who wrote"
+    return ""
+
+
+def _check_node_tokens(file: ConfigFile, source: ConfigSource) -> None:
+    owners: dict[str, str] = {}
+    for name, node in file.nodes.items():
+        if node.token in owners:
+            problem = f"[nodes.{name}] has the token of [nodes.{owners[node.token]}]: each node needs its own"
+            raise source.error(("nodes", name, "token"), problem)
+        owners[node.token] = name
+
+
+def has_people(kind: str) -> bool:
+    """Whether people have accounts on channels of a kind. True for a kind that is not known (yet)."""
+    channel_kind = semel.channels.kinds().get(kind)
+    return channel_kind is None or channel_kind.people
+
+
+def map_secrets(channels: Mapping[str, ChannelSettings]) -> dict[str, str]:
+    """Map each channel secret to the name of its setting. Secrets are the fields that a kind excludes from its repr."""
+    secrets: dict[str, str] = {}
+    for name, channel in channels.items():
+        for field in dataclasses.fields(semel.channels.kinds()[channel.kind].settings):
+            value = channel.options.get(field.name)
+            if not field.repr and isinstance(value, str) and value:
+                secrets[value] = f"[channels.{name}] {field.name}"
+    return secrets
+
+
+def find_hidden_variables(raw: Mapping[str, Any], secrets: Mapping[str, str], env: Mapping[str, str]) -> frozenset[str]:
+    """Names of environment variables withheld from agents: channels or nodes refer to them, or they hold a secret."""
+    entries = [*raw.get("channels", {}).values(), *raw.get("nodes", {}).values()]
+    values = [value for entry in entries for value in entry.values()]
+    referenced = {value.removeprefix("env:") for value in values if isinstance(value, str) and value.startswith("env:")}
+    return frozenset(referenced | {name for name, value in env.items() if value.strip("\r\n") in secrets})
+
+
+def check_agent_secrets(agents: Mapping[str, AgentSettings], secrets: Mapping[str, str], source: ConfigSource) -> None:
+    """Raise ConfigError if an agent's own section passes it a channel's secret."""
+    for name, agent in agents.items():
+        values_by_setting = {f"env {key}": value for key, value in agent.env.items()}
+        for server, mcp in agent.mcp.items():
+            values_by_setting |= {f"mcp.{server} {key}": value for key, value in {**mcp.env, **mcp.headers}.items()}
+        for setting, value in values_by_setting.items():
+            if value in secrets:
+                problem = f"[agents.{name}] {setting} is the secret of {secrets[value]}: an agent must not have it"
+                raise source.error(("agents", name), problem)

@@ -1,0 +1,49 @@
+"""The HTTP operations, by subject. A new module adds its router to the list here, and nothing else."""
+
+from __future__ import annotations
+
+import functools
+
+import msgspec
+from starlette.responses import Response
+
+from semel.faces.http.openapi import make_document
+from semel.faces.http.operations import (
+    archive,
+    channels,
+    diagnostics,
+    files,
+    jobs,
+    login,
+    messages,
+    outbox,
+    people,
+    schedules,
+    sessions,
+    stream,
+    transcripts,
+)
+from semel.faces.http.routing import ApiCall, Operation, Returns, Router
+
+router = Router("books")
+MODULES = (
+    messages, sessions, transcripts, archive, stream, files, outbox, channels, schedules, jobs, people, diagnostics,
+    login,
+)  # fmt: skip
+
+
+def operations() -> list[Operation]:
+    """All documented HTTP operations, in the order of the OpenAPI document."""
+    routers = [*(module.router for module in MODULES), router]
+    return [operation for module_router in routers for operation in module_router.operations]
+
+
+@router.route("GET", "/v1/openapi.json", Returns("The document.", dict))
+async def openapi(call: ApiCall) -> Response:
+    """Read this description of the API."""
+    return Response(_document(), media_type="application/json")
+
+
+@functools.cache
+def _document() -> bytes:
+    return msgspec.json.encode(make_document(operations()))

@@ -1,0 +1,64 @@
+"""Operations for agents' MCP processes: describe the session, call Semel's tools, confirm that an answer arrived.
+
+They are served on the unix socket only, and are not part of the documented API: both ends have the same version. The
+bearer token is the fencing token of the agent's spawn (Law 10).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from semel.faces.http.routing import ApiCall, RequestBody, Returns, Router, decode_body, json_response, read_bytes
+from semel.faces.http.security import Access, get_bearer_token
+from semel.tools.gateway_link import MAX_BODY_BYTES
+
+router = Router("tools")
+
+
+class ToolCallBody(RequestBody, omit_defaults=True):
+    """A `tools/call` of the agent. `conn` identifies the MCP process, `call` the call; a repeat has the same ids.
+
+    `arguments` are checked and have their defaults; `given` are the agent's own, if they differ; `meta` is its `_meta`.
+    """
+
+    conn: str
+    call: str
+    name: str
+    arguments: dict[str, Any]
+    given: dict[str, Any] | None = None
+    meta: Any = None
+
+
+class ToolCallAnsweredBody(RequestBody):
+    """The agent has the answer of a call. Another MCP process may repeat only a call that was never answered."""
+
+    call: str
+
+
+@router.route("POST", "/v1/tools/call", Returns("The tool's result.", dict), access=Access.SPAWN, streamed=True)
+async def call_tool(call: ApiCall) -> Response:
+    """ApiCall one of Semel's tools. A repeat gets the first outcome."""
+    tool_call: ToolCallBody = decode_body(await read_bytes(call.request, MAX_BODY_BYTES), ToolCallBody)
+    params = {"arguments": tool_call.arguments, "meta": tool_call.meta}
+    if tool_call.given is not None:
+        params["given"] = tool_call.given
+    ids = {"conn": tool_call.conn, "call": tool_call.call, "name": tool_call.name}
+    return await _call_gateway(call, "call", ids | params)
+
+
+@router.route("POST", "/v1/tools/answered", Returns("Noted.", dict), access=Access.SPAWN)
+async def note_answered(call: ApiCall, body: ToolCallAnsweredBody) -> Response:
+    """Note that the agent has the answer of a call."""
+    return await _call_gateway(call, "answered", {"call": body.call})
+
+
+@router.route("POST", "/v1/tools/hello", Returns("The session.", dict), access=Access.SPAWN)
+async def describe_session(call: ApiCall) -> Response:
+    """Describe the session of an agent process: where it may speak, and what the model reads about that."""
+    return await _call_gateway(call, "hello", {})
+
+
+async def _call_gateway(call: ApiCall, method: str, params: dict[str, Any]) -> Response:
+    return json_response(await call.gateway.tools(method, {"token": get_bearer_token(call.request), **params}))

@@ -1,0 +1,110 @@
+"""Operations: the state of the channels, input that could not be used, and webhooks of platforms."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Struct
+from starlette.responses import Response
+
+from semel.faces.http.problems import PROBLEM_MEDIA_TYPE, make_response
+from semel.faces.http.routing import ApiCall, Param, Returns, Router, json_response
+from semel.faces.http.security import Access
+
+router = Router("channels")
+
+
+class Counts(Struct):
+    """Events of a channel since the gateway started. `duplicate`: repeats; `conflict`: a known key with other content;
+    `quarantined`: events that could not be used.
+    """
+
+    accepted: int
+    duplicate: int
+    conflict: int
+    quarantined: int
+
+
+class ChannelState(Struct, omit_defaults=True):
+    """The state of a channel. Times are milliseconds since 1970. `since`: when this state began; `agent`: the agent of
+    the channel's sessions; `error`: the last error, at `error_at`; `retry_at`: when the channel is tried again;
+    `refused`: how much input was refused, by reason; `people`: whether people have accounts on the channel, so that a
+    pairing code or an account can let somebody in.
+    """
+
+    name: str
+    safety: str
+    agent: str
+    state: Literal["starting", "online", "offline", "denied"]
+    since: int
+    counts: Counts
+    refused: dict[str, int]
+    kind: str | None = None
+    people: bool | None = None
+    error: str | None = None
+    error_at: int | None = None
+    retry_at: int | None = None
+
+
+class Channels(Struct):
+    channels: list[ChannelState]
+
+
+class Quarantined(Struct, omit_defaults=True):
+    """An event that could not be used. `raw` is what was received, as text, or as base64 if `encoding` says so. `cut`:
+    the size of the whole input in bytes, if `raw` is only its beginning.
+    """
+
+    event: int
+    channel: str
+    why: str
+    at: int
+    kind: str
+    key: str
+    raw: str
+    encoding: Literal["base64"] | None = None
+    cut: int | None = None
+    sender: str | None = None
+    repeats: int = 0
+
+
+class Quarantine(Struct):
+    quarantined: list[Quarantined]
+
+
+@router.route("GET", "/v1/channels", Returns("The channels, in the order of the configuration.", Channels))
+async def list_channels(call: ApiCall) -> Response:
+    """List all channels with their state, last error and number of events."""
+    return json_response({"channels": call.gateway.channel_manager.list()})
+
+
+@router.route("GET", "/v1/quarantined", Returns("The events, each with the reason.", Quarantine))
+async def list_quarantined(
+    call: ApiCall,
+    limit: Annotated[int, Param("Maximum number of events.", maximum=1000)] = 100,
+    before: Annotated[int | None, Param("Only events with a smaller id.")] = None,
+) -> Response:
+    """List events from channels that could not be used, newest first."""
+    return json_response({"quarantined": await call.gateway.quarantined(limit, before)})
+
+
+@router.route(
+    "POST",
+    "/v1/hooks/{channel}",
+    Returns("Accepted, or already known.", dict[str, Any]),
+    Returns("Accepted, after the commit.", dict[str, Any], status=202),
+    Returns("The request cannot be read.", None, PROBLEM_MEDIA_TYPE, 400),
+    Returns("The signature is missing or wrong.", None, PROBLEM_MEDIA_TYPE, 401),
+    Returns("There is no such channel.", None, PROBLEM_MEDIA_TYPE, 404),
+    Returns("The id was used before with other content.", None, PROBLEM_MEDIA_TYPE, 409),
+    tag="doors",
+    errors=("unavailable",),
+    access=Access.SIGNED,
+)
+async def hook(call: ApiCall, channel: Annotated[str, Param("Name of a configured channel.")], body: bytes) -> Response:
+    """Receive a webhook of a platform. The channel checks the signature and decides the answer."""
+    status, answer = await call.gateway.hook(channel, dict(call.request.headers), body)
+    if status >= 400:
+        members = {name: value for name, value in answer.items() if name not in ("type", "title", "status", "detail")}
+        return make_response(status, str(answer.get("detail") or answer.get("title") or ""), members=members)
+    return json_response(answer, status)

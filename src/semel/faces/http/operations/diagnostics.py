@@ -1,0 +1,92 @@
+"""Operations: trace an event, run the books, and read status, metrics and health of the gateway."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from msgspec import Struct
+from starlette.responses import Response
+
+from semel.faces.http.problems import Problem
+from semel.faces.http.routing import ApiCall, Param, Returns, Router, json_response
+from semel.faces.http.security import Access
+
+router = Router("books")
+
+
+class Book(Struct):
+    """One conservation law, described by `what`. `rows` are the rows that violate it."""
+
+    name: str
+    ok: bool
+    rows: list[Any]
+    what: str
+
+
+class Doctor(Struct):
+    ok: bool
+    books: list[Book]
+    ledger: dict[str, Any]
+
+
+class Health(Struct):
+    ok: bool
+
+
+@router.route("GET", "/v1/why/{ref:path}", Returns("The story.", dict[str, Any]), errors=("not-found",))
+async def why(
+    call: ApiCall,
+    ref: Annotated[str, Param("Id of an event (e1), claim, part, turn or entry, or a platform's message id.")],
+) -> Response:
+    """Tell the story of one event, claim, part, turn, entry or platform message."""
+    return json_response(await call.gateway.why(ref))
+
+
+@router.route("GET", "/v1/doctor", Returns("Each law, and the rows that violate it.", Doctor))
+async def doctor(call: ApiCall) -> Response:
+    """Check every conservation law with a query over the live ledger."""
+    return json_response(await call.gateway.doctor())
+
+
+@router.route("GET", "/v1/status", Returns("Numbers about the running gateway.", dict[str, Any]))
+async def status(call: ApiCall) -> Response:
+    """Version, uptime, counts of sessions, turns, agents and parts."""
+    return json_response(await call.gateway.status())
+
+
+@router.route(
+    "GET", "/healthz", Returns("Both answer.", Health), tag="doors", errors=("unavailable",), access=Access.OPEN
+)
+async def health(call: ApiCall) -> Response:
+    """Whether the gateway and its ledger answer."""
+    try:
+        async with asyncio.timeout(5):
+            await call.gateway.status()
+    except TimeoutError:
+        raise Problem("unavailable", "The ledger does not answer.", headers={"Retry-After": "5"}) from None
+    return json_response(Health(True))
+
+
+@router.route("GET", "/metrics", Returns("The metrics.", str, "text/plain"), tag="doors")
+async def metrics(call: ApiCall) -> Response:
+    """Read the metrics as Prometheus text."""
+    values = await call.gateway.metrics()
+    return Response(render_metrics(values), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def render_metrics(values: dict[str, float]) -> str:
+    """Metrics in Prometheus text format 0.0.4. Keys are `name` or `name{label="value"}`; `…_total` is a counter."""
+    lines: list[str] = []
+    seen: set[str] = set()
+    for key in sorted(values):
+        name = key.partition("{")[0]
+        if name not in seen:
+            seen.add(name)
+            lines.append(f"# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}")
+        lines.append(f"{key} {_format_number(values[key])}")
+    return "\n".join(lines) + "\n"
+
+
+def _format_number(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() else repr(float(value))

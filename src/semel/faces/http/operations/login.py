@@ -1,0 +1,51 @@
+"""Operations: log the web page in and out with a cookie that proves knowledge of the token."""
+
+from __future__ import annotations
+
+import time
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from semel.faces.http import security
+from semel.faces.http.routing import ApiCall, RequestBody, Returns, Router
+from semel.faces.http.security import Access
+
+router = Router("doors")
+
+
+class Login(RequestBody):
+    token: str
+
+
+@router.route("POST", "/v1/login", Returns("The cookie is set.", status=204), access=Access.PAGE)
+async def login(call: ApiCall, body: Login) -> Response:
+    """Exchange the token for the page's cookie (HttpOnly, SameSite=Strict)."""
+    settings = call.settings
+    if not settings.token or not security.secrets_match(body.token.strip(), settings.token):
+        raise security.no_token_problem(
+            "That is not the owner's token. It is in the file owner.token of the data directory."
+        )
+    response = Response(status_code=204)
+    response.set_cookie(
+        security.cookie_name(settings),
+        security.login_cookie(settings, time.time()),
+        max_age=int(settings.login_life),
+        secure=_is_https(call.request),
+        httponly=True,
+        samesite="strict",
+    )
+    return response
+
+
+def _is_https(request: Request) -> bool:
+    """Whether the browser used https. A proxy may terminate TLS; then only the Origin header shows it."""
+    return request.url.scheme == "https" or request.headers.get("origin", "").lower().startswith("https://")
+
+
+@router.route("POST", "/v1/logout", Returns("The cookie is deleted.", status=204), access=Access.PAGE)
+async def logout(call: ApiCall) -> Response:
+    """Delete the page's cookie."""
+    response = Response(status_code=204)
+    response.delete_cookie(security.cookie_name(call.settings), httponly=True, samesite="strict")
+    return response

@@ -1,0 +1,211 @@
+"""Operations: send messages and events to a session, answer requests, stop a turn, set mode and model."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct
+from starlette.responses import Response
+
+from semel.faces.http.problems import Problem
+from semel.faces.http.routing import ApiCall, Param, RequestBody, Returns, Router, SessionKey, json_response
+from semel.faces.http.security import Access
+from semel.gateway.ports import Heard
+from semel.law.wake import Busy as BusyMode
+from semel.ledger.inbound.answers import AnswerContext
+
+router = Router("talk")
+
+OWNER = "owner"  # recorded as the acting person if the request names none
+MAX_KEY_CHARS = 255
+IDEMPOTENCY_KEY = Param("The same as the key in the body (IETF draft idempotency-key-header).", name="Idempotency-Key")
+
+
+class Say(RequestBody):
+    """A message from a person. `id`: an idempotency key; `busy`: what to do with the message while the session is busy
+    (default: the session's mode); `automatic`: a program sent it; `seen`: the rev of the view that the person had seen.
+    """
+
+    text: str
+    sender: str | None = None
+    id: str | None = None
+    busy: BusyMode | None = None
+    automatic: bool = False
+    seen: int | None = None
+
+
+class Report(RequestBody):
+    """An event that happened elsewhere. `key`: an idempotency key; `data`: stored with the entry; `wakes`: whether it
+    starts a turn (default: depends on `kind`).
+    """
+
+    kind: str
+    text: str
+    key: str | None = None
+    data: dict[str, Any] | None = None
+    wakes: bool | None = None
+
+
+class Accepted(Struct, omit_defaults=True):
+    """`event` is the id of the committed event. A repeat returns the id of the first event.
+
+    If the message has to wait for a turn, `waiting` is the busy mode by which it waits, `place` its place in the queue,
+    from 1, and `why` the reason if it was not taken in the requested way.
+    """
+
+    event: int
+    status: Literal["accepted", "duplicate"]
+    waiting: BusyMode | None = None
+    place: int | None = None
+    why: str | None = None
+
+
+class Stop(RequestBody):
+    by: str | None = None
+
+
+class Stopped(Struct):
+    """`stopped` is false if no turn was running."""
+
+    stopped: bool
+
+
+class Answer(RequestBody):
+    """`item`: the id of a permission request or question; `option`: one of its options, null to cancel a request;
+    `seen`: the rev of the view in which it was answered.
+    """
+
+    item: int
+    option: str | None = None
+    by: str | None = None
+    seen: int | None = None
+
+
+class Answered(Struct):
+    """`already`: somebody else answered first. `closed`: the request is no longer open."""
+
+    outcome: Literal["answered", "already", "closed"]
+
+
+class Busy(RequestBody):
+    """`mode`: null restores the configured mode."""
+
+    mode: BusyMode | None
+
+
+class Mode(RequestBody):
+    mode: str
+
+
+class Model(RequestBody):
+    model: str
+
+
+EVENT_ACCEPTED = Returns("The event is committed, now or by an earlier request (`duplicate`).", Accepted, status=202)
+CHANGED = Returns("Done. Watchers get the change.", status=204)
+EVENT_ERRORS = ("two-keys", "conflict", "bad-request", "unavailable")
+AGENT_ERRORS = ("no-such-session", "bad-request", "agent-refused", "unavailable")
+
+
+@router.route("POST", "/v1/sessions/{key}/messages", EVENT_ACCEPTED, headers=(IDEMPOTENCY_KEY,), errors=EVENT_ERRORS)
+async def say(call: ApiCall, key: SessionKey, body: Say) -> Response:
+    """Send a message to a session. A new key creates the session. With an `id`, a repeat is accepted only once."""
+    event = await call.gateway.say(
+        key, body.text, sender=body.sender, key=read_event_key(call, body.id, "id"), busy=body.busy,
+        automatic=body.automatic, seen=body.seen,
+    )  # fmt: skip
+    return event_response(event)
+
+
+@router.route(
+    "POST",
+    "/v1/sessions/{key}/events",
+    EVENT_ACCEPTED,
+    headers=(IDEMPOTENCY_KEY,),
+    errors=EVENT_ERRORS,
+    access=Access.EVENTS,
+)
+async def report(call: ApiCall, key: SessionKey, body: Report) -> Response:
+    """Report an event to a session. With a `key`, a repeat is accepted only once."""
+    node = call.node
+    event = await call.gateway.report(
+        key, body.kind, body.text, key=read_event_key(call, body.key, "key"), data=body.data, wakes=body.wakes,
+        source=node.source if node else None, scope=node.sessions if node else None,
+    )  # fmt: skip
+    return event_response(event)
+
+
+def read_event_key(call: ApiCall, in_body: str | None, field: str) -> str | None:
+    """The event's idempotency key, from the body or the Idempotency-Key header. Raises a Problem if they differ."""
+    headers = set(call.request.headers.getlist("idempotency-key"))
+    keys = {_strip_quotes(value) for value in headers} | ({in_body} if in_body is not None else set())
+    if len(keys) > 1:
+        raise Problem("two-keys", "Send one key, or the same one twice.", field=field)
+    for key in keys:
+        if not 0 < len(key) <= MAX_KEY_CHARS:
+            raise Problem("bad-field", f"A key has 1 to {MAX_KEY_CHARS} characters, this one {len(key)}.", field=field)
+        return key
+    return None
+
+
+def _strip_quotes(value: str) -> str:
+    """Remove quotes: the IETF draft makes the header a quoted string, but most clients send it bare."""
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] == '"' else value
+
+
+def event_response(event: Heard) -> Response:
+    if event.status == "conflict":
+        raise Problem(
+            "conflict",
+            "The first content stays; this one is recorded beside it. Use a new key for a new message.",
+            event=event.event,
+            kept=event.digest,
+            given=event.other,
+        )
+    return json_response(Accepted(event.event, event.status, event.waiting, event.place, event.why), 202)
+
+
+@router.route(
+    "POST",
+    "/v1/sessions/{key}/stop",
+    Returns("Whether a turn was running.", Stopped),
+    errors=("no-such-session",),
+    body_optional=True,
+)
+async def stop_turn(call: ApiCall, key: SessionKey, body: Stop) -> Response:
+    """Cancel the running turn. Waiting events are taken by the next turn."""
+    return json_response(Stopped(await call.gateway.controls.stop_turn(key, body.by or OWNER)))
+
+
+@router.route(
+    "POST",
+    "/v1/sessions/{key}/answers",
+    Returns("The outcome of the answer.", Answered),
+    errors=("no-such-session", "bad-request"),
+)
+async def answer(call: ApiCall, key: SessionKey, body: Answer) -> Response:
+    """Answer a permission request or a question. The first answer counts."""
+    context = AnswerContext(seen=body.seen)
+    outcome = await call.gateway.controls.answer(key, body.item, body.option, body.by or OWNER, context=context)
+    return json_response({"outcome": outcome})
+
+
+@router.route("PUT", "/v1/sessions/{key}/busy", CHANGED, errors=("no-such-session", "bad-request"))
+async def set_busy(call: ApiCall, key: SessionKey, body: Busy) -> Response:
+    """Set what happens to messages that arrive while the session is busy."""
+    await call.gateway.controls.set_busy(key, body.mode)
+    return Response(status_code=204)
+
+
+@router.route("PUT", "/v1/sessions/{key}/mode", CHANGED, errors=AGENT_ERRORS)
+async def set_mode(call: ApiCall, key: SessionKey, body: Mode) -> Response:
+    """Switch the agent's mode to one of those that the session's `mode` item names."""
+    await call.gateway.controls.set_mode(key, body.mode)
+    return Response(status_code=204)
+
+
+@router.route("PUT", "/v1/sessions/{key}/model", CHANGED, errors=AGENT_ERRORS)
+async def set_model(call: ApiCall, key: SessionKey, body: Model) -> Response:
+    """Switch the agent's model."""
+    await call.gateway.controls.set_model(key, body.model)
+    return Response(status_code=204)

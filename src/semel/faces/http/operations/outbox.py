@@ -1,0 +1,65 @@
+"""Operations: list outgoing parts, and decide about held ones (Law 7)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Struct
+from starlette.responses import Response
+
+from semel.faces.http.routing import ApiCall, Param, Returns, Router, json_response
+
+router = Router("outbox")
+
+PartState = Literal["queued", "sending", "sent", "unknown", "held", "rejected", "dropped"]
+
+
+class Part(Struct):
+    """A piece of an utterance on its way to a platform. Further fields: its attempts, error and receipt."""
+
+    id: int
+    dest: str
+    state: PartState
+
+
+class Parts(Struct):
+    parts: list[Part]
+
+
+PartId = Annotated[int, Param("Id of the part.")]
+THE_DECIDED_PART = Returns("The part after the decision.", Part)
+
+
+@router.route("GET", "/v1/parts", Returns("The parts.", Parts))
+async def list_parts(
+    call: ApiCall,
+    state: Annotated[PartState | None, Param("Only parts in this state.")] = None,
+    limit: Annotated[int, Param("Maximum number of parts.", maximum=1000)] = 100,
+    before: Annotated[int | None, Param("Only parts with a smaller id.")] = None,
+) -> Response:
+    """List the parts for platforms, newest first."""
+    return json_response({"parts": await call.gateway.parts(state, limit, before)})
+
+
+@router.route("GET", "/v1/parts/{id:int}", Returns("The part.", Part), errors=("not-found",))
+async def read_part(call: ApiCall, id: PartId) -> Response:
+    """Read one part."""
+    return json_response(await call.gateway.part(id))
+
+
+@router.route("POST", "/v1/parts/{id:int}/resend", THE_DECIDED_PART, errors=("not-found", "wrong-state"))
+async def resend_part(call: ApiCall, id: PartId) -> Response:
+    """Send a held part again, marked as a repeat, at the end of its queue."""
+    return json_response(await call.gateway.decide_part(id, "resend"))
+
+
+@router.route("POST", "/v1/parts/{id:int}/arrived", THE_DECIDED_PART, errors=("not-found", "wrong-state"))
+async def arrived_part(call: ApiCall, id: PartId) -> Response:
+    """Mark a held part as sent: it arrived, and is not sent again."""
+    return json_response(await call.gateway.decide_part(id, "arrived"))
+
+
+@router.route("POST", "/v1/parts/{id:int}/drop", THE_DECIDED_PART, errors=("not-found", "wrong-state"))
+async def drop_part(call: ApiCall, id: PartId) -> Response:
+    """Give up a held part."""
+    return json_response(await call.gateway.decide_part(id, "drop"))

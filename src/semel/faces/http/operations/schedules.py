@@ -1,0 +1,114 @@
+"""Operations: list, add, remove, pause and resume schedules."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Struct
+from starlette.responses import Response
+
+from semel.faces.http.routing import ApiCall, Param, RequestBody, Returns, Router, json_response
+
+router = Router("schedules")
+
+
+class NewSchedule(RequestBody):
+    """Exactly one of `cron`, `at` and `every` is needed. `session`: default: a session of its own, `schedule:NAME`.
+    `downtime`: `skip`, `once` or `all` of the firings that were missed while the gateway was down. `replace`: replace
+    an existing schedule of this name.
+    """
+
+    name: str
+    text: str
+    session: str | None = None
+    cron: str | None = None
+    at: str | None = None
+    every: str | None = None
+    tz: str = "UTC"
+    downtime: str = "once"
+    replace: bool = False
+
+
+class Firing(Struct):
+    """The last firing: when it was due (milliseconds since 1970), its event, and the turn that took the event."""
+
+    due: int
+    event: int
+    turn: int | None
+    state: str
+
+
+class Schedule(Struct, omit_defaults=True):
+    """`next`: the next firing in milliseconds since 1970, null if the schedule is paused or over. `error`: why the
+    gateway paused it.
+    """
+
+    name: str
+    session: str
+    text: str
+    tz: str
+    downtime: Literal["skip", "once", "all"]
+    source: Literal["config", "api", "agent"]
+    enabled: bool
+    next: int | None
+    last: Firing | None
+    cron: str | None = None
+    at: str | None = None
+    every: str | None = None
+    error: str | None = None
+
+
+class Schedules(Struct):
+    schedules: list[Schedule]
+
+
+Name = Annotated[str, Param("Name of the schedule.")]
+THE_SCHEDULE = Returns("The schedule.", Schedule)
+
+
+@router.route("GET", "/v1/schedules", Returns("The schedules.", Schedules))
+async def list_schedules(
+    call: ApiCall, session: Annotated[str | None, Param("Only schedules of this session.")] = None
+) -> Response:
+    """List all schedules by name, with their next and last firing."""
+    return json_response({"schedules": await call.gateway.schedules.list(session)})
+
+
+@router.route("POST", "/v1/schedules", THE_SCHEDULE, errors=("bad-request", "wrong-state"))
+async def add_schedule(call: ApiCall, body: NewSchedule) -> Response:
+    """Create a schedule. Repeating the request changes nothing."""
+    schedule = await call.gateway.schedules.add(
+        body.name, body.text, session=body.session, cron=body.cron, at=body.at, every=body.every, tz=body.tz,
+        downtime=body.downtime, replace=body.replace,
+    )  # fmt: skip
+    return json_response(schedule)
+
+
+@router.route("GET", "/v1/schedules/{name}", THE_SCHEDULE, errors=("not-found",))
+async def read_schedule(call: ApiCall, name: Name) -> Response:
+    """Read one schedule."""
+    return json_response(await call.gateway.schedules.show(name))
+
+
+@router.route(
+    "DELETE",
+    "/v1/schedules/{name}",
+    Returns("It was removed.", status=204),
+    errors=("not-found", "wrong-state"),
+)
+async def remove_schedule(call: ApiCall, name: Name) -> Response:
+    """Remove a schedule that does not come from the configuration. Its past events stay."""
+    await call.gateway.schedules.remove(name)
+    return Response(status_code=204)
+
+
+@router.route("POST", "/v1/schedules/{name}/pause", THE_SCHEDULE, errors=("not-found",))
+async def pause_schedule(call: ApiCall, name: Name) -> Response:
+    """Pause a schedule until it is resumed."""
+    return json_response(await call.gateway.schedules.pause(name))
+
+
+@router.route("POST", "/v1/schedules/{name}/resume", THE_SCHEDULE, errors=("not-found", "wrong-state"))
+async def resume_schedule(call: ApiCall, name: Name) -> Response:
+    """Resume a schedule. It fires next at its next due time."""
+    return json_response(await call.gateway.schedules.resume(name))

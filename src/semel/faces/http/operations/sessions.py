@@ -1,0 +1,123 @@
+"""Operations: list sessions; rename, archive or delete one; start a new chapter."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Struct, UnsetType
+from starlette.responses import Response
+
+from semel.faces.http.operations.messages import (
+    EVENT_ACCEPTED,
+    EVENT_ERRORS,
+    IDEMPOTENCY_KEY,
+    OWNER,
+    event_response,
+    read_event_key,
+)
+from semel.faces.http.routing import ApiCall, Param, RequestBody, Returns, Router, SessionKey, json_response
+from semel.law.wake import Busy as BusyMode
+
+router = Router("sessions")
+
+
+class SessionRow(Struct):
+    """A session. `waiting`: the number of events that wait for a turn; `last`: the beginning of its last text.
+
+    `busy`: what happens to messages while the session is busy, if this was set for the session. `retry_at`: when a turn
+    that failed temporarily is tried again (milliseconds since 1970); until then, it can be stopped like a running turn.
+    """
+
+    key: str
+    agent: str
+    home: str | None
+    state: Literal["idle", "running", "waiting"]
+    waiting: int
+    seq: int
+    rev: int
+    at: int
+    last: str
+    title: str | None = None
+    archived: bool = False
+    chapter: int = 1
+    turn: int | None = None
+    busy: BusyMode | None = None
+    retry_at: int | None = None
+
+
+class Sessions(Struct):
+    """`more`: there are older sessions; send the key of the last one as `before`."""
+
+    sessions: list[SessionRow]
+    more: bool | UnsetType = UNSET
+
+
+class SessionChange(RequestBody):
+    """`title`: null lets the agent choose it. `archived`: archive or restore. Omitted fields do not change."""
+
+    title: str | UnsetType | None = UNSET
+    archived: bool | UnsetType = UNSET
+
+
+class Chapter(RequestBody):
+    """`by`: who begins it. `id`: an idempotency key."""
+
+    by: str | None = None
+    id: str | None = None
+
+
+THE_SESSION = Returns("The session.", SessionRow)
+
+
+@router.route("GET", "/v1/sessions", Returns("The sessions.", Sessions), errors=("no-such-session",))
+async def list_sessions(
+    call: ApiCall,
+    archived: Annotated[bool, Param("1: list archived sessions instead.")] = False,
+    before: Annotated[str | None, Param("Key of a session: list only sessions created before it.")] = None,
+    limit: Annotated[int, Param("Maximum number of sessions.", maximum=1000)] = 200,
+) -> Response:
+    """List the sessions, newest first, with their state and the beginning of their last text."""
+    rows = await call.gateway.sessions(archived, before, limit + 1)
+    return json_response({"sessions": rows[:limit], **({"more": True} if len(rows) > limit else {})})
+
+
+@router.route("GET", "/v1/sessions/{key}", THE_SESSION, errors=("no-such-session",))
+async def read_session(call: ApiCall, key: SessionKey) -> Response:
+    """Read one session."""
+    return json_response(await call.gateway.session(key))
+
+
+@router.route("PATCH", "/v1/sessions/{key}", THE_SESSION, errors=("no-such-session", "bad-request"))
+async def change_session(call: ApiCall, key: SessionKey, body: SessionChange) -> Response:
+    """Change the title of a session, archive it, or restore it."""
+    await call.gateway.session(key)
+    if body.title is not UNSET:
+        await call.gateway.rename(key, body.title)
+    if body.archived is not UNSET:
+        await call.gateway.archive(key, body.archived)
+    return json_response(await call.gateway.session(key))
+
+
+@router.route(
+    "DELETE",
+    "/v1/sessions/{key}",
+    Returns("The session is no longer visible, and its content is being erased.", status=204),
+    errors=("no-such-session",),
+)
+async def delete_session(call: ApiCall, key: SessionKey) -> Response:
+    """Delete a session and its content. Its turn is stopped; a later message to its key begins a new conversation."""
+    await call.gateway.delete(key)
+    return Response(status_code=204)
+
+
+@router.route(
+    "POST",
+    "/v1/sessions/{key}/chapter",
+    EVENT_ACCEPTED,
+    headers=(IDEMPOTENCY_KEY,),
+    errors=(*EVENT_ERRORS, "no-such-session"),
+    body_optional=True,
+)
+async def new_chapter(call: ApiCall, key: SessionKey, body: Chapter) -> Response:
+    """Begin a new chapter, as `/new` does. With an `id`, a repeat is accepted only once."""
+    return event_response(await call.gateway.new_chapter(key, body.by or OWNER, read_event_key(call, body.id, "id")))

@@ -1,0 +1,175 @@
+"""Operation: watch a session live.
+
+The stream consists of server-sent events (WHATWG HTML, 9.2) with the rev as `id:`, by which a watcher resumes (Law 8).
+Each watcher reads at its own pace. A slow one holds back only its own generator; the gateway drops the changes that it
+missed and sends a snapshot instead. A watcher that reads nothing for `Settings.send_timeout` is disconnected. A large
+frame is held in memory once for all watchers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import weakref
+from collections.abc import AsyncIterator, Iterator
+from typing import Annotated, Any
+
+import msgspec
+import structlog
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from semel.faces.http.markdown import add_html
+from semel.faces.http.operations.transcripts import WithHtml
+from semel.faces.http.routing import MAX_INT, ApiCall, Param, Returns, Router, SessionKey, read_int
+from semel.gateway.errors import NoSuchSession
+
+log = structlog.get_logger("semel.http")
+router = Router("read")
+
+MAX_CHUNK_BYTES = 64 * 1024  # bytes handed to a connection at once, because its buffer holds a copy
+RETRY_FIELD = b"retry: 1000\n\n"  # a browser reconnects after 1 s, with the last id it saw
+
+
+@router.route(
+    "GET",
+    "/v1/sessions/{key}/stream",
+    Returns("The stream, until the client or the gateway closes it.", str, "text/event-stream"),
+    headers=(
+        Param(
+            "Sent by browsers that reconnect; wins over `after`.",
+            name="Last-Event-ID",
+            kind=int,
+        ),
+    ),
+    errors=("no-such-session",),
+)
+async def watch(
+    call: ApiCall,
+    key: SessionKey,
+    after: Annotated[int | None, Param("Rev to resume after.")] = None,
+    html: WithHtml = False,
+) -> Response:
+    """Watch a session: events `snapshot` and `change`, whose id is the rev they lead to. Resumes after `Last-Event-ID`
+    or `after`; without them, or if that rev is too old, the first event is a snapshot. A comment every 15 seconds keeps
+    proxies from closing the connection.
+    """
+    after = _read_resume_rev(call.request, after)
+    # Raises now if there is no such session: once the stream has begun, it is too late for a 404.
+    await call.gateway.entries(key, after=MAX_INT, limit=1)
+    return Stream(_encode_frames(call, key, after, html), call)
+
+
+def _read_resume_rev(request: Request, after: int | None) -> int | None:
+    """The rev to resume from. `Last-Event-ID` wins: a reconnecting browser repeats its first URL with an older rev."""
+    header = request.headers.get("last-event-id", "").strip()
+    return read_int("Last-Event-ID", header) if header else after
+
+
+async def _encode_frames(call: ApiCall, key: str, after: int | None, html: bool) -> AsyncIterator[bytes]:
+    """Encode the messages of one watcher as frames. A slow watcher holds back only this generator."""
+    yield RETRY_FIELD
+    try:
+        watch = call.gateway.watch(key, after)
+        async with contextlib.aclosing(watch) as messages:  # type: ignore[type-var]
+            async for message in messages:
+                if html:
+                    name = "entries" if message["type"] == "snapshot" else "changes"
+                    message = {**message, name: await add_html(message[name])}
+                frame = share_frame(_Frame(encode_frame(message)))
+                del message  # a slow watcher keeps only the encoded frame in memory
+                yield frame.data
+                del frame
+    except NoSuchSession:
+        return  # the session was deleted meanwhile
+
+
+class _Frame:
+    """An encoded frame that is being sent."""
+
+    def __init__(self, data: bytes):
+        self.data = data
+
+
+_shared_frames = weakref.WeakValueDictionary[bytes, _Frame]()  # large frames by digest
+
+
+def share_frame(frame: _Frame) -> _Frame:
+    """Share one copy of equal large frames among all watchers to which they are being sent."""
+    if len(frame.data) < MAX_CHUNK_BYTES:
+        return frame
+    return _shared_frames.setdefault(hashlib.blake2b(frame.data, digest_size=32).digest(), frame)
+
+
+UNICODE_LINE_ENDS = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"), (b"\xc2\x85", b"\\u0085"))
+"""Escaped: no line ends by the standard, but for clients that split lines like Python or old JavaScript."""
+
+
+def encode_frame(message: dict[str, Any]) -> bytes:
+    data = msgspec.json.encode(message)
+    for raw, escaped in UNICODE_LINE_ENDS:
+        data = data.replace(raw, escaped)
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (message["rev"], message["type"].encode(), data)
+
+
+class Stream(EventSourceResponse):
+    """An event stream that ends at once, and cleanly, when the server stops."""
+
+    def __init__(self, frames: AsyncIterator[bytes], call: ApiCall):
+        heartbeat = ServerSentEvent(comment="still here", sep="\n")
+        super().__init__(frames, sep="\n", ping=call.settings.heartbeat_s, ping_message_factory=lambda: heartbeat)
+        self._stopping: asyncio.Event = call.request.app.state.stopping
+        self._send_timeout = call.settings.send_timeout  # seconds for each chunk
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        stopped = ended = False
+        send_lock = asyncio.Lock()  # keeps a heartbeat from being sent between two chunks of a frame
+
+        async def until_stopped() -> Message:
+            nonlocal stopped
+            message = await _receive_until_stopped(receive, self._stopping)
+            stopped = message is None
+            return message or {"type": "http.disconnect"}
+
+        async def send_chunks(message: Message) -> None:
+            nonlocal ended
+            ended = message["type"] == "http.response.body" and not message.get("more_body", False)
+            async with send_lock:
+                for chunk in _split_chunks(message):
+                    async with asyncio.timeout(self._send_timeout):
+                        await send(chunk)
+
+        try:
+            await super().__call__(scope, until_stopped, send_chunks)
+        except TimeoutError:
+            log.info("a watcher that read nothing was disconnected", path=scope["path"])
+            raise
+        if stopped and not ended:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1):  # a watcher that does not read is cut off
+                    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _split_chunks(message: Message) -> Iterator[Message]:
+    body = message.get("body", b"")
+    if len(body) <= MAX_CHUNK_BYTES:
+        yield message
+        return
+    for start in range(0, len(body), MAX_CHUNK_BYTES):
+        more_body = message.get("more_body", False) or start + MAX_CHUNK_BYTES < len(body)
+        yield {**message, "body": body[start : start + MAX_CHUNK_BYTES], "more_body": more_body}
+
+
+async def _receive_until_stopped(receive: Receive, stopping: asyncio.Event) -> Message | None:
+    """The client's next ASGI message, or `None` if the server stops first."""
+    message = asyncio.ensure_future(receive())
+    stop = asyncio.ensure_future(stopping.wait())
+    try:
+        await asyncio.wait({message, stop}, return_when=asyncio.FIRST_COMPLETED)
+        return None if stop.done() else message.result()
+    finally:
+        message.cancel()
+        stop.cancel()

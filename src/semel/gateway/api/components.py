@@ -1,0 +1,163 @@
+"""Build the components of a gateway and connect them.
+
+Only the gateway sends to platforms, writes the transcript and feeds live views; agents and channels go through it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from semel.gateway.api.erasures import Erasures
+from semel.gateway.api.search import Search
+from semel.gateway.clock import Clock, SystemClock
+from semel.gateway.errors import BadRequest, Busy
+from semel.gateway.file_store import FileStore
+from semel.gateway.inbound.admission import People
+from semel.gateway.inbound.channel_manager import ChannelManager
+from semel.gateway.inbound.commands import Commands
+from semel.gateway.inbound.inbox import Inbox
+from semel.gateway.outbound.destinations import Places
+from semel.gateway.outbound.outbox import Outbox
+from semel.gateway.outbound.typing import Typing
+from semel.gateway.ports import Agent, Background, Channel, Heard
+from semel.gateway.record import Hub, Record
+from semel.gateway.settings import GatewaySettings
+from semel.gateway.tools.heartbeats import Heartbeats
+from semel.gateway.tools.job_tools import make_job_tools
+from semel.gateway.tools.jobs import JobManager
+from semel.gateway.tools.schedule_tools import make_schedule_tools
+from semel.gateway.tools.schedules import ScheduleManager
+from semel.gateway.tools.tool_calls import ToolCallHandler
+from semel.gateway.turns.agent_files import AgentFiles
+from semel.gateway.turns.agent_pool import AgentPool
+from semel.gateway.turns.in_process import InProcessServices
+from semel.gateway.turns.scheduler import Turns
+from semel.gateway.turns.session_controls import SessionControls
+from semel.gateway.unix_socket import socket_path
+from semel.law.echo import QUIET_WORD
+from semel.ledger.inbound.commands import KIND as COMMAND
+from semel.ledger.inbound.hear import PERSON_KINDS
+from semel.ledger.storage.store import Store
+from semel.ledger.turns.spawns import OrphanedProcess
+from semel.text.json_types import Json
+
+
+class Components:
+    """The components of a gateway, as attributes. `Gateway`, the last subclass, starts and stops them.
+
+    The subclasses are the gateway's API. `report`, which belongs to the API, is here because background jobs use it.
+    """
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        store: Store,
+        agents: Mapping[str, Agent],
+        channels: Mapping[str, Channel] | None = None,
+        *,
+        reap: Callable[[OrphanedProcess], bool] | None = None,
+        list_installed_agents: Callable[[], list[Json]] | None = None,
+        clock: Clock | None = None,
+        background: Background | None = None,
+    ) -> None:
+        """`reap`: kills an agent process that a dead gateway left running, if it is still the same process, and returns
+        whether it did (Law 10). `list_installed_agents`: lists the agents found on this machine, for `status`."""
+        self.name = f"{os.getpid()}-{secrets.token_hex(8)}"  # the name of this run, under which it holds its lease
+        self.started_at = time.time()
+        self.stopping = False
+        self.settings = settings
+        self.store = store
+        self.channels = dict(channels or {})
+        self.clock = clock or SystemClock()
+        self.reap = reap
+        self.list_installed_agents = list_installed_agents
+        self.hub = Hub()
+        self.places = Places(settings.destinations, settings.channels, self.channels)
+        self.record = Record(store, self.hub, self.places.cut_into_legs)
+        self.socket = socket_path(settings.data_dir)
+        self.file_store = FileStore(settings.data_dir / "blobs")
+        self.people = People(self.record, settings, self.clock)
+        resend_unknown = frozenset(name for name, channel in settings.channels.items() if channel.resend_unknown)
+        self.outbox = Outbox(
+            self.record, self.channels, self.clock, resend_unknown=resend_unknown, files=self.file_store.path
+        )
+        kick = self.outbox.kick
+        self.spawns = AgentPool(
+            self.record, agents, gateway=self.name, socket=self.socket, max_processes=settings.max_live_agents,
+            idle_after_s=self._idle_after, make_files=lambda: AgentFiles(self.record, self.file_store),
+            make_inside=lambda session: InProcessServices(self.record, session, self.turns.runs.get, self.tools),
+        )  # fmt: skip
+        self.typing = Typing(self.channels, self.clock)
+        self.turns = Turns(
+            self.record, self.places, settings.agents, self.spawns, lease=self.name, previews=self.outbox.previews,
+            typing=self.typing, kick=kick, blobs=self.file_store.path,
+            permission_deadline=settings.permission_deadline_s,
+            quiet=(QUIET_WORD, *((settings.heartbeat.quiet,) if settings.heartbeat.sessions else ())),
+        )  # fmt: skip
+        self.controls = SessionControls(self.record, settings.agents, self.turns, self.spawns, kick)
+        self.commands = Commands(
+            self.record, self.places, self.people, self.turns, self.controls, lease=self.name, kick=kick
+        )
+        self.inbox = Inbox(self.record, settings, self.turns, self.commands)
+        heartbeats = Heartbeats(self.record, self.clock, settings.heartbeat, self.turns.wake)
+        self.schedules = ScheduleManager(
+            self.record, self.clock, self.inbox.target, self.turns.wake, settings.default_agent, heartbeats
+        )
+        self.jobs = JobManager(self.record, settings.background, background, self.report, self.clock)
+        self.tools = ToolCallHandler(
+            self.record, self.places, settings.agents, self.file_store, self.turns.runs.get, kick, self.spawns,
+            silent_tools={**make_schedule_tools(self.schedules), **make_job_tools(self.jobs)},
+        )  # fmt: skip
+        self.erasures = Erasures(self.record, self.file_store)
+        self.channel_manager = ChannelManager(self.inbox, self.channels, self.people, self.file_store, self.clock, kick)
+        self.searches = Search(self.record)
+        self._importing = asyncio.Lock()  # one import at a time
+        self._deletions: set[asyncio.Task[None]] = set()
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # what `start` started
+
+    def __repr__(self) -> str:
+        return f"<Gateway {self.name} {self.turns!r} {self.spawns!r} {self.hub!r}>"
+
+    async def report(
+        self,
+        session: str,
+        kind: str,
+        text: str,
+        *,
+        key: str | None = None,
+        data: Mapping[str, Any] | None = None,
+        wakes: bool | None = None,
+        source: str | None = None,
+        scope: Sequence[str] | None = None,
+    ) -> Heard:
+        """Accept an event that is not a person's message, and return after the commit. Creates the session if needed.
+
+        `session`: the session's key. `key`: the idempotency key. `source`: by default that of API callers on this
+        session. `wakes`: whether it wakes the agent; None: that depends on its kind. `scope`: the patterns of session
+        keys granted to the reporting node; None if the owner reports. Raises BadRequest, Busy.
+        """
+        self._check_running()
+        if kind in PERSON_KINDS or kind == COMMAND:  # a machine must not report something as said by a person
+            raise BadRequest(
+                f"kind: {kind!r} is the kind of what people say, which is POSTed to /v1/sessions/KEY/messages; "
+                "choose another one for an event"
+            )
+        heard = await self.inbox.hear(
+            source=source or f"api:{session}", session=session, key=key, text=text, kind=kind, data=data,
+            wakes=wakes, stable=("kind", "text", "data", "session"), scope=scope,
+        )  # fmt: skip
+        self.jobs.note_end(kind, key)
+        return heard
+
+    def _check_running(self) -> None:
+        if self.stopping:
+            raise Busy("the gateway is stopping; nothing was accepted, try again after the start")
+
+    def _idle_after(self, agent: str) -> float:
+        of_agent = self.settings.agents[agent].idle_after_s
+        return self.settings.idle_after_s if of_agent is None else of_agent

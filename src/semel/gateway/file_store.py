@@ -1,0 +1,121 @@
+"""Count the stored files that no entry refers to yet, so that none is removed before its message is recorded.
+
+A file of a channel or an agent is stored first, and the message or entry with it is recorded later. Until then it is
+*held*: counted here. `Erasures` removes only files that are not held and belong to no entry. Because equal content
+shares one blob, a file that is just being stored may be one that `Erasures` is about to remove.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterable, Callable, Iterable
+from pathlib import Path
+
+import structlog
+
+from semel.gateway.files import BlobDraft, plain_mime, plain_name
+from semel.gateway.ports import Kept, TooLarge
+from semel.gateway.record import Record
+from semel.ledger.inbound import channel_batch as rows
+from semel.ledger.storage.errors import LedgerError
+
+log = structlog.get_logger("semel.files")
+
+WRITE_BYTES = 1 << 20  # bytes per write of a file that is received
+
+
+class FileStore:
+    """The directory of stored files. Use `with` around a copy into the store and the transaction that records it.
+
+    `begun`: how many such `with` blocks have begun. `open`: how many of them have not ended. `held`: how often each
+    blob is held, by its id. `unused`: set when a file may have become unused.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.begun = 0
+        self.open = 0
+        self.held: Counter[str] = Counter()
+        self.unused = asyncio.Event()
+
+    def __enter__(self) -> None:
+        self.begun += 1
+        self.open += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.open -= 1
+
+
+class HeldFiles:
+    """The files that one channel or one agent holds: stored, and not yet recorded or released."""
+
+    def __init__(self, record: Record, store: FileStore) -> None:
+        self.record = record
+        self.store = store
+        self._held: Counter[str] = Counter()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._held.total()} held>"
+
+    async def hold(self, id: str, size: int, name: str, mime: str, write: Callable[[], None]) -> None:
+        """Write a file's row, hold its blob, and store the content by calling `write` in a thread.
+
+        While the blob is held, no equal file is removed. The row is written first: a crash after it leaves a row
+        without a blob, which is cleaned up; a crash before it leaves at most a draft, which the next start removes.
+        There is never a blob without a row.
+        """
+        with self.store:
+            await self.record.write(rows.record_file, id, size, name, mime)
+            self._held[id] += 1
+            self.store.held[id] += 1
+            await asyncio.to_thread(write)
+
+    def let_go(self, ids: Iterable[str]) -> None:
+        """Stop holding these files, once each, because their message was recorded or refused."""
+        for id in ids:
+            if self._held[id] > 0:
+                self._held[id] -= 1
+                self.store.held[id] -= 1
+                if not self.store.held[id]:
+                    del self.store.held[id]
+
+    async def release(self) -> None:
+        """Stop holding all files. Those that no entry refers to are then removed."""
+        ids = list(self._held.elements())
+        if not ids:
+            return
+        self.let_go(ids)
+        try:
+            await self.record.write(rows.release_files, list(dict.fromkeys(ids)))
+        except LedgerError as error:  # the next start cleans up
+            log.warning("stored files that nothing refers to stay until the next start", why=str(error))
+        self.store.unused.set()
+
+
+class ReceivedFiles(HeldFiles):
+    """The received files of one channel. A file is held until its message is put or the channel's `run` ends."""
+
+    async def keep(self, name: str, mime: str, content: AsyncIterable[bytes], limit: int) -> Kept:
+        """Store a received file: see `ports.Inbox.keep`. On StoreFailed or LedgerError, nothing was stored."""
+        draft = await asyncio.to_thread(BlobDraft, self.store.path)
+        try:
+            await _receive(draft, name, content, limit)
+            id = await asyncio.to_thread(draft.finish)
+            kept = Kept(id, draft.size, plain_name(name), plain_mime(mime))
+            await self.hold(id, kept.size, kept.name, kept.mime, draft.publish)  # not earlier: a download may take long
+        finally:
+            draft.discard()
+        return kept
+
+
+async def _receive(draft: BlobDraft, name: str, content: AsyncIterable[bytes], limit: int) -> None:
+    buffer = bytearray()
+    async for piece in content:
+        buffer += piece
+        if draft.size + len(buffer) > limit:
+            raise TooLarge(f"{plain_name(name)} is larger than {limit:,} bytes")
+        if len(buffer) >= WRITE_BYTES:
+            await asyncio.to_thread(draft.write, bytes(buffer))
+            buffer.clear()
+    await asyncio.to_thread(draft.write, bytes(buffer))

@@ -1,0 +1,107 @@
+"""Bounded memory of strangers: refusals by reason, the latest refused senders, and hourly limits.
+
+Its size does not grow with the number of refusals, and it contains no refused text: a flood of strangers must not fill
+the ledger or the memory (Law 11). The owner sees the latest senders of each channel, to add them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, deque
+from dataclasses import dataclass
+
+from semel.gateway.ports import Person
+
+MAX_SENDERS = 50  # senders remembered per channel
+MAX_FIELD_CHARS = 500  # characters of an id or a name that are kept
+HOUR_MS = 3_600_000
+
+
+@dataclass
+class Stranger:
+    """A refused sender. `first`, `last`: times of refusals, in ms since the epoch. `times`: the number of refusals."""
+
+    channel: str
+    id: str
+    name: str
+    first: int
+    last: int
+    times: int = 1
+
+
+class Strangers:
+    """Refusals since the gateway started."""
+
+    def __init__(self) -> None:
+        self.refused: Counter[tuple[str, str]] = Counter()  # by channel and reason
+        self._latest: dict[str, OrderedDict[str, Stranger]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Strangers {self.refused.total()} refusals>"
+
+    def count(self, channel: str, reason: str) -> None:
+        """Count one refusal."""
+        self.refused[channel, reason] += 1
+
+    def remember(self, channel: str, sender: Person, now: int) -> None:
+        """Remember an unknown sender who was refused. `now`: in ms since the epoch."""
+        senders = self._latest.setdefault(channel, OrderedDict())
+        id = sender.id[:MAX_FIELD_CHARS]
+        stranger = senders.get(id)
+        if stranger is None:
+            senders[id] = Stranger(channel, id, sender.name[:MAX_FIELD_CHARS], now, now)
+        else:
+            stranger.name, stranger.last, stranger.times = sender.name[:MAX_FIELD_CHARS], now, stranger.times + 1
+            senders.move_to_end(id)
+        if len(senders) > MAX_SENDERS:
+            senders.popitem(last=False)
+
+    def forget(self, channel: str, id: str) -> None:
+        """Forget a refused sender, because they are known now."""
+        if channel in self._latest:
+            self._latest[channel].pop(id, None)
+
+    def latest(self) -> list[Stranger]:
+        """Return the remembered senders of all channels, newest first."""
+        strangers = [stranger for senders in self._latest.values() for stranger in reversed(senders.values())]
+        return sorted(strangers, key=lambda stranger: -stranger.last)
+
+
+class HourlyLimit:
+    """Counts occurrences; allows `max_each` per hour for each name, and `max_all` per hour for all names together.
+
+    An occurrence has a key, by which a caller recognises a repeat (`is_counted`). Times are in milliseconds.
+    """
+
+    def __init__(self, max_each: int, max_all: int) -> None:
+        self.max_each = max_each
+        self.max_all = max_all
+        self._occurrences: deque[tuple[int, str, str]] = (
+            deque()
+        )  # (time, name, key), oldest first; at most `max_all` of them
+        self._counts: Counter[str] = Counter()
+
+    def __repr__(self) -> str:
+        return f"<HourlyLimit {len(self._occurrences)} of {self.max_all}, of {len(self._counts)} names>"
+
+    def is_full(self, name: str, now: int) -> bool:
+        """Whether the limit of this name, or the overall one, is reached. Drops occurrences older than an hour."""
+        while self._occurrences and self._occurrences[0][0] <= now - HOUR_MS:
+            self._drop_oldest()
+        return len(self._occurrences) >= self.max_all or self._counts[name] >= self.max_each
+
+    def _drop_oldest(self) -> None:
+        _, name, _ = self._occurrences.popleft()
+        self._counts[name] -= 1
+        if not self._counts[name]:
+            del self._counts[name]
+
+    def count(self, name: str, key: str, now: int) -> None:
+        """Count one occurrence. Check `is_full` before."""
+        self._occurrences.append((now, name, key))
+        self._counts[name] += 1
+
+    def is_counted(self, name: str, key: str) -> bool:
+        """Whether an occurrence with this name and key was already counted within the hour: then this is a repeat."""
+        return name in self._counts and any(
+            (counted_name, counted_key) == (name, key) for _, counted_name, counted_key in self._occurrences
+        )

@@ -1,0 +1,107 @@
+"""The settings of a gateway, each declared once: its type, default, range and description.
+
+semel.toml is validated by these classes (`semel.faces.config`), and `semel init` and docs/configuration.md take their
+defaults and descriptions from them. A program that embeds a gateway builds them itself:
+
+    GatewaySettings(data_dir=Path("/srv/semel"), agents={"main": AgentSettings(command=("codex-acp",))})
+
+Times are in seconds and end in `_s`; paths are absolute. Settings are read once: a change needs a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Self
+
+from pydantic import Field, PositiveInt, model_validator
+
+from semel.gateway.settings.agents import AgentSettings, McpSettings
+from semel.gateway.settings.channels import ChannelSettings, DestinationSettings, GroupSettings, PersonSettings
+from semel.gateway.settings.sessions import (
+    BackgroundSettings,
+    HeartbeatSettings,
+    ScheduleSettings,
+    SessionSettings,
+    WakeSettings,
+)
+from semel.gateway.settings.tables import DERIVED, Duration, Entries, SessionPattern, Table
+
+__all__ = [
+    "AgentSettings",
+    "BackgroundSettings",
+    "ChannelSettings",
+    "DestinationSettings",
+    "GatewayOptions",
+    "GatewaySettings",
+    "GroupSettings",
+    "HeartbeatSettings",
+    "McpSettings",
+    "PersonSettings",
+    "ScheduleSettings",
+    "Sections",
+    "SessionSettings",
+    "WakeSettings",
+]
+
+
+class GatewayOptions(Table):
+    """The settings in `[gateway]` that concern agents and turns."""
+
+    default_agent: str = Field(default="", examples=["main"])
+    """The agent of sessions whose key names none. Default: the first one in this file."""
+    max_live_agents: PositiveInt = 4
+    """The most agent processes at once (one takes 60-500 MB of memory). Above this, the idle one that was used
+    least recently is ended; it is resumed at its session's next event."""
+    idle_after_s: Duration = 600.0
+    """An agent process is ended after this long without use."""
+    permission_deadline_s: Duration = 600.0
+    """A permission request is cancelled if nobody answers it for this long."""
+    grace_s: Duration = 10.0
+    """How long running turns may take to finish at a clean stop."""
+
+
+class Sections(Table):
+    """The other sections of semel.toml that the gateway reads."""
+
+    agents: Entries[AgentSettings] = Field(default_factory=dict)
+    channels: Entries[ChannelSettings] = Field(default_factory=dict)
+    people: Entries[PersonSettings] = Field(default_factory=dict)
+    destinations: Entries[DestinationSettings] = Field(default_factory=dict)
+    schedules: Entries[ScheduleSettings] = Field(default_factory=dict)
+    sessions: Mapping[SessionPattern, SessionSettings] = Field(default_factory=dict)
+    heartbeat: HeartbeatSettings = HeartbeatSettings()
+    background: BackgroundSettings = BackgroundSettings()
+
+
+class GatewaySettings(GatewayOptions, Sections):
+    """All settings of a gateway. The first agent is the default one unless `default_agent` names another.
+
+    `ledger` is the SQLite file, by default ledger.db in the data directory.
+    """
+
+    data_dir: Path
+    ledger: Path = DERIVED
+
+    @model_validator(mode="after")
+    def _fill_in_defaults(self) -> Self:
+        if not self.agents:
+            raise ValueError("a gateway needs at least one agent")
+        default_agent = self.default_agent or next(iter(self.agents))
+        if default_agent not in self.agents:
+            raise ValueError(f"default_agent {default_agent!r} is not one of: {', '.join(self.agents)}")
+        workspaces = {name: self.data_dir / "workspaces" / name for name in self.agents}
+        agents = {
+            name: agent if agent.cwd != DERIVED else agent.model_copy(update={"cwd": workspaces[name]})
+            for name, agent in self.agents.items()
+        }
+        ledger = self.data_dir / "ledger.db" if self.ledger == DERIVED else self.ledger
+        for field, value in {"agents": agents, "default_agent": default_agent, "ledger": ledger}.items():
+            object.__setattr__(self, field, value)
+        return self
+
+    def session(self, key: str) -> SessionSettings:
+        """Return the settings of the session with this key: those of the first pattern that matches the key."""
+        matching = (settings for pattern, settings in self.sessions.items() if fnmatchcase(key, pattern))
+        return next(matching, SessionSettings())

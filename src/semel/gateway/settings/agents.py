@@ -1,0 +1,125 @@
+"""Settings of agents and of the MCP servers of model agents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import Field, PositiveInt, ValidationInfo, model_validator
+
+from semel.gateway.settings.tables import (
+    DERIVED,
+    Duration,
+    Name,
+    NamedTable,
+    OptionalPath,
+    ResolvedPath,
+    Secret,
+    SecretReference,
+    Strings,
+    Table,
+    Variable,
+)
+from semel.law.turn import MAX_ATTEMPTS
+
+ModelName = Annotated[str, Field(pattern=r"^[^:\s]+:\S+$")]  # "provider:name"
+BuiltinTool = Literal["read", "write", "edit", "list", "search", "shell"]
+
+MODEL_SETTINGS = frozenset({
+    "model", "key", "base_url", "instructions", "tools", "mcp", "context", "compaction", "max_tokens", "max_requests",
+    "request_settings",
+})  # fmt: skip
+"""The fields of `AgentSettings` that only an agent of kind "model" has."""
+
+
+class McpSettings(Table):
+    """`[agents.NAME.mcp.SERVER]`: an MCP server for an agent of kind "model"."""
+
+    command: Strings = Field(default=(), min_length=1, examples=[["uvx", "mcp-server-git"]])
+    """The command that starts a server that speaks MCP on stdin and stdout."""
+    url: str = Field(default="", examples=["https://example.org/mcp"])
+    """Instead of `command`: the URL of a server that speaks MCP over HTTP."""
+    env: Mapping[str, Secret] = Field(default_factory=dict, repr=False)
+    """Environment variables for the command. "env:NAME" and "file:PATH" refer to a secret."""
+    headers: Mapping[str, Secret] = Field(default_factory=dict, repr=False)
+    """HTTP headers for the URL. "env:NAME" and "file:PATH" refer to a secret."""
+
+    @model_validator(mode="after")
+    def _check_transport(self) -> Self:
+        if bool(self.command) == bool(self.url):
+            raise ValueError('an MCP server has either a command, like ["uvx", "mcp-server-git"], or a url')
+        if self.url and not re.match("https?://.", self.url):
+            raise ValueError(f'url is "{self.url}", and should begin with https:// or http://')
+        if (self.env and not self.command) or (self.headers and not self.url):
+            raise ValueError("env is for a command, headers are for a url")
+        return self
+
+
+class AgentSettings(NamedTable):
+    """`[agents.NAME]`"""
+
+    kind: Literal["acp", "demo", "model"] = "acp"
+    """acp: a program that speaks ACP on stdin and stdout. demo: the bundled demo agent. model: a model behind an
+    API (docs/models.md)."""
+    command: Strings = Field(default=(), min_length=1, examples=[["codex-acp"]])
+    """The command that starts it, like ["codex-acp"]."""
+    cwd: ResolvedPath = Field(default=DERIVED, examples=["~/projects/example"])
+    """The working directory; the agent can send files from here only. A relative path starts at this file. Default:
+    workspaces/NAME in the data directory."""
+    env: Mapping[str, Variable] = Field(default_factory=dict)
+    """Environment variables for the agent. "env:NAME" takes the value of another variable."""
+    permissions: Literal["ask", "allow", "deny"] = "ask"
+    """How its permission requests are answered: ask a person, allow all, or deny all."""
+    approvals: Strings = ("owner",)
+    """Who may answer its permission requests in a chat: "owner", "member" and names of people (docs/people.md)."""
+    idle_after_s: Duration | None = Field(default=None, examples=["10m"])
+    """Replaces the gateway's `idle_after` for this agent. Default: the gateway's."""
+    attempts: int = Field(default=MAX_ATTEMPTS, ge=1, le=MAX_ATTEMPTS)
+    """How many attempts a turn gets if it is lost or fails for a temporary reason: 1 to 3."""
+    silence_s: Duration = 1800.0
+    """A turn is considered lost after this long without output, running tool or open permission request."""
+    trace: OptionalPath = Field(default=None, examples=["traces"])
+    """A directory for logs of all messages between gateway and agent, readable by `semel fold`. A relative path
+    starts at this file. The logs contain all texts and are never deleted. Default: no logs."""
+    model: ModelName | None = Field(default=None, examples=["anthropic:claude-opus-5"])
+    """The model of an agent of kind "model", like "anthropic:claude-opus-5"."""
+    key: SecretReference | None = Field(default=None, repr=False, examples=["env:ANTHROPIC_API_KEY"])
+    """The API key: "env:NAME" or "file:PATH". Default: the environment variable that the provider documents."""
+    base_url: str | None = Field(default=None, examples=["http://127.0.0.1:11434/v1"])
+    """The URL of the API, for example of a server on your own machine. Default: the provider's."""
+    instructions: str = "AGENTS.md"
+    """A file with instructions for the model, relative to `cwd`. It may be missing."""
+    tools: Annotated[tuple[BuiltinTool, ...], Field(strict=False)] = get_args(BuiltinTool)
+    """The built-in tools it may use, besides those that send messages."""
+    mcp: Mapping[Name, McpSettings] = Field(default_factory=dict)
+    """MCP servers whose tools it may use, by name."""
+    context: int = Field(default=100_000, ge=2_000)
+    """The most tokens (estimated) in one request. Older messages that do not fit are replaced by a summary."""
+    compaction: bool = True
+    """Whether the model writes that summary. If false, older messages are left out without one."""
+    max_tokens: PositiveInt | None = Field(default=None, examples=[8000])
+    """The most tokens in one answer. Default: the provider's limit."""
+    max_requests: PositiveInt = 100
+    """The most requests to the model in one turn."""
+    request_settings: Mapping[str, Any] = Field(default_factory=dict, validation_alias="settings")
+    """Further settings of each request, named as in pydantic-ai, like temperature."""
+
+    @model_validator(mode="after")
+    def _check_kind(self, info: ValidationInfo) -> Self:
+        if self.kind == "model":
+            if self.model is None:
+                raise ValueError('an agent of kind "model" needs a model, like model = "anthropic:claude-opus-5"')
+            if self.command or self.trace is not None:
+                raise ValueError('an agent of kind "model" has no command and no trace, because it has no process')
+            if "max_retries" in self.request_settings:
+                raise ValueError("settings: max_retries cannot be set, because Semel makes all retries itself")
+            if "max_tokens" in self.request_settings:
+                raise ValueError("settings: max_tokens is a setting of the agent itself")
+        elif extra := sorted(MODEL_SETTINGS & self.model_fields_set):
+            raise ValueError(f'{AgentSettings.model_fields[extra[0]].validation_alias} is for agents of kind "model"')
+        if self.kind == "acp" and not self.command:
+            raise ValueError('an agent of kind "acp" needs a command, like command = ["codex-acp"]')
+        if self.kind == "demo" and self.command and info.context is not None:  # `semel up` fills the command in
+            raise ValueError('an agent of kind "demo" has no command, because it is bundled')
+        return self

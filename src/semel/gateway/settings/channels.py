@@ -1,0 +1,101 @@
+"""Settings of channels, of the people and groups on them, and of destinations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+from pydantic import Field, ValidationInfo, model_validator
+
+from semel.gateway.settings.tables import NamedTable, Strings, Table, list_keys
+from semel.law.access import Policy, Role, Strangers
+
+Narration = Literal["last", "all"]
+
+
+class PersonSettings(NamedTable):
+    """`[people.NAME]`"""
+
+    role: Role = "member"
+    """What the person may do: owner, member or guest (docs/people.md)."""
+    accounts: Strings = Field(default=(), examples=[["matrix:@ada:example.org"]])
+    """The person's accounts as CHANNEL:ID, like "matrix:@ada:example.org" or "telegram:12345". More can be added by
+    pairing."""
+
+
+class GroupSettings(Table):
+    """`[channels.NAME.group."ADDRESS"]`"""
+
+    policy: Policy | None = Field(default=None, examples=["always"])
+    """Which messages wake the agent there: mention, always, or never. Default: the channel's `groups`."""
+    strangers: Strangers = "refuse"
+    """How unknown senders are treated there: refuse, or guest (docs/people.md)."""
+
+
+class ChannelSettings(NamedTable):
+    """`[channels.NAME]`: the settings that every kind has.
+
+    `options` are the kind's own settings. In semel.toml they stand beside the others; `semel.channels` checks them.
+    """
+
+    kind: str = Field(examples=["webhook"])
+    """The platform: "telegram", "matrix", "xmpp", "email", "webhook", or a kind that a package brings."""
+    options: Mapping[str, Any] = Field(default_factory=dict, validation_alias="(options)", repr=False)
+    narration: Narration = "last"
+    """Which text of a turn is delivered: the closing text, or all blocks of text."""
+    stream: bool = False
+    """Show an answer while it is written, by editing one message. Needs a platform where messages can be edited and
+    deleted."""
+    resend_unknown: bool = False
+    """If it is unknown whether a message arrived and the platform would not recognise a repeat: send it again,
+    visibly marked, instead of holding it until a person decides."""
+    agent: str | None = Field(default=None, examples=["main"])
+    """The agent of this channel's sessions. Default: the gateway's default agent."""
+    strangers: Strangers = "refuse"
+    """How unknown senders are treated in direct conversations: refuse, or guest: everybody may talk
+    (docs/people.md)."""
+    groups: Policy = "mention"
+    """Which messages in groups wake the agent: mention (the agent reads the others with its next turn), always, or
+    never (messages in groups are ignored)."""
+    group: Mapping[str, GroupSettings] = Field(default_factory=dict)
+    """Settings of single groups, by address or a pattern like "-100*"."""
+    people: bool = Field(default=True, validation_alias="(people)")  # False: callers have no accounts, but a secret
+    role: Role = "member"
+    """On a channel without user accounts (a webhook): the role of everybody who knows its secret."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _collect_options(cls, section: Any, info: ValidationInfo) -> Any:
+        if info.context is None or not isinstance(section, Mapping):
+            return section
+        common = {key: section[key] for key in section if key in list_keys(cls)}
+        return common | {"(options)": {key: value for key, value in section.items() if key not in common}}
+
+    def room(self, address: str) -> GroupSettings:
+        """Return the settings of the group at an address: its own entry, else that of the first matching pattern, else
+        the default."""
+        patterns = (
+            settings for pattern, settings in self.group.items() if "*" in pattern and fnmatchcase(address, pattern)
+        )
+        group = self.group.get(address) or next(patterns, GroupSettings())
+        return group if group.policy is not None else group.model_copy(update={"policy": self.groups})
+
+
+class DestinationSettings(NamedTable):
+    """`[destinations.NAME]`: a destination that agents may name in `<message to="NAME">`."""
+
+    channel: str = Field(examples=["hook"])
+    """The name of a channel in this file."""
+    address: str = Field(min_length=1, examples=["team"])
+    """The address on that channel, in the platform's own form."""
+    allow: Strings = Field(default=(), examples=[["main:*"]])
+    """The sessions that may send there, as patterns like "main:*". Default: none."""
+
+    @property
+    def resolved(self) -> str:
+        """The destination as claims and parts record it: `channel:address`."""
+        return f"{self.channel}:{self.address}"
+
+    def allows(self, session: str) -> bool:
+        return any(fnmatchcase(session, pattern) for pattern in self.allow)

@@ -1,0 +1,179 @@
+"""Types that settings are declared with: the table, durations, sizes, names, paths and secrets.
+
+A setting is a field of a `Table`; the string after it is its description. The field's name is the key in semel.toml,
+except that the name for a duration ends in `_s` (`grace_s` is the key `grace`). When semel.toml is validated, a
+`References` resolves its paths and secrets. A program that embeds a gateway passes final values, which are not
+resolved.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_args
+
+from pydantic import AfterValidator, AliasGenerator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+
+from semel.gateway.clock import find_zone
+from semel.timing.durations import parse_duration
+from semel.timing.walltime import read_hours
+
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"  # no ':', which separates the parts of a session key
+SESSION_PATTERN = r"^[A-Za-z0-9._:@!+=~*?\[\]-]{1,200}$"  # the characters of session keys, and *?[]
+
+DERIVED = Path()
+"""The value of a path that is not set. A surrounding table replaces it by a path derived from other settings."""
+
+
+class Table(BaseModel):
+    """A table of settings; an unknown setting is an error."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        validate_by_name=True,
+        validate_by_alias=False,
+        alias_generator=AliasGenerator(validation_alias=lambda field: field.removesuffix("_s")),
+    )
+
+
+T = TypeVar("T", bound=Table)
+
+
+class NamedTable(Table):
+    """A table that has a name, which is its key in the surrounding table, as in `[agents.NAME]`."""
+
+    name: str = Field(default="", validation_alias="(name)")
+
+
+E = TypeVar("E", bound=NamedTable)
+
+
+@dataclass(frozen=True)
+class References:
+    """Functions that resolve the values in semel.toml that refer to something else. Each raises ValueError.
+
+    path      resolves a path, which may be relative to the file or begin with `~`
+    variable  returns the value of `env:NAME`, and any other text unchanged
+    secret    returns the value of `env:NAME` or `file:PATH`, and any other text unchanged
+    """
+
+    path: Callable[[str], Path]
+    variable: Callable[[str], str]
+    secret: Callable[[str], str]
+
+
+def read_table(table: type[T], raw: object, references: References) -> T:
+    """Validate the content of a table in semel.toml and return it as a `table`.
+
+    Raises pydantic.ValidationError, which names keys, not fields.
+    """
+    return table.model_validate(raw, context=references, by_alias=True, by_name=False)
+
+
+def list_keys(table: type[BaseModel]) -> dict[str, str]:
+    """Map the keys of a table in semel.toml to its fields. Fields whose alias is in parentheses have no key."""
+    keys = {str(info.validation_alias): field for field, info in table.model_fields.items()}
+    return {key: field for key, field in keys.items() if not key.startswith("(")}
+
+
+def find_table(root: type[BaseModel], path: Sequence[object]) -> type[BaseModel] | None:
+    """Return the class of the table at a path of keys, such as agents.NAME; None if there is no such table.
+
+    In a table of tables, like `agents`, any key is accepted.
+    """
+    annotation: Any = root
+    for key in path:
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            field = list_keys(annotation).get(str(key))
+            annotation = annotation.model_fields[field].annotation if field is not None else None
+        else:  # Mapping[str, X]
+            annotation = (*get_args(annotation), None, None)[1]
+    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+
+
+def pick_fields(values: BaseModel, table: type[BaseModel]) -> dict[str, Any]:
+    """Return the values of the fields of `table`. `values`: an instance of a class that inherits these fields."""
+    return {field: getattr(values, field) for field in table.model_fields}
+
+
+def parse_seconds(value: object) -> object:
+    """Convert "90s", "10m", "2h" or "1d" to seconds; other types pass unchanged. Raises ValueError."""
+    if not isinstance(value, str):
+        return value
+    if (duration := parse_duration(value)) is None:
+        raise ValueError(f'{value!r} is not a duration: write seconds, or like "90s", "10m", "2h"')
+    return duration
+
+
+def parse_size(value: object) -> object:
+    """Convert "500kB", "10MB" or "1GB" to bytes; other types pass unchanged. Raises ValueError."""
+    if isinstance(value, str):
+        match = re.fullmatch(r"(\d{1,15}(?:\.\d+)?)\s*(B|kB|MB|GB)", value.strip())
+        if not match:
+            raise ValueError(f'{value!r} is not a size: write bytes, or like "500kB", "10MB", "1GB"')
+        return round(float(match[1]) * {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}[match[2]])
+    return value
+
+
+def _to_text(value: object) -> object:
+    """Convert a TOML datetime or integer to text; other types pass unchanged."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _resolve_path(value: object, info: ValidationInfo) -> object:
+    if not isinstance(value, str) or info.context is None:
+        return value
+    return info.context.path(value) if value else DERIVED
+
+
+def _resolve_variable(value: str, info: ValidationInfo) -> str:
+    return value if info.context is None else str(info.context.variable(value))
+
+
+def _resolve_secret(value: str, info: ValidationInfo) -> str:
+    return value if info.context is None else str(info.context.secret(value))
+
+
+def _resolve_reference(value: str, info: ValidationInfo) -> str:
+    if info.context is not None and not re.match("(env|file):.", value):
+        raise ValueError(f'write "env:NAME" or "file:PATH": the {info.field_name} itself does not belong in this file')
+    return _resolve_secret(value, info)
+
+
+def _check_zone(name: str) -> str:
+    find_zone(name)
+    return name
+
+
+def _parse_hours(value: object) -> object:
+    return read_hours(value) if isinstance(value, str) else value
+
+
+def _name_entries(entries: Mapping[str, E]) -> Mapping[str, E]:
+    return {
+        key: entry if entry.name == key else entry.model_copy(update={"name": key}) for key, entry in entries.items()
+    }
+
+
+Size = Annotated[int, Field(ge=0), BeforeValidator(parse_size)]  # bytes
+Duration = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(parse_seconds)]
+Pause = Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(parse_seconds)]  # a duration, or none
+Hours = Annotated[tuple[int, int], BeforeValidator(_parse_hours)]  # from, to: minutes of the day
+Zone = Annotated[str, AfterValidator(_check_zone)]
+Text = Annotated[str, BeforeValidator(_to_text)]
+Strings = Annotated[tuple[str, ...], Field(strict=False)]  # a list in TOML
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+SessionPattern = Annotated[str, Field(pattern=SESSION_PATTERN)]
+ResolvedPath = Annotated[Path, BeforeValidator(_resolve_path)]
+OptionalPath = Annotated[ResolvedPath | None, BeforeValidator(lambda path: path or None)]
+Variable = Annotated[str, AfterValidator(_resolve_variable)]  # a value, or "env:NAME"
+Secret = Annotated[str, AfterValidator(_resolve_secret)]  # a value, "env:NAME" or "file:PATH"
+SecretReference = Annotated[str, AfterValidator(_resolve_reference)]  # "env:NAME" or "file:PATH" only
+Entries = Annotated[Mapping[Name, E], AfterValidator(_name_entries)]

@@ -1,0 +1,80 @@
+"""A live agent, and the signals that a turn adds to its queue."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+
+from semel.acp_stream import Fold
+from semel.gateway.ports import Conversation, Signal, Update
+from semel.gateway.turns.agent_files import AgentFiles
+from semel.gateway.turns.stream_view import StreamView
+from semel.ledger.turns import show
+
+
+class FlushBarrier(asyncio.Event):
+    """A barrier in the queue of signals. It is set when everything before it is committed."""
+
+
+class SteerCancelled:
+    """A signal: a prompt that was to join the turn was not written to the agent, so no answer to it comes."""
+
+
+QueuedSignal = Signal | FlushBarrier | SteerCancelled
+
+
+class AgentLost(Exception):
+    """The agent's process died during the turn, or does not answer."""
+
+
+@dataclass
+class LiveAgent:
+    """A running agent and its state. `session`, `key`: the session's id and key. `agent`: the configured name."""
+
+    spawn: int
+    session: int
+    key: str
+    agent: str
+    conversation: Conversation
+    idle_after_s: float
+    files: AgentFiles = field(repr=False)
+    process: bool = True  # whether it counts towards the limit of the pool
+    busy: bool = True
+    last_used: float = 0.0
+    announced_names: tuple[str, ...] | None = None  # the destination names that a prompt has listed
+    primed: bool = False  # whether a prompt has listed what its memory lacks
+    timer: asyncio.TimerHandle | None = field(default=None, repr=False)
+    signals: asyncio.Queue[QueuedSignal] = field(default_factory=asyncio.Queue, repr=False)
+    history_ended: bool = False  # whether its replay shows that its last turn had ended
+    announces: bool | None = None  # whether its stream announces tool calls; None: unknown yet
+    record_afterwards: Callable[[list[Update]], Awaitable[None]] | None = field(
+        default=None, repr=False
+    )  # of its last turn
+    aftermath: asyncio.Task[None] | None = field(default=None, repr=False)
+    is_settling: bool = False
+    fold: Fold = field(default_factory=Fold, repr=False)
+    view: StreamView = field(default_factory=StreamView, repr=False)
+    slots: show.Slots = field(default_factory=show.Slots, repr=False)
+    pump: asyncio.Task[None] | None = field(default=None, repr=False)
+
+    def cancel_timer(self) -> None:
+        """Cancel the timer that ends the idle process."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+    def put_barrier(self) -> FlushBarrier:
+        """Queue a barrier behind all signals so far, and return it."""
+        barrier = FlushBarrier()
+        self.signals.put_nowait(barrier)
+        return barrier
+
+    def take_waiting(self) -> list[QueuedSignal]:
+        """Remove all signals from the queue and return them."""
+        return [self.signals.get_nowait() for _ in range(self.signals.qsize())]
+
+    def put_back(self, signals: Iterable[QueuedSignal]) -> None:
+        """Put signals back into the queue, at its end."""
+        for signal in signals:
+            self.signals.put_nowait(signal)

@@ -1,0 +1,150 @@
+"""Controls of a session for people: stop a turn, answer a request, set the mode, the model or the busy mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from semel.gateway.errors import BadRequest, Conflict, NotFound
+from semel.gateway.ports import AgentError
+from semel.gateway.record import Record
+from semel.gateway.settings import AgentSettings
+from semel.gateway.turns.agent_pool import AgentPool
+from semel.gateway.turns.live_agent import LiveAgent
+from semel.gateway.turns.scheduler import Turns
+from semel.law import identity
+from semel.law.wake import MODES, Busy
+from semel.ledger.inbound import answers
+from semel.ledger.storage.rows import SessionRow
+from semel.ledger.transcript import entries
+from semel.ledger.turns.turns import Stop
+from semel.text.json_types import Json
+
+MAX_ROW_ID = (1 << 63) - 1
+NEVER_PROMPTED = "the agent was never asked in this chapter, so it remembers nothing of it"
+NO_REPLAY = "this agent does not replay its history when its session is opened again"
+MEMORY_IS_TRANSCRIPT = "its memory is the record: each prompt contains the entries"
+
+
+@dataclass(eq=False, repr=False)
+class SessionControls:
+    """The controls that slash commands and the HTTP API use. Each method with a session key raises NoSuchSession."""
+
+    record: Record
+    agents: Mapping[str, AgentSettings]
+    turns: Turns
+    spawns: AgentPool
+    kick: Callable[[], None]  # wakes the outbox
+
+    async def stop_turn(self, session: str, by: str) -> bool:
+        """Stop the session's turn, if there is one, for the person `by`. Returns whether there was one."""
+        return await self.turns.cancel(await self.record.find_session(session), Stop(by))
+
+    async def set_busy(self, session: str, mode: Busy | None) -> None:
+        """Set how messages are treated during a turn of this session; None: as configured. Raises BadRequest."""
+        if mode is not None and mode not in MODES:
+            raise BadRequest(f"busy: {str(mode)[:80]!r} is not one of {', '.join(MODES)}")
+        await self.record.write(entries.set_busy, await self.record.find_session(session), mode)
+
+    async def set_mode(self, session: str, mode: str) -> None:
+        """Switch the agent to a mode (ACP session modes), given by its id. Raises BadRequest if no agent runs."""
+        live = await self._live_agent(session)
+        await live.conversation.set_mode(mode)
+        await self.record.write(entries.set_about, live.session, {"mode": mode})
+
+    async def set_model(self, session: str, model: str) -> None:
+        """Switch the agent to a model, given by its id. Raises BadRequest if no agent runs."""
+        live = await self._live_agent(session)
+        await live.conversation.set_model(model)
+        await self.record.write(entries.set_about, live.session, {"model": model})
+
+    def fixed_model(self, agent: str) -> str | None:
+        """Return the configured model of an agent of kind "model"; None for other agents, which report their models."""
+        settings = self.agents.get(agent)
+        return settings.model if settings is not None else None
+
+    async def answer(
+        self, session: str, item: int, option: str | None, by: str, *, is_told: bool = False,
+        context: answers.AnswerContext = answers.OVER_THE_API,
+    ) -> str:  # fmt: skip
+        """Answer a permission request or a question. Returns "answered", "already" or "closed".
+
+        `item`: the request's item in the view. `option`: an option's id, or the text that answers a question. `by`: the
+        name of the person. `is_told`: whether the person who was asked in a chat learns the outcome in another way.
+        `context`: where the answer came from. A permission request is "answered" only when the agent has the answer,
+        too; if a stop was faster, it is "closed". Raises NotFound, BadRequest.
+        """
+        number = await self.record.find_session(session)
+        if item > MAX_ROW_ID:
+            raise NotFound(f"there is no request {item} in this session")
+        digest = identity.digest_fields({"answer": option})
+        result = await self.record.write(answers.record_answer, number, item, option, by, digest, is_told, context)
+        if result.status == "unknown":
+            raise NotFound(f"there is no request {item} in this session")
+        if result.status == "no such option":
+            raise BadRequest(f"option: {option!r} is not one of the options of request {item}")
+        if result.status == "unseen":
+            raise BadRequest(f"seen: request {item} is newer than the rev that was seen; nothing was answered")
+        if result.status == "no words":
+            raise BadRequest(
+                "option: a question is answered with words; give one of its options, or a text of your own"
+            )
+        if result.kind == "permission" and result.status in ("answered", "repeat", "already"):
+            return await self._hand_to_agent(number, item, result)
+        if result.outcome is not None:
+            self.turns.wake(number)
+        return str(result.status)
+
+    async def _hand_to_agent(self, session: int, item: int, result: answers.AnswerResult) -> str:
+        """Give the agent the recorded answer. Returns the status for the person: "answered", "already" or "closed".
+
+        An answer that an earlier call recorded is given to the agent, too: the gateway may not have learned that the
+        commit succeeded.
+        """
+        run = self.turns.runs.get(session)
+        delivered = run is not None and run.pass_answer(item, result.option)
+        if result.status == "answered" and not delivered:
+            await self.record.write(answers.cancel_undelivered, item)
+        self.kick()
+        if result.status == "already":
+            return "already"
+        return "answered" if delivered or result.status == "repeat" else "closed"
+
+    async def compare_memory(self, session: str) -> Json:
+        """Restart the agent, let it replay its history, and compare that with the transcript.
+
+        Returns {"compared", "why"?, "lacks": [{"seq", "role", "text"}], "extra": [text]}: whether it was compared, and
+        if not, why; the entries that the agent does not remember; and the texts that only the agent has. Raises
+        Conflict while a turn runs, or if the agent cannot be started.
+        """
+        return await self.turns.run_alone(await self.record.find_session(session), self._compare_memory)
+
+    async def _compare_memory(self, session: int) -> Json:
+        row = await self.record.read(lambda tx: tx.get(SessionRow, "session_by_id", id=session))
+        if self.agents[row.agent].kind == "model":
+            return _not_compared(MEMORY_IS_TRANSCRIPT)
+        if row.memory is None:
+            return _not_compared(NEVER_PROMPTED)
+        await self.spawns.end(session, "its memory is compared with the record")
+        try:
+            live = await self.spawns.take(session, row.key, row.agent, row.memory)
+        except AgentError as error:
+            raise Conflict(f"the agent could not be started: {error}") from None
+        try:
+            if live.conversation.restored != "loaded":
+                return _not_compared(NO_REPLAY)
+            difference = await self.turns.planner.difference(live)
+        finally:
+            await self.spawns.give_back(live)
+        lacks = [{"seq": entry.seq, "role": entry.role, "text": entry.text} for entry in difference.lacks]
+        return {"compared": True, "lacks": lacks, "extra": list(difference.extra)}
+
+    async def _live_agent(self, session: str) -> LiveAgent:
+        live = self.spawns.live.get(await self.record.find_session(session))
+        if live is None:
+            raise BadRequest("the agent of this session is not running; send a message first")
+        return live
+
+
+def _not_compared(reason: str) -> Json:
+    return {"compared": False, "why": reason, "lacks": [], "extra": []}

@@ -1,0 +1,408 @@
+"""The rows of the ledger's tables: one class per table, its fields the columns that the program reads.
+
+A table's columns stand here once. The statements in `queries/*.sql` name them by the class (`{TurnRow t}`), and mypy
+knows the type of each column wherever a row is used. A statement that reads other columns has a small class of its own,
+beside the function that runs it, or here if modules of several stages read it. `tests/ledger/test_rows.py` compares the
+fields with the schema: their names, types and texts, and whether they may be NULL.
+
+SQLite has no boolean: a column that is 0 or 1 is an int.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, dataclass_transform
+
+from msgspec import Struct
+
+from semel.law.access import Role
+from semel.law.delivery import State as PartState
+from semel.law.echo import How as ClaimHow
+from semel.law.echo import Outcome
+from semel.law.turn import How as TurnHow
+from semel.law.turn import State as TurnState
+from semel.law.wake import Busy
+from semel.timing.schedule import Downtime, Form
+
+ClaimKind = Literal["text", "file", "reaction", "edit", "ask"]
+CommandState = Literal["open", "done", "void"]
+EntryRole = Literal["user", "agent", "event", "notice"]
+EvidenceKind = Literal["said", "asked", "echo", "recorded", "notice", "stopped", "quiet", "deleted", "imported"]
+JobState = Literal["asked", "running", "finished", "lost", "failed"]
+Origin = Literal["config", "added", "paired"]
+PairingState = Literal["open", "used", "void"]
+ScheduleSource = Literal["config", "api", "agent"]
+SpawnState = Literal["live", "ended"]
+
+
+@dataclass_transform(frozen_default=True)
+class Row(Struct, frozen=True, gc=False):
+    """One row of a result. The fields of a subclass are the statement's columns, in order."""
+
+
+# ---------------------------------------------------------------- the ledger
+
+
+class LedgerRow(Row):
+    """The one row of `ledger`."""
+
+    name: str
+    incarnation: int
+    commits: int
+    copied: int | None
+    at: int
+
+
+# ---------------------------------------------------------------- sessions and what they heard
+
+
+class HomeSession(Row):
+    """What it takes to say something at a session's home."""
+
+    id: int
+    key: str
+    home: str | None
+    turn: int | None
+
+
+class SessionRow(HomeSession):
+    """A session."""
+
+    agent: str
+    title: str | None
+    chapter: int
+    epoch: int
+    seq: int
+    numbers: int
+    rev: int
+    wake_at: int | None
+    wake_since: int | None
+    busy: Busy | None
+    lease: str | None
+    memory: str | None
+    memory_chapter: int | None
+    about: str | None
+    summary: int | None
+    archived: int | None
+    deleted: int | None
+    erased: int
+    erased_rev: int
+    at: int
+
+
+class EventRow(Row):
+    """An event."""
+
+    id: int
+    source: str
+    key: str | None
+    kind: str
+    sender: str | None
+    digest: bytes
+    payload: str | None
+    at: int
+    repeats: int
+
+
+class CommandRow(Row):
+    """A command to the gateway, in one session."""
+
+    event: int
+    session: int
+    seq: int
+    name: str
+    argument: str
+    result: str
+    state: CommandState
+    answer: int | None
+
+
+class OpenCommand(CommandRow):
+    """A command that has no answer yet. `key`: its session's; `sender`: its event's."""
+
+    key: str
+    sender: str | None
+
+
+# ---------------------------------------------------------------- turns
+
+
+class TurnRow(Row):
+    """A turn: one attempt of its root."""
+
+    id: int
+    session: int
+    epoch: int
+    chapter: int
+    root: int
+    attempt: int
+    how: TurnHow | None
+    state: TurnState
+    tools: int
+    spawn: int | None
+    stop: str | None
+    error: str | None
+    retry_at: int | None
+    stopped: str | None
+    stop_seq: int | None
+    evidence: EvidenceKind | None
+    evidence_row: int | None
+    started: int
+    ended: int | None
+
+
+class BoundEvent(Row):
+    """An event that is bound to a turn, with the `seq`, `role` and `more` of its entry."""
+
+    id: int
+    source: str
+    key: str | None
+    kind: str
+    sender: str | None
+    payload: str | None
+    at: int
+    seq: int
+    role: EntryRole
+    more: str | None
+
+
+class SpawnRow(Row):
+    """One start of an agent process."""
+
+    id: int
+    session: int
+    agent: str
+    gateway: str
+    pid: int | None
+    pgid: int | None
+    born: str | None
+    state: SpawnState
+    at: int
+    ended: int | None
+    why: str | None
+
+
+class JobRow(Row):
+    """A background job."""
+
+    id: int
+    run: str
+    session: int
+    agent: str
+    turn: int | None
+    command: str
+    name: str
+    seconds: float
+    state: JobState
+    cancelled: str | None
+    code: int | None
+    error: str | None
+    event: int | None
+    at: int
+    ended: int | None
+
+
+class SessionJob(JobRow):
+    """A job, with its session's key."""
+
+    key: str
+
+
+# ---------------------------------------------------------------- the transcript
+
+
+class EntryRow(Row):
+    """An entry of the transcript."""
+
+    id: int
+    session: int
+    seq: int
+    born: int
+    rev: int
+    base: int
+    at: int
+    role: EntryRole
+    text: str
+    live: int
+    partial: int
+    superseded: int
+    turn: int | None
+    event: int | None
+    claim: int | None
+    tell: int
+    more: str | None
+
+
+class ClaimEntry(Row):
+    """Where a claim was recorded."""
+
+    session: int
+    seq: int
+    superseded: int
+
+
+class ItemRow(Row):
+    """What a watcher sees beside the transcript."""
+
+    id: int
+    session: int
+    turn: int | None
+    kind: str
+    name: str | None
+    born: int
+    rev: int
+    base: int
+    live: int
+    text: str
+    body: str
+
+
+# ---------------------------------------------------------------- delivery
+
+
+class ClaimRow(Row):
+    """A claim."""
+
+    id: int
+    session: int
+    turn: int | None
+    root: int | None
+    how: ClaimHow
+    kind: ClaimKind
+    late: int
+    spawn: int | None
+    conn: str | None
+    call: str | None
+    tool: str | None
+    args: bytes | None
+    answered: int
+    dest: str | None
+    digest: bytes | None
+    text: str
+    outcome: Outcome
+    reason: str | None
+    echo_of: int | None
+    edits: int | None
+    part_of: int | None
+    seq: int | None
+    at: int
+
+
+class EarlierClaim(Row):
+    """A claim with the same text or file. `gone`: it does not stand any more; `leaves`: it has parts."""
+
+    id: int
+    session: int
+    seq: int | None
+    turn: int | None
+    how: ClaimHow
+    outcome: Outcome
+    echo_of: int | None
+    gone: int
+    leaves: int
+
+
+class TurnMarks(Row):
+    """The newest claims when a prompt joined the turn, or its root, and when its agent was corrected; -1: never."""
+
+    corrected: int
+    joined: int
+    joined_root: int
+
+
+class ClaimBehind(Row):
+    """An entry, and the newest one below it whose text its home gets before it."""
+
+    session: int
+    seq: int
+    behind: int
+
+
+class PartRow(Row):
+    """A part of an utterance on its way to a platform."""
+
+    id: int
+    line: int
+    claim: int
+    n: int
+    lo: int
+    hi: int
+    channel: str
+    dest: str
+    key: str
+    op: str
+    state: PartState
+    due: int
+    attempts: int
+    first: int | None
+    receipt: str | None
+    error: str | None
+    marked: int
+    failed: int | None
+    at: int
+
+
+class OutgoingPart(PartRow):
+    """A part, with columns of its claim and its session's key."""
+
+    session: int
+    outcome: Outcome
+    how: ClaimHow
+    reason: str | None
+    session_key: str
+
+
+# ---------------------------------------------------------------- schedules and people
+
+
+class ScheduleRow(Row):
+    """A schedule. `anchor`, `due` and `fired` are in seconds."""
+
+    id: int
+    name: str
+    session: str
+    text: str
+    form: Form
+    spec: str
+    tz: str
+    downtime: Downtime
+    source: ScheduleSource
+    enabled: int
+    anchor: int
+    due: int | None
+    fired: int | None
+    event: int | None
+    error: str | None
+    at: int
+
+
+class ListedSchedule(ScheduleRow):
+    """A schedule, with the turn that took its last firing."""
+
+    turn: int | None
+    state: TurnState | None
+
+
+class PersonRow(Row):
+    """An account of a known person."""
+
+    id: int
+    channel: str
+    account: str
+    name: str
+    role: Role
+    origin: Origin
+    at: int
+
+
+class PairingRow(Row):
+    """A pairing code, without its secrets."""
+
+    id: int
+    channel: str
+    name: str
+    role: Role
+    state: PairingState
+    account: str | None
+    key: str | None
+    at: int
+    expires: int
