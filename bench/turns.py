@@ -43,7 +43,7 @@ def run_turn(tx: Tx, key: str, session: int) -> None:
 
 
 def end(tx: Tx, begun: turns.BegunTurn) -> None:
-    fence = turns.Fence(begun.session, begun.turn, begun.epoch)
+    fence = turns.TurnFence(begun.session, begun.turn, begun.epoch)
     caller = Caller(begun.session, begun.key, begun.turn, begun.root)
     block = show.Block(1, (ClaimRequest("block", TEXT, begun.home),))
     show.finish(tx, fence, caller, [block], show.Slots(), show.End("answered", "end_turn"))

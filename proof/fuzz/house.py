@@ -18,11 +18,11 @@ from typing import Any, TypeVar
 from semel.gateway.file_store import FileStore, ReceivedFiles
 from semel.gateway.inbound.admission import Verdict
 from semel.gateway.inbound.channel_inbox import ChannelInbox
-from semel.gateway.inbound.inbox import Inbox
+from semel.gateway.inbound.inbox import EventInbox
 from semel.gateway.ports import Incoming, Kept, Person, TooLarge
 from semel.gateway.record import Hub, Record
 from semel.gateway.settings import AgentSettings, ChannelSettings, GatewaySettings
-from semel.law.commands import Message
+from semel.law.commands import AgentMessage
 from semel.ledger.admin.books import audit
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
@@ -62,8 +62,8 @@ class _Quiet:
     def can_steer(self, key: str) -> bool:
         return False
 
-    async def read(self, text: str, *args: Any, **kwargs: Any) -> Message:
-        return Message(text)
+    async def read(self, text: str, *args: Any, **kwargs: Any) -> AgentMessage:
+        return AgentMessage(text)
 
 
 class _Seen:
@@ -121,7 +121,7 @@ class House:
         )  # fmt: skip
         quiet: Any = _Quiet()
         receiving = ReceivedFiles(self.record, FileStore(Path("/nowhere")))
-        inbox = Inbox(self.record, settings, quiet, quiet)
+        inbox = EventInbox(self.record, settings, quiet, quiet)
         kept = _Kept(inbox, channel, _Everyone(), receiving, _Seen(), lambda: None, (channel,))
         kept.puts = []
         return kept

@@ -161,7 +161,7 @@ class RequestMachine(Counted):
 
     def _show(self, key: str, *ops: show.Op) -> None:
         begun = self.begun[key]
-        fence = turns.Fence(begun.session, begun.turn, begun.epoch)
+        fence = turns.TurnFence(begun.session, begun.turn, begun.epoch)
         self.slots[key] = self.ledger.show(fence, self._caller(key), ops, self.slots[key])
 
     def _caller(self, key: str) -> Caller:
@@ -181,7 +181,7 @@ class RequestMachine(Counted):
         for one in self.asked.values():
             if one.session == key:
                 one.open = False
-        fence = turns.Fence(begun.session, begun.turn, begun.epoch)
+        fence = turns.TurnFence(begun.session, begun.turn, begun.epoch)
         self.ledger.finish(fence, self._caller(key), ops, self.slots[key], show.End("answered", "end_turn"))
         if chapter:
             self.ledger.new_chapter(begun.session)

@@ -17,7 +17,7 @@ from proof.machines.house import refused
 from proof.machines.ledger import Make
 from proof.machines.sqlite import SqliteLedger
 from semel.law import access as law
-from semel.ledger.people import Account, AccountConfigured, PairingCode
+from semel.ledger.people import AccountConfigured, PairingCode, PersonAccount
 
 NAMES = ("anna", "bo", "chris")
 CHANNELS = st.sampled_from(["chat", "mail"])
@@ -43,7 +43,7 @@ class PeopleMachine(Counted):
         super().__init__()
         self.now = 1_000_000
         self.ledger = type(self).make(lambda: self.now)
-        self.known: dict[Key, Account] = {}
+        self.known: dict[Key, PersonAccount] = {}
         self.codes: list[Issued] = []
         self.used: list[int] = []
         self.messages = 0
@@ -51,19 +51,19 @@ class PeopleMachine(Counted):
     def teardown(self) -> None:
         self.ledger.close()
 
-    def _put(self, one: Account) -> None:
+    def _put(self, one: PersonAccount) -> None:
         self.known[one.channel, one.id] = one
         self._role(one.name, one.role)
 
     def _role(self, name: str, role: Any) -> None:
         for key, one in self.known.items():
             if one.name == name:
-                self.known[key] = Account(one.channel, one.id, one.name, role, one.origin)
+                self.known[key] = PersonAccount(one.channel, one.id, one.name, role, one.origin)
 
     @rule(listed=st.dictionaries(st.tuples(CHANNELS, ACCOUNTS), st.sampled_from(NAMES), max_size=4), role=ROLES)
     def the_configuration_is_read(self, listed: dict[Key, str], role: law.Role) -> None:
         roles = dict.fromkeys(listed.values(), role)
-        accounts = [Account(*key, name, role, "config") for key, name in listed.items()]
+        accounts = [PersonAccount(*key, name, role, "config") for key, name in listed.items()]
         self.known = {key: one for key, one in self.known.items() if one.origin != "config" or key in listed}
         self.known |= {(one.channel, one.id): one for one in accounts}
         for name in roles:
@@ -72,7 +72,7 @@ class PeopleMachine(Counted):
 
     @rule(channel=CHANNELS, account=ACCOUNTS, name=st.sampled_from(NAMES), role=ROLES)
     def the_owner_adds_one(self, channel: str, account: str, name: str, role: law.Role) -> None:
-        one = Account(channel, account, name, role, "added")
+        one = PersonAccount(channel, account, name, role, "added")
         if self._is_listed(channel, account):
             with refused(AccountConfigured):
                 self.ledger.put_person(one)
@@ -114,7 +114,7 @@ class PeopleMachine(Counted):
         self.used.append(code.id)
         [one] = [one for one in people if (one.channel, one.id) == (code.channel, account)]
         assert one.name == code.name or (not code.name and one.name not in others | set(law.ROLES)), "somebody else"
-        self._put(Account(code.channel, account, one.name, code.role, "paired"))  # type: ignore[arg-type]
+        self._put(PersonAccount(code.channel, account, one.name, code.role, "paired"))  # type: ignore[arg-type]
         self._same(people)
 
     @precondition(lambda self: self.codes)
@@ -144,7 +144,7 @@ class PeopleMachine(Counted):
         known = self.known.get((channel, account))
         return known is not None and known.origin == "config"
 
-    def _same(self, people: list[Account]) -> None:
+    def _same(self, people: list[PersonAccount]) -> None:
         told = {(one.channel, one.id): one for one in people}
         assert told == self.known, f"known are {list(told.values())}, and {list(self.known.values())} should be"
 

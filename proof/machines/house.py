@@ -28,7 +28,7 @@ from semel.law.wake import NO_PAUSE, Pause
 from semel.ledger.delivery.claims import Caller
 from semel.ledger.inbound import hear
 from semel.ledger.turns import show
-from semel.ledger.turns.turns import BegunTurn, Fence
+from semel.ledger.turns.turns import BegunTurn, TurnFence
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -162,8 +162,8 @@ class Running:
         return self.process.used
 
     @property
-    def fence(self) -> Fence:
-        return Fence(self.begun.session, self.begun.turn, self.begun.epoch)
+    def fence(self) -> TurnFence:
+        return TurnFence(self.begun.session, self.begun.turn, self.begun.epoch)
 
     @property
     def caller(self) -> Caller:

@@ -205,7 +205,7 @@ class Model:
         took = [e.event for e in again.events]
         assert took == self.bound[key], f"Law 3: the turn of {key} took {took}, and {self.bound[key]} were bound to it"
         with refused(turns.Fenced):
-            fence = turns.Fence(begun.session, begun.turn, begun.epoch)
+            fence = turns.TurnFence(begun.session, begun.turn, begun.epoch)
             self.ledger.asked(fence, "start", 1, "m", {})
             self.house.tell()
         self._ask(again, self._start(key), True, False, False)
@@ -307,7 +307,7 @@ class Model:
         closing, legs = run.speech.closing()
         upto = max((t.seq for t in run.begun.untold_entries), default=0)
         told = (show.Notice("failed", "turn.failed"),) if how == "errored" else ()
-        stopped = turns.Stop("anna") if how == "cancelled" else None
+        stopped = turns.StopRequest("anna") if how == "cancelled" else None
         unended = [slot for slot, one in run.viewing.call_fields.items() if one.get("status") in ("pending", "running")]
         run.viewing.take([Ended(slot, {"status": NO_RESULT}) for slot in unended])
         end = show.End(how, stop, None, upto, closing, legs, told, stopped=stopped)
@@ -429,7 +429,7 @@ class Model:
         more = {"options": ["a"]} if kind == "ask" else {}
         what = ClaimRequest("tool", text, place.dest, kind, place.home, legs, more, place.problem)
         args = f"{kind} {text} {to}".encode()
-        made = tool_calls.AgentCall(process.token, conn, f"{call}-{process.spawn}", args, tool)
+        made = tool_calls.ToolCallRequest(process.token, conn, f"{call}-{process.spawn}", args, tool)
         old = self.made.get((process.spawn, call))
         if old is not None and old[0] != args:
             with refused(tool_calls.SameIdOtherCall):

@@ -195,5 +195,5 @@ def _answer(tx: Tx, channel: str, text: str) -> None:
     turn = tx.get(TurnRow, "turn_get", id=row.turn)
     caller = Caller(row.id, row.key, turn.id, turn.root)
     said = ClaimRequest("block", text, row.home, legs=_legs(channel, text))
-    fence = turns.Fence(row.id, turn.id, turn.epoch)
+    fence = turns.TurnFence(row.id, turn.id, turn.epoch)
     show.finish(tx, fence, caller, [show.Block(0, (said,))], show.Slots(), show.End("answered", "end_turn"))

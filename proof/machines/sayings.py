@@ -19,7 +19,9 @@ def edit(model: Model, process: Process, call: str, target: int, text: str) -> N
             "tool", text, home or f"session:{process.session}", "edit", True, legs, {"kind": "edit"}, edits=target
         )
         model.house.seen(
-            model.ledger.call(tool_calls.AgentCall(process.token, "c1", f"{call}-{process.spawn}", text.encode()), what)
+            model.ledger.call(
+                tool_calls.ToolCallRequest(process.token, "c1", f"{call}-{process.spawn}", text.encode()), what
+            )
         )
         if (run := model.runs.get(process.session)) is not None and run.process is process:
             run.speech.hold_back([text])

@@ -98,33 +98,33 @@ class SqliteLedger:
     ) -> turns.BegunTurn | turns.GivenUp | turns.Later | None:
         return self.write(turns.begin, session, lease, spawn)
 
-    def asked(self, fence: turns.Fence, how: turn.How, spawn: int, memory: str, about: Json) -> None:
+    def asked(self, fence: turns.TurnFence, how: turn.How, spawn: int, memory: str, about: Json) -> None:
         self.write(turns.record_prompting, fence, how, spawn, memory, about)
 
-    def join(self, fence: turns.Fence) -> tuple[turns.TurnEvent, ...]:
+    def join(self, fence: turns.TurnFence) -> tuple[turns.TurnEvent, ...]:
         return self.write(turns.bind_steered, fence)
 
-    def show(self, fence: turns.Fence, caller: claims.Caller, ops: Sequence[Op], slots: Slots) -> Slots:
+    def show(self, fence: turns.TurnFence, caller: claims.Caller, ops: Sequence[Op], slots: Slots) -> Slots:
         return self.write(show.show, fence, caller, ops, slots)
 
     def finish(
-        self, fence: turns.Fence, caller: claims.Caller, ops: Sequence[Op], slots: Slots, end: End
+        self, fence: turns.TurnFence, caller: claims.Caller, ops: Sequence[Op], slots: Slots, end: End
     ) -> tuple[Slots, bool]:
         return self.write(show.finish, fence, caller, ops, slots, end)
 
     def put_off(
-        self, fence: turns.Fence, caller: claims.Caller, ops: Sequence[Op], slots: Slots, why: str, ms: int
+        self, fence: turns.TurnFence, caller: claims.Caller, ops: Sequence[Op], slots: Slots, why: str, ms: int
     ) -> Slots:
         return self.write(show.put_off, fence, caller, ops, slots, why, ms)
 
-    def release(self, fence: turns.Fence) -> None:
+    def release(self, fence: turns.TurnFence) -> None:
         self.write(turns.release_lease, fence)
 
     def cancel_put_off(self, session: int, by: str) -> bool:
-        return self.write(turns.cancel_put_off, session, turns.Stop(by))
+        return self.write(turns.cancel_put_off, session, turns.StopRequest(by))
 
     def stop(self, session: int, by: str) -> None:
-        self.write(turns.request_stop, session, turns.Stop(by))
+        self.write(turns.request_stop, session, turns.StopRequest(by))
 
     # ---- agents and what they call
 
@@ -137,7 +137,7 @@ class SqliteLedger:
     def spawn_ended(self, spawn: int, why: str) -> None:
         self.write(spawns.record_end, spawn, why)
 
-    def call(self, made: tool_calls.AgentCall, what: claims.ClaimRequest) -> claims.ClaimResult:
+    def call(self, made: tool_calls.ToolCallRequest, what: claims.ClaimRequest) -> claims.ClaimResult:
         return self.write(tool_calls.record_call, made, what)
 
     def answered(self, token: bytes, call: str) -> None:
@@ -159,25 +159,27 @@ class SqliteLedger:
 
     # ---- people
 
-    def configure(self, listed: Collection[people.Account], roles: Mapping[str, str]) -> list[people.Account]:
+    def configure(
+        self, listed: Collection[people.PersonAccount], roles: Mapping[str, str]
+    ) -> list[people.PersonAccount]:
         return self.write(people.replace_configured, listed, roles)
 
-    def put_person(self, account: people.Account) -> list[people.Account]:
+    def put_person(self, account: people.PersonAccount) -> list[people.PersonAccount]:
         return self.write(people.save_account, account)
 
-    def remove_person(self, channel: str, account: str) -> list[people.Account] | None:
+    def remove_person(self, channel: str, account: str) -> list[people.PersonAccount] | None:
         return self.write(people.remove_account, channel, account)
 
     def open_pairing(self, channel: str, digest: bytes, name: str, role: str, lasts: int) -> people.PairingCode:
         return self.write(people.add_code, channel, b"salt", digest, name, role, lasts)
 
-    def redeem(self, code: int, account: str, key: str, called: str) -> list[people.Account] | None:
+    def redeem(self, code: int, account: str, key: str, called: str) -> list[people.PersonAccount] | None:
         return self.write(people.redeem_code, code, account, key, called)
 
     def void(self, code: int) -> bool:
         return self.write(people.void_code, code)
 
-    def people(self) -> list[people.Account]:
+    def people(self) -> list[people.PersonAccount]:
         return self.read(people.list_accounts)
 
     # ---- reading

@@ -13,7 +13,7 @@ from hypothesis.stateful import invariant, precondition, rule
 
 from proof.machines.counted import Counted
 from proof.machines.house import refused
-from semel.acp_stream import Item
+from semel.acp_stream import ViewItem
 from semel.law import interrupted_turn, wake
 from semel.law import turn as law
 
@@ -240,13 +240,15 @@ class TurnMachine(Counted):
             assert root.answers <= 1, f"Law 9: one turn was answered {root.answers} times"
 
 
-def _history(root: Root, memory: str) -> list[Item]:
+def _history(root: Root, memory: str) -> list[ViewItem]:
     """What an agent tells of the turn when its session is loaded."""
     told = {"none": [], "ends before": [], "without the last": root.done[:-1]}.get(memory, root.done)
-    items = [Item(0, "message", {"role": "user", "text": "go on", "history": True})] if memory != "ends before" else []
+    items = (
+        [ViewItem(0, "message", {"role": "user", "text": "go on", "history": True})] if memory != "ends before" else []
+    )
     for n, one in enumerate(told):
         if one == "text":
-            items.append(Item(n + 1, "message", {"role": "agent", "text": f"Text {n}.", "history": True}))
+            items.append(ViewItem(n + 1, "message", {"role": "agent", "text": f"Text {n}.", "history": True}))
         elif memory != "without calls":
-            items.append(Item(n + 1, "tool", {"call": f"c{n}", "status": "done", "history": True}))
+            items.append(ViewItem(n + 1, "tool", {"call": f"c{n}", "status": "done", "history": True}))
     return items if memory != "none" else []

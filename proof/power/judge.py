@@ -156,7 +156,7 @@ def one_more_turn(tx: Tx) -> None:
 
 
 def _end(tx: Tx, begun: turns.BegunTurn, how: Any, *ops: show.Op) -> None:
-    fence = turns.Fence(begun.session, begun.turn, begun.epoch)
+    fence = turns.TurnFence(begun.session, begun.turn, begun.epoch)
     spawn = spawns.record_start(tx, begun.session, begun.agent, LEASE, b"after %d" % begun.turn)
     turns.record_prompting(tx, fence, "restart" if begun.attempt > 1 else "start", spawn, "m", {})
     caller = claims.Caller(begun.session, begun.key, begun.turn, begun.root, spawn=spawn)

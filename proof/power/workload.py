@@ -22,7 +22,7 @@ from semel.ledger import people
 from semel.ledger.admin import erase, export, import_session
 from semel.ledger.admin.import_file import check_file, read_lines
 from semel.ledger.inbound import channel_batch, commands, hear, schedules
-from semel.ledger.people import Account
+from semel.ledger.people import PersonAccount
 from semel.ledger.storage.rows import ScheduleRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.turns import job_calls, sessions, show, summary, tool_calls
@@ -103,8 +103,8 @@ class Script:
         to = hear.Addressee("main:chat:9", "main", "chat:9")
         with_file = self.event("channel:chat", f"c{n}", more={"files": [file]})
         items = [
-            channel_batch.Message(with_file, to, "9", "anna-1", True, "Anna", (f"blob-{n}",)),
-            channel_batch.Message(with_file, to, "9", "anna-1", True),
+            channel_batch.MessageItem(with_file, to, "9", "anna-1", True, "Anna", (f"blob-{n}",)),
+            channel_batch.MessageItem(with_file, to, "9", "anna-1", True),
             channel_batch.Unusable(self.event("channel:chat", f"odd{n}", "unreadable"), "nobody can read it"),
             channel_batch.Failed(self.event("channel:chat", f"fail{n}", "failed"), "no-such-receipt"),
             channel_batch.Echo("no-such-key", "x1"),
@@ -116,12 +116,14 @@ class Script:
 
     def people_come_and_go(self) -> None:
         n = self.fresh()
-        self.do(people.replace_configured, [Account("chat", "anna-1", "anna", "owner", "config")], {"anna": "owner"})
+        self.do(
+            people.replace_configured, [PersonAccount("chat", "anna-1", "anna", "owner", "config")], {"anna": "owner"}
+        )
         code = self.do(people.add_code, "chat", b"salt", b"digest %d" % n, "", "guest", 600_000)
         self.do(people.redeem_code, code.id, f"bo-{n}", f"pair{n}", "Bo")
         void = self.do(people.add_code, "mail", b"salt", b"void %d" % n, "bo", "guest", 600_000)
         self.do(people.void_code, void.id)
-        self.do(people.save_account, Account("mail", f"bo-{n}", f"dora-{n}", "member", "added"))
+        self.do(people.save_account, PersonAccount("mail", f"bo-{n}", f"dora-{n}", "member", "added"))
         self.do(people.remove_account, "mail", f"bo-{n}")
 
     # ---- turns
@@ -164,7 +166,7 @@ class Script:
         self.model.call(process, f"hook{n}", "c1", f"T{n}", "text", self.words(), "hook")
         self.model.call(process, f"ask{n}", "c1", None, "ask", "Shall I?", None)
         self.model.call(process, f"nowhere{n}", "c1", None, "text", self.words(), "nowhere")
-        made = tool_calls.AgentCall(process.token, "c1", f"job{n}-{process.spawn}", b"job %d" % n)
+        made = tool_calls.ToolCallRequest(process.token, "c1", f"job{n}-{process.spawn}", b"job %d" % n)
         wanted = job_calls.JobRequest(f"run-{n}", "true", "", 60.0)
         self.do(job_calls.request_job, made, wanted, job_calls.JobLimits(9, 9))
         home = HOMES[run.begun.key]
@@ -234,7 +236,7 @@ class Script:
     def a_summary(self) -> None:
         run = self.serve("mail")
         if run is not None:
-            covers = summary.Covers(1, 1, run.begun.root, 1)
+            covers = summary.SummaryScope(1, 1, run.begun.root, 1)
             self.do(summary.add, run.fence, self.words(), covers)
             self.model.finish(run, "answered")
 

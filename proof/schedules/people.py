@@ -11,7 +11,7 @@ from proof.schedules.chance import EPOCH
 from proof.schedules.wires import Gone, Outside, Pipe
 from semel.faces.view import SessionView
 from semel.gateway import Gateway
-from semel.gateway.errors import Busy, Conflict, GatewayError, NoSuchSession
+from semel.gateway.errors import Conflict, GatewayError, GatewayUnavailable, NoSuchSession
 from semel.gateway.ports import Heard, Incoming, Person
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ class People:
             try:
                 await asyncio.sleep(self.outside.lag())
                 return await self.world.ask(ask)
-            except (Gone, Busy):
+            except (Gone, GatewayUnavailable):
                 await asyncio.sleep(AGAIN)
 
     async def _command(self, action: Json) -> None:
@@ -299,7 +299,7 @@ class People:
             return
         try:
             await self.world.ask(lambda: deed(gateway))
-        except (Gone, Busy, NoSuchSession, Conflict):
+        except (Gone, GatewayUnavailable, NoSuchSession, Conflict):
             return
 
     async def _stop(self, action: Json) -> None:

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from proof.soak.plan import Channel, Message, Session, token
-from semel.testing.http_requests import Request
+from semel.testing.http_requests import HttpRequest
 from semel.testing.telegram import TelegramDouble
 from semel.testing.telegram import serve as serve_telegram
-from semel.testing.telegram.model import Account, Chat
+from semel.testing.telegram.model import Chat, TelegramAccount
 
 SAMPLE = Path(__file__).parents[2] / "tests" / "conformance"
 """The sample platform of the conformance suite, and in `plugin` its channel, as a package brings one."""
@@ -93,7 +93,7 @@ class Webhook:
         async with serving(self._answer) as port:
             yield f"http://127.0.0.1:{port}/in"
 
-    async def _answer(self, request: Request) -> tuple[int, Mapping[str, Any]]:
+    async def _answer(self, request: HttpRequest) -> tuple[int, Mapping[str, Any]]:
         fault = self.faults.next()
         if fault in ("429", "503"):
             return int(fault), {}
@@ -122,7 +122,7 @@ class Loft:
         async with serving(self._answer) as port:
             yield f"http://127.0.0.1:{port}"
 
-    async def _answer(self, request: Request) -> tuple[int, Mapping[str, Any]]:
+    async def _answer(self, request: HttpRequest) -> tuple[int, Mapping[str, Any]]:
         if request.method != "POST":
             return await self.dovecote.answer(request)
         fault = self.faults.next()
@@ -145,7 +145,7 @@ class Telegram:
 
     def meet(self, person: int) -> None:
         """Somebody opens a chat with the bot, which cannot do that itself."""
-        self.double.humans[person] = human = Account(person, "Ann", "ann")
+        self.double.humans[person] = human = TelegramAccount(person, "Ann", "ann")
         self.double.chats[person] = Chat(person, "private", human=human)
 
     def posts(self) -> list[Post]:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from semel.agents.acp.wire import (
     GAP_MARKER,
     MAX_LINE_BYTES,
-    AgentCall,
     AgentReply,
+    IncomingCall,
     LineSplitter,
     LineTooLong,
     Noise,
@@ -54,7 +54,7 @@ def chunk(**content: Any) -> Json:
     return {"sessionUpdate": "agent_message_chunk", "content": content}
 
 
-def cut(update: Json, size: int, method: str = "session/update", **more: Any) -> tuple[AgentCall, int]:
+def cut(update: Json, size: int, method: str = "session/update", **more: Any) -> tuple[IncomingCall, int]:
     """A message whose only "BIG" is so many bytes long, as the wire reads it."""
     line = json.dumps({"method": method, "params": {"update": update}, **more}).encode()
     reader = LineSplitter(limit=1000)
@@ -104,7 +104,7 @@ def test_a_line_is_cut_between_its_characters(text: str, shift: int) -> None:
     line = json.dumps({"method": "session/update", "params": {"update": chunk(type="image", data=data)}}).encode()
     [read] = LineSplitter(limit=700).feed(line + b"\n")
     [message] = messages(read)
-    assert isinstance(message, AgentCall) and fill_gap(message, 1)
+    assert isinstance(message, IncomingCall) and fill_gap(message, 1)
 
 
 def test_the_largest_file_fits_into_a_line() -> None:
@@ -122,13 +122,13 @@ json_values = st.recursive(
 def test_every_json_value_becomes_messages_and_never_an_exception(value: Any) -> None:
     line = json.dumps(value).encode()
     found = list(messages(line))
-    assert all(isinstance(one, AgentCall | AgentReply | Noise) for one in found)
+    assert all(isinstance(one, IncomingCall | AgentReply | Noise) for one in found)
     assert len(found) == (len(value) if isinstance(value, list) else 1)
 
 
 @given(st.binary(max_size=60))
 def test_no_bytes_break_the_reader(line: bytes) -> None:
-    assert all(isinstance(one, AgentCall | AgentReply | Noise) for one in messages(line))
+    assert all(isinstance(one, IncomingCall | AgentReply | Noise) for one in messages(line))
 
 
 @pytest.mark.parametrize(
@@ -136,10 +136,10 @@ def test_no_bytes_break_the_reader(line: bytes) -> None:
     [
         (
             '{"jsonrpc":"2.0","id":"u-1","method":"m","params":{"a":1}}',
-            AgentCall("m", {"a": 1}, "u-1", is_request=True),
+            IncomingCall("m", {"a": 1}, "u-1", is_request=True),
         ),
-        ('{"id":0,"method":"m"}', AgentCall("m", {}, 0, is_request=True)),
-        ('{"method":"m","params":[1]}', AgentCall("m", {})),
+        ('{"id":0,"method":"m"}', IncomingCall("m", {}, 0, is_request=True)),
+        ('{"method":"m","params":[1]}', IncomingCall("m", {})),
         ('{"id":7,"result":null}', AgentReply(7)),
         ('{"id":7,"error":{"code":-1,"message":"x"}}', AgentReply(7, None, {"code": -1, "message": "x"})),
         ('{"id":7,"error":"plain"}', AgentReply(7, None, {"message": "plain"})),

@@ -12,7 +12,7 @@ import pytest
 from http_server import answers, breaks_off, drops, hangs, serve
 
 from semel.channels import http
-from semel.channels.http import Answer, is_public, look_up, request
+from semel.channels.http import HttpAnswer, is_public, look_up, request
 from semel.gateway.ports import NotSent, Unknown
 
 CERTIFICATE = Path(__file__).parent / "hook.test.pem"
@@ -24,7 +24,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-async def try_post(url: str, **more: Any) -> Answer:
+async def try_post(url: str, **more: Any) -> HttpAnswer:
     return await request("POST", url, b"{}", {}, timeout=more.pop("timeout", 20.0), **({"allow_private": True} | more))
 
 

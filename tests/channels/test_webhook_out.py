@@ -10,7 +10,7 @@ import pytest
 from http_server import answers, breaks_off, drops, serve
 
 from semel.channels import signature
-from semel.channels.http import Answer, retry_after
+from semel.channels.http import HttpAnswer, retry_after
 from semel.channels.webhook import WebhookChannel, WebhookSettings, make_payload, read_outcome
 from semel.gateway.ports import NotSent, Op, Receipt, Rejected, Safety, Unknown
 
@@ -49,8 +49,8 @@ async def test_a_retry_has_the_same_id_and_the_same_body() -> None:
 
 async def test_the_receipt_is_the_webhook_id_where_the_answer_names_none() -> None:
     for body in (b"", b"ok", b"[]", b'{"id": null}', b'{"id": true}', b'{"id": ""}', b"[" * 100_000):
-        assert read_outcome(Answer(204, {}, body), "k-1", 0.0) == Receipt("k-1")
-    assert read_outcome(Answer(200, {}, b'{"id": 12}'), "k-1", 0.0) == Receipt("12")
+        assert read_outcome(HttpAnswer(204, {}, body), "k-1", 0.0) == Receipt("k-1")
+    assert read_outcome(HttpAnswer(200, {}, b'{"id": 12}'), "k-1", 0.0) == Receipt("12")
     async with serve(breaks_off) as server:
         assert await channel(server.url).send(OP) == Receipt("k-1")
 
@@ -59,20 +59,20 @@ async def test_the_receipt_is_the_webhook_id_where_the_answer_names_none() -> No
 def test_not_now_is_not_sent(status: int, header: str | None) -> None:
     headers = {} if header is None else {"retry-after": header}
     with pytest.raises(NotSent) as caught:
-        read_outcome(Answer(status, headers, b""), "k", 0.0)
+        read_outcome(HttpAnswer(status, headers, b""), "k", 0.0)
     assert caught.value.retry_after == (None if header is None else 7.0)
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 500, 502, 503, 504, 599])
 def test_an_answer_that_settles_nothing_is_unknown(status: int) -> None:
     with pytest.raises(Unknown, match=f"HTTP {status}"):
-        read_outcome(Answer(status, {}, b""), "k", 0.0)
+        read_outcome(HttpAnswer(status, {}, b""), "k", 0.0)
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 400, 401, 403, 404, 410, 413, 422])
 def test_any_other_answer_is_a_definite_no(status: int) -> None:
     with pytest.raises(Rejected, match=f"HTTP {status}"):
-        read_outcome(Answer(status, {}, b"because"), "k", 0.0)
+        read_outcome(HttpAnswer(status, {}, b"because"), "k", 0.0)
 
 
 def test_a_retry_after_is_a_number_or_a_date() -> None:

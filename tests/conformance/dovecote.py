@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from semel.testing.http_requests import Request
+from semel.testing.http_requests import HttpRequest
 
 PAGE = 20
 
@@ -32,7 +32,7 @@ class Dovecote:
     def shown(self, loft: str) -> list[str]:
         return [flight["text"] for flight in self.flights if flight["loft"] == loft]
 
-    async def answer(self, request: Request) -> tuple[int, Mapping[str, Any]]:
+    async def answer(self, request: HttpRequest) -> tuple[int, Mapping[str, Any]]:
         url = urlsplit(request.target)
         asked = {name: values[0] for name, values in parse_qs(url.query).items()}
         match request.method, url.path.split("/")[1:]:

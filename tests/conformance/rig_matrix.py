@@ -9,12 +9,12 @@ from typing import Any
 from synapse import Synapse
 
 from semel.gateway.ports import Safety
-from semel.testing.conformance import Front, HttpFront, Request, Rig
+from semel.testing.conformance import Front, HttpFront, HttpRequest, Rig
 
 ROOMS = 4
 
 
-def says(request: Request) -> bool:
+def says(request: HttpRequest) -> bool:
     return request.method == "PUT" and "/send/m.room.message/" in request.target
 
 

@@ -8,13 +8,13 @@ from types import TracebackType
 from typing import Any
 
 from semel.gateway.ports import Safety
-from semel.testing.conformance import Front, HttpFront, Request, Rig
+from semel.testing.conformance import Front, HttpFront, HttpRequest, Rig
 from semel.testing.telegram import TOKEN, TelegramDouble, serve
 
 CHATS = (7, 8, 9, 10)
 
 
-def says(request: Request) -> bool:
+def says(request: HttpRequest) -> bool:
     """Whether it shows a new message."""
     return request.target.partition("?")[0].lower().endswith("/sendmessage")
 

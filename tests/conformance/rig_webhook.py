@@ -12,7 +12,7 @@ import httpx2
 from small_server import serving
 
 from semel.gateway.ports import Safety
-from semel.testing.conformance import Front, HttpFront, Request, Rig
+from semel.testing.conformance import Front, HttpFront, HttpRequest, Rig
 from semel.testing.conformance.process import CHANNEL_NAME
 
 TOKEN = "a token of the sender"
@@ -38,7 +38,7 @@ class WebhookRig(Rig):
     ) -> None:
         await self._serving.__aexit__(kind, fault, trace)
 
-    async def _take(self, request: Request) -> tuple[int, Mapping[str, Any]]:
+    async def _take(self, request: HttpRequest) -> tuple[int, Mapping[str, Any]]:
         data = json.loads(request.body)["data"]
         self.taken.setdefault(request.headers["webhook-id"], (data["to"], data["text"]))
         return 200, {}

@@ -8,9 +8,9 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
-from semel.testing.http_requests import Request, read_request
+from semel.testing.http_requests import HttpRequest, read_request
 
-Answers = Callable[[Request], Awaitable[tuple[int, Mapping[str, Any]]]]
+Answers = Callable[[HttpRequest], Awaitable[tuple[int, Mapping[str, Any]]]]
 """A request -> the status and the JSON of its answer."""
 
 

@@ -14,13 +14,13 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from letters import settings
 
-from semel.channels.email.compose import Answered, compose, read_answered
+from semel.channels.email.compose import AnsweredMail, compose, read_answered
 from semel.channels.email.parse import base_subject
 from semel.gateway.ports import Answers, Op, Rejected
 from semel.text.visible import visible
 
 THREAD = "ada@people.org:thread-1f0c9a1e52d4b687"
-QUESTION = Answered("<2@people.org>", "Re: Engines", ("<1@people.org>",))
+QUESTION = AnsweredMail("<2@people.org>", "Re: Engines", ("<1@people.org>",))
 
 
 def op(text: str = "Hello", **more: Any) -> Op:
@@ -28,7 +28,7 @@ def op(text: str = "Hello", **more: Any) -> Op:
     return Op(text=text, **(usual | more))
 
 
-def made(one: Op, answers: Answered | None = QUESTION, **more: Any) -> EmailMessage:
+def made(one: Op, answers: AnsweredMail | None = QUESTION, **more: Any) -> EmailMessage:
     raw = compose(one, settings(**more), answers)
     assert raw.isascii() and max(map(len, raw.split(b"\r\n"))) < 999
     assert b"\n" not in raw.replace(b"\r\n", b"")
@@ -203,4 +203,4 @@ def test_a_subject_is_answered_once(subject: str, base: str) -> None:
 def test_what_the_gateway_remembers_of_no_mail_is_no_answer() -> None:
     assert read_answered(None) is None
     assert read_answered(Answers("not an id")) is None
-    assert read_answered(Answers("<1@x>", data={"references": 7, "subject": None})) == Answered("<1@x>")
+    assert read_answered(Answers("<1@x>", data={"references": 7, "subject": None})) == AnsweredMail("<1@x>")

@@ -12,7 +12,7 @@ from gateway_world import World, script, until
 
 from semel.gateway.errors import BadRequest, UnknownSpawn
 from semel.gateway.turns.run import Run
-from semel.ledger.turns.turns import Fence, release_lease
+from semel.ledger.turns.turns import TurnFence, release_lease
 
 Json = dict[str, Any]
 
@@ -140,7 +140,7 @@ async def test_a_turn_whose_fence_moved_on_cannot_write(tmp_path: Path) -> None:
     async with World(tmp_path) as w:
         await w.ask(script("one"))
         with pytest.raises(Exception, match="no longer runs"):
-            await w.gateway.record.write(release_lease, Fence(1, 1, 1))
+            await w.gateway.record.write(release_lease, TurnFence(1, 1, 1))
 
 
 def _exists(path: Path) -> Any:

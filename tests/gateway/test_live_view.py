@@ -59,7 +59,7 @@ class House(ReadApi):
         begun = await self.record.write(turns.begin, session, lease)
         if not isinstance(begun, turns.BegunTurn):
             return  # another task's turn will take it, or the next one
-        fence = turns.Fence(begun.session, begun.turn, begun.epoch)
+        fence = turns.TurnFence(begun.session, begun.turn, begun.epoch)
         caller = Caller(session, key, begun.turn, begun.root)
         slots, text = show.Slots(), ""
         slots = await self.record.write(show.show, fence, caller, [show.ItemOpen(2, "tool", body={})], slots)
@@ -167,7 +167,7 @@ async def test_a_watcher_that_joins_while_text_streams_is_not_sent_a_piece_twice
     session = await house.hear("a", "hi")
     begun = await house.record.write(turns.begin, session, "g0")
     assert isinstance(begun, turns.BegunTurn)
-    fence, caller = turns.Fence(session, begun.turn, begun.epoch), Caller(session, "a", begun.turn, begun.root)
+    fence, caller = turns.TurnFence(session, begun.turn, begun.epoch), Caller(session, "a", begun.turn, begun.root)
     slots = show.Slots()
 
     async def stream(text: str) -> None:

@@ -31,16 +31,16 @@ def sent(**more: Any) -> NoticePart:
     return replace(NoticePart("chat:dm", "sent", sent_at=LEFT_AT), **more)
 
 
-A = permission_questions.Request(
+A = permission_questions.PermissionRequest(
     7, "a", 1, (option("y", "allow_once"), option("ya", "allow_always"), option("n", "reject_once")), notice_seq=11
 )
-B = permission_questions.Request(8, "b", 4, (option("ya", "allow_always"),), notice_seq=12)
-C = permission_questions.Request(9, "c", 5, (), notice_seq=13)
+B = permission_questions.PermissionRequest(8, "b", 4, (option("ya", "allow_always"),), notice_seq=12)
+C = permission_questions.PermissionRequest(9, "c", 5, (), notice_seq=13)
 SHOWN = {one.item: PosedRequest(one, parts=(sent(),), first_rev=one.item) for one in (A, B, C)}
 
 
 def answered(
-    *shown: permission_questions.Request, allow: bool = True, number: int | None = None, reply: Reply = None
+    *shown: permission_questions.PermissionRequest, allow: bool = True, number: int | None = None, reply: Reply = None
 ) -> Any:
     """(item, option) that an answer in the chat chooses, where these were asked; None: nothing."""
     return chosen(name_request([SHOWN[one.item] for one in shown], CHAT, allow, number, reply))
@@ -77,7 +77,7 @@ CHOICES = [
 
 @pytest.mark.parametrize(("asked", "allow", "number", "wanted"), CHOICES)
 def test_what_an_answer_in_words_means(
-    asked: tuple[permission_questions.Request, ...],
+    asked: tuple[permission_questions.PermissionRequest, ...],
     allow: bool,
     number: int | None,
     wanted: tuple[int, str | None] | None,
@@ -100,7 +100,7 @@ REPLIES = [
 
 @pytest.mark.parametrize(("asked", "allow", "number", "reply", "wanted"), REPLIES)
 def test_what_an_answer_that_is_a_reply_means(
-    asked: tuple[permission_questions.Request, ...],
+    asked: tuple[permission_questions.PermissionRequest, ...],
     allow: bool,
     number: int | None,
     reply: Reply,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import law_pieces
 import pytest
 
-from semel.text.message_markup import Internal, Piece, Problem, Said, unpadded
+from semel.text.message_markup import Internal, MarkupProblem, Piece, Said, unpadded
 
 NAMES = ("cli", "work")
 
@@ -22,16 +22,16 @@ def to(name: str, text: str) -> Said:
     return Said(name, text, final=True)
 
 
-def unknown(name: str, text: str, hint: str = "") -> Problem:
-    return Problem("unknown", f"no destination is called {name!r}{hint}", text, NAMES)
+def unknown(name: str, text: str, hint: str = "") -> MarkupProblem:
+    return MarkupProblem("unknown", f"no destination is called {name!r}{hint}", text, NAMES)
 
 
-def unclosed(tag: str, text: str, name: str | None = None) -> Problem:
-    return Problem("unclosed", f"{tag} was never closed with </{tag.strip('<>').split()[0]}>", text, NAMES, name)
+def unclosed(tag: str, text: str, name: str | None = None) -> MarkupProblem:
+    return MarkupProblem("unclosed", f"{tag} was never closed with </{tag.strip('<>').split()[0]}>", text, NAMES, name)
 
 
-def unreadable(why: str, text: str) -> Problem:
-    return Problem("unreadable", f'{why}; write <message to="name">text</message>', text, NAMES)
+def unreadable(why: str, text: str) -> MarkupProblem:
+    return MarkupProblem("unreadable", f'{why}; write <message to="name">text</message>', text, NAMES)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_name_that_may_mean_two_is_held_back_unless_it_is_written_as_one_of_th
     names = ("Work", "WORK")
     assert read('<message to="WORK">hi</message>', names) == [to("WORK", "hi")]
     [held] = read('<message to="work">hi</message>', names)
-    assert isinstance(held, Problem)
+    assert isinstance(held, MarkupProblem)
     assert held.reason == "no destination is called 'work' (more than one is: 'Work', 'WORK')"
 
 

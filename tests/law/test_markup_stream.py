@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from law_pieces import joined, read
 
-from semel.text.message_markup import HandedFile, MarkupReader, Piece, Problem, Said
+from semel.text.message_markup import HandedFile, MarkupProblem, MarkupReader, Piece, Said
 from semel.text.tag_lexer import MAX_CODE_SPAN_CHARS, MAX_TAG_CHARS
 from semel.text.visible import is_blank
 
@@ -54,7 +54,7 @@ def test_chunks_never_change_where_a_file_stands(text: str, files: list[int], wh
     whole = pieces([])
     assert pieces([at % (len(text) + 1) for at in where]) == whole == pieces(list(range(len(text))))
     told = [piece.file for piece in whole if isinstance(piece, HandedFile)]
-    held = [one for piece in whole if isinstance(piece, Problem) for one in piece.files]
+    held = [one for piece in whole if isinstance(piece, MarkupProblem) for one in piece.files]
     assert len({*told, *held}) == len(told) + len(held), "each at one place only"
 
 
@@ -90,7 +90,7 @@ def test_the_pieces_name_only_known_destinations_and_no_body_is_blank(text: str)
     for piece in read([text]):
         if isinstance(piece, Said) and piece.final:
             assert piece.dest in ("a", "b") and not is_blank(piece.text)
-        if isinstance(piece, Problem):
+        if isinstance(piece, MarkupProblem):
             assert piece.names == ("a", "b") and piece.reason and not is_blank(piece.text)
 
 

@@ -52,7 +52,7 @@ class ForgetsWakes(SqliteLedger):
     """A ledger that has nothing to do after a turn, whatever was heard meanwhile."""
 
     def finish(
-        self, fence: turns.Fence, caller: claims.Caller, ops: Any, slots: show.Slots, end: show.End
+        self, fence: turns.TurnFence, caller: claims.Caller, ops: Any, slots: show.Slots, end: show.End
     ) -> tuple[show.Slots, bool]:
         done = super().finish(fence, caller, ops, slots, end)
         self.write(lambda tx: tx.run("session_clear_wake", id=fence.session))

@@ -25,7 +25,7 @@ def begin(store: Store) -> turns.BegunTurn:
 
 
 def finish(store: Store, begun: turns.BegunTurn, text: str) -> None:
-    fence = turns.Fence(begun.session, begun.turn, begun.epoch)
+    fence = turns.TurnFence(begun.session, begun.turn, begun.epoch)
     caller = Caller(begun.session, begun.key, begun.turn, begun.root)
     block = show.Block(1, (ClaimRequest("block", text, begun.home),))
     store.write_sync(show.finish, fence, caller, [block], show.Slots(), show.End("answered", "end_turn"))
@@ -70,7 +70,7 @@ def test_what_a_lost_attempt_said_and_did_is_not_told_as_past_but_as_begun() -> 
     with Store.in_memory() as store:
         say(store, "u1")
         first = begin(store)
-        fence = turns.Fence(first.session, first.turn, first.epoch)
+        fence = turns.TurnFence(first.session, first.turn, first.epoch)
         caller = Caller(first.session, first.key, first.turn, first.root)
         store.write_sync(turns.record_prompting, fence, "start", 1, "memory", {})
         tool = show.ItemOpen(1, "tool", "t1", body={"title": "deploy", "status": "running", "input": {"to": "prod"}})
@@ -129,8 +129,8 @@ def test_the_cost_of_remembering_does_not_grow_with_the_history() -> None:
         assert store.read_sync(pages) <= 3
 
 
-def fence_of(begun: turns.BegunTurn) -> turns.Fence:
-    return turns.Fence(begun.session, begun.turn, begun.epoch)
+def fence_of(begun: turns.BegunTurn) -> turns.TurnFence:
+    return turns.TurnFence(begun.session, begun.turn, begun.epoch)
 
 
 def summarise(store: Store, begun: turns.BegunTurn, text: str, keep: int) -> history.Stretch:

@@ -54,7 +54,7 @@ def one_turn(tx: Tx, n: int, key: str = "s") -> None:
     session = hear.hear(tx, event(n), [hear.Addressee(key, "main", HOME)]).woken_sessions[0]
     begun = turns.begin(tx, session, "g0")
     assert isinstance(begun, turns.BegunTurn)
-    fence, caller = turns.Fence(session, begun.turn, begun.epoch), Caller(session, key, begun.turn, begun.root)
+    fence, caller = turns.TurnFence(session, begun.turn, begun.epoch), Caller(session, key, begun.turn, begun.root)
     slots = show.show(tx, fence, caller, [show.ItemOpen(1, "tool", body={}), show.Preview(2, "answer")], show.Slots())
     text = f"answer {n}"
     block = show.Block(2, (ClaimRequest("block", text, HOME),))
@@ -91,11 +91,11 @@ def measure(store: Store, rev: int) -> dict[str, tuple[int, int]]:
     do("hear a bystander", hear.hear, event(10**6 + 1, False), [hear.Addressee("s", "main", HOME)])
     spawn = do("spawn", spawns.record_start, session, "main", "g0", b"token")
     begun = do("begin", turns.begin, session, "g0", spawn)
-    fence, caller = turns.Fence(session, begun.turn, begun.epoch), Caller(session, "s", begun.turn, begun.root)
+    fence, caller = turns.TurnFence(session, begun.turn, begun.epoch), Caller(session, "s", begun.turn, begun.root)
     ops = [show.ItemOpen(1, "tool", body={}), show.ItemGrow(1, "out", "out"), show.Preview(2, "answer")]
     slots = do("show", show.show, fence, caller, ops, show.Slots())
     slots = do("show on", show.show, fence, caller, [show.Preview(2, " goes on")], slots)
-    call = tool_calls.AgentCall(b"token", "c", "k1", b"args")
+    call = tool_calls.ToolCallRequest(b"token", "c", "k1", b"args")
     do("call", tool_calls.record_call, call, ClaimRequest("tool", "by tool", HOME, legs=(leg("by tool"),)))
     do("call again", tool_calls.record_call, call, ClaimRequest("tool", "by tool", HOME, legs=(leg("by tool"),)))
     item = slots.items[1]
@@ -118,7 +118,7 @@ def measure(store: Store, rev: int) -> dict[str, tuple[int, int]]:
     look("why", explain.tell_story, f"e{begun.events[-1].event}")
     hear_late = do("hear for the next", hear.hear, event(10**6 + 2), [hear.Addressee("s", "main", HOME)])
     begun = do("begin the next", turns.begin, hear_late.woken_sessions[0], "g0", spawn)
-    fence = turns.Fence(session, begun.turn, begun.epoch)
+    fence = turns.TurnFence(session, begun.turn, begun.epoch)
     do("release", turns.release_lease, fence)
     do("settle", turns.begin, session, "g0")
     return meter.costs
@@ -184,7 +184,7 @@ def test_a_message_costs_the_same_in_a_long_turn(store: Store, small: dict[str, 
     store.write_sync(lambda tx: [one_turn(tx, n) for n in range(5)])
     session = store.write_sync(hear.hear, event(77), [hear.Addressee("s", "main", HOME)]).woken_sessions[0]
     begun = store.write_sync(turns.begin, session, "g0")
-    fence, caller = turns.Fence(session, begun.turn, begun.epoch), Caller(session, "s", begun.turn, begun.root)
+    fence, caller = turns.TurnFence(session, begun.turn, begun.epoch), Caller(session, "s", begun.turn, begun.root)
     meter = Meter(store._require_committer()._db)
     slots, costs = show.Slots(), []
     for n in range(1000):

@@ -60,7 +60,7 @@ class Desk:
         self, what: ClaimRequest, call: str = "k1", *, token: bytes = b"token", args: bytes = b"a", **more: Any
     ) -> ClaimResult:
         made: ClaimResult = self.do(
-            tool_calls.record_call, tool_calls.AgentCall(token, more.pop("conn", "c1"), call, args, **more), what
+            tool_calls.record_call, tool_calls.ToolCallRequest(token, more.pop("conn", "c1"), call, args, **more), what
         )
         return made
 
@@ -77,8 +77,8 @@ class Desk:
         assert not broken, broken
 
 
-def fence(begun: turns.BegunTurn) -> turns.Fence:
-    return turns.Fence(begun.session, begun.turn, begun.epoch)
+def fence(begun: turns.BegunTurn) -> turns.TurnFence:
+    return turns.TurnFence(begun.session, begun.turn, begun.epoch)
 
 
 def caller(begun: turns.BegunTurn, how: Any = "start") -> Caller:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from semel.channels.matrix.account import MatrixIdentity
 from semel.channels.matrix.address import MAX_ADDRESS_BYTES, RoomPlace, parse_address
-from semel.channels.matrix.parse import Draft, parse_addressed_text, parse_event, remove_fallback
+from semel.channels.matrix.parse import MatrixDraft, parse_addressed_text, parse_event, remove_fallback
 from semel.channels.matrix.rooms import Room
 from semel.law.identity import check_event_key, escape_address, unescape_address
 
@@ -25,7 +25,7 @@ def event(type: str = "m.room.message", content: Any = None, **more: Any) -> dic
     return {**whole, **more}
 
 
-def heard(type: str = "m.room.message", content: Any = None, **more: Any) -> Draft:
+def heard(type: str = "m.room.message", content: Any = None, **more: Any) -> MatrixDraft:
     draft = parse_event(event(type, content, **more), ROOM, ME)
     assert draft is not None
     return draft

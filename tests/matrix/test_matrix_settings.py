@@ -11,7 +11,7 @@ import pytest
 from semel.channels import kinds, make
 from semel.channels.matrix import MatrixSettings
 from semel.channels.matrix.invitations import Invite
-from semel.channels.matrix.receive import Cursor
+from semel.channels.matrix.receive import SyncCursor
 from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
 
@@ -76,9 +76,9 @@ def test_a_gateway_without_matrix_does_not_load_it() -> None:
 
 
 def test_a_cursor_comes_back_as_it_was() -> None:
-    cursor = Cursor("@bot:t", "s1_2", {"!r:t": "t5"}, {"!i:t": Invite("@ada:t", True)})
-    assert Cursor.load(cursor.dump(), "@bot:t") == cursor
-    assert Cursor("@bot:t", "s1").dump() == '{"user":"@bot:t","since":"s1"}'
+    cursor = SyncCursor("@bot:t", "s1_2", {"!r:t": "t5"}, {"!i:t": Invite("@ada:t", True)})
+    assert SyncCursor.load(cursor.dump(), "@bot:t") == cursor
+    assert SyncCursor("@bot:t", "s1").dump() == '{"user":"@bot:t","since":"s1"}'
 
 
 @pytest.mark.parametrize(
@@ -94,4 +94,4 @@ def test_a_cursor_comes_back_as_it_was() -> None:
     ],
 )
 def test_a_cursor_of_another_account_or_kind_is_none(text: str) -> None:
-    assert Cursor.load(text, "@bot:t") is None
+    assert SyncCursor.load(text, "@bot:t") is None

@@ -9,7 +9,7 @@ from outbox_desk import Desk
 from semel.gateway.ports import Safety
 from semel.ledger import people
 from semel.ledger.admin import books
-from semel.ledger.people import Account
+from semel.ledger.people import PersonAccount
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.testing import FakeChannel, Fault
@@ -18,7 +18,7 @@ from semel.testing import FakeChannel, Fault
 def ann(tx: Tx, *channels: str) -> None:
     """Ann has an account on each channel, and was met there in a direct conversation, at "room"."""
     for channel in channels:
-        people.save_account(tx, Account(channel, "ann", "ann", "owner", "added"))
+        people.save_account(tx, PersonAccount(channel, "ann", "ann", "owner", "added"))
         people.remember_place(tx, channel, "room", "ann", True)
 
 

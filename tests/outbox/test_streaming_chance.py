@@ -76,7 +76,7 @@ class Life:
                 await self._turn(begun, text)
 
     async def _turn(self, begun: turns.BegunTurn, text: str) -> None:
-        fence = turns.Fence(begun.session, begun.turn, begun.epoch)
+        fence = turns.TurnFence(begun.session, begun.turn, begun.epoch)
         await self.write(turns.record_prompting, fence, "start" if begun.attempt == 1 else "resume", 1, "m", {})
         caller = Caller(begun.session, KEY, begun.turn, begun.root, "start" if begun.attempt == 1 else "resume")
         slots, shown = show.Slots(), ""
@@ -100,7 +100,7 @@ class Life:
         text = f"aside {self.dice.random()}"
         await self.write(claims.say, caller, ClaimRequest("tool", text, HOME, legs=self.places.legs(HOME, KEY, text)))
 
-    async def _end(self, fence: turns.Fence, caller: Caller, slots: show.Slots, text: str) -> None:
+    async def _end(self, fence: turns.TurnFence, caller: Caller, slots: show.Slots, text: str) -> None:
         how = self.dice.choice(["answered", "answered", "answered", "cancelled by the ledger", "says nothing"])
         if how == "cancelled by the ledger":
             row = await self.desk.store.read(lambda tx: tx.one(TurnRow, "turn_get", id=fence.turn))
@@ -182,7 +182,7 @@ async def test_what_two_lost_attempts_showed_leaves_once_each_and_in_order(tmp_p
                 event = hear.Event("channel:chat", "Go.", "message", "go", b"go")
                 await life.write(hear.hear, event, [hear.Addressee(KEY, "main", HOME)])
             begun = await life.write(turns.begin, 1, f"g{life.lives}")
-            fence = turns.Fence(begun.session, begun.turn, begun.epoch)
+            fence = turns.TurnFence(begun.session, begun.turn, begun.epoch)
             how = "start" if begun.attempt == 1 else "resume"
             await life.write(turns.record_prompting, fence, how, 1, "m", {})
             caller, slots = Caller(begun.session, KEY, begun.turn, begun.root, how), show.Slots()

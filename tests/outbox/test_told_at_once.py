@@ -10,7 +10,7 @@ from semel.gateway.outbound.outbox import make_rules
 from semel.gateway.ports import Safety
 from semel.ledger import people
 from semel.ledger.delivery import outgoing
-from semel.ledger.people import Account
+from semel.ledger.people import PersonAccount
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
 from semel.testing import FakeChannel, FrozenClock
@@ -19,7 +19,7 @@ from semel.testing import FakeChannel, FrozenClock
 def ann(tx: Tx) -> None:
     """Ann was met at "room" of both channels, in direct conversations."""
     for channel in ("mail", "chat"):
-        people.save_account(tx, Account(channel, "ann", "ann", "owner", "added"))
+        people.save_account(tx, PersonAccount(channel, "ann", "ann", "owner", "added"))
         people.remember_place(tx, channel, "room", "ann", True)
 
 

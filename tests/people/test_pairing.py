@@ -10,7 +10,7 @@ from people_world import ADA, BOB, EVE, Chat, said
 
 from semel.gateway.errors import BadRequest, Conflict
 from semel.gateway.inbound import pairing
-from semel.gateway.inbound.admission import People
+from semel.gateway.inbound.admission import AccountDirectory
 from semel.gateway.ports import Person
 from semel.gateway.record import Hub, Record
 from semel.gateway.settings import AgentSettings, ChannelSettings, GatewaySettings, PersonSettings
@@ -37,7 +37,7 @@ class Door:
         }
         agents = {"demo": AgentSettings(kind="demo")}
         settings = GatewaySettings(data_dir=path, agents=agents, channels=channels, people=people)
-        self.people = People(Record(self.store, Hub()), settings, self.clock)
+        self.people = AccountDirectory(Record(self.store, Hub()), settings, self.clock)
 
     async def __aenter__(self) -> Door:
         await self.people.start()

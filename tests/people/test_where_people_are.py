@@ -7,11 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from semel.ledger import people
-from semel.ledger.people import Account, list_other_places, remember_place
+from semel.ledger.people import PersonAccount, list_other_places, remember_place
 from semel.ledger.storage.store import Store
 
-ADA = [Account(channel, f"ada@{channel}", "ada", "owner", "added") for channel in ("matrix", "telegram", "email")]
-BOB = [Account("matrix", "bob@matrix", "bob", "member", "added"), Account("telegram", "7", "bob", "member", "added")]
+ADA = [PersonAccount(channel, f"ada@{channel}", "ada", "owner", "added") for channel in ("matrix", "telegram", "email")]
+BOB = [
+    PersonAccount("matrix", "bob@matrix", "bob", "member", "added"),
+    PersonAccount("telegram", "7", "bob", "member", "added"),
+]
 
 
 class Now:
@@ -34,7 +37,7 @@ def store(now: Now) -> Iterator[Store]:
         yield store
 
 
-def meet(store: Store, now: Now, account: Account, address: str, direct: bool = True) -> None:
+def meet(store: Store, now: Now, account: PersonAccount, address: str, direct: bool = True) -> None:
     now.at += 1000
     store.write_sync(remember_place, account.channel, address, account.id, direct)
 
@@ -97,7 +100,7 @@ def test_a_message_more_costs_no_row_and_no_write(store: Store, now: Now) -> Non
     assert written() == now.at
 
 
-LISTED = [Account("matrix", "ada@matrix", "ada", "member", "config")]
+LISTED = [PersonAccount("matrix", "ada@matrix", "ada", "member", "config")]
 
 
 def test_what_the_configuration_lists_holds_and_what_it_lists_no_more_is_gone(store: Store) -> None:

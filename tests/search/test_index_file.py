@@ -17,7 +17,7 @@ import pytest
 from gateway_world import World
 from test_search import heard, places
 
-from semel.gateway.errors import Busy
+from semel.gateway.errors import GatewayUnavailable
 from semel.ledger.search import index as index_module
 from semel.ledger.search.index import Index, IndexFailed, IndexReset, index_statements
 from semel.ledger.storage.store import Store
@@ -126,7 +126,7 @@ async def test_a_full_disk_under_the_index_stops_only_searching(world: World, mo
     await world.gateway.record.write(
         heard, "s", *(f"flood{n} " + " ".join(f"w{n}x{i}" for i in range(300)) for n in range(60))
     )
-    with pytest.raises(Busy, match=r"search index .* cannot be used .* Free some space"):
+    with pytest.raises(GatewayUnavailable, match=r"search index .* cannot be used .* Free some space"):
         await world.gateway.searches.find("flood1")
     await world.gateway.record.write(heard, "s", "the ledger goes on")
     assert await world.ask("say: and so do turns") == ["and so do turns"]
@@ -148,7 +148,7 @@ async def test_no_message_waits_for_an_index_that_cannot_be_made(tmp_path: Path)
     (tmp_path / "ledger.db-search").mkdir()
     async with World(tmp_path) as world:
         assert await world.ask("say: fine") == ["fine"]
-        with pytest.raises(Busy, match="search index"):
+        with pytest.raises(GatewayUnavailable, match="search index"):
             await world.gateway.searches.find("fine")
 
 
@@ -235,7 +235,7 @@ async def test_a_turn_does_not_wait_for_an_index_that_never_answers(
     for name in ("index_page", "rev", "revs", "find"):
         monkeypatch.setattr(Index, name, _never)
     assert await world.ask("say: one") == ["one"]
-    with pytest.raises(Busy):
+    with pytest.raises(GatewayUnavailable):
         await world.gateway.searches.find("one")
 
 

@@ -38,7 +38,7 @@ def _some(tx: Any, to: Any, start: int, count: int) -> None:
         session = hear.hear(tx, event, to).woken_sessions[0]
         begun = turns.begin(tx, session, "g")
         assert isinstance(begun, turns.BegunTurn)
-        fence, caller = turns.Fence(session, begun.turn, begun.epoch), Caller(session, "s", begun.turn, begun.root)
+        fence, caller = turns.TurnFence(session, begun.turn, begun.epoch), Caller(session, "s", begun.turn, begun.root)
         leg = Leg(0, len(f"answer secret {n}"), "chat", "chat:room", {"kind": "post", "text": f"answer secret {n}"})
         ops = [
             show.ItemOpen(1, "tool", f"t{n}", text="secret", started=True),

@@ -54,15 +54,15 @@ async def test_a_turn_that_another_gateway_took_over_writes_nothing_more(tmp_pat
         assert isinstance(second, turns.BegunTurn)
         assert (second.attempt, second.root, second.epoch) == (2, first.root, first.epoch + 1)
         assert [e.event for e in second.events] == [e.event for e in first.events]
-        fence = turns.Fence(session, first.turn, first.epoch)
+        fence = turns.TurnFence(session, first.turn, first.epoch)
         caller = Caller(session, "s", first.turn, first.root)
         with pytest.raises(turns.Fenced):
             one.write_sync(show.show, fence, caller, [show.Preview(0, "I am late")], show.Slots())
         with pytest.raises(turns.Fenced):
             one.write_sync(show.finish, fence, caller, [], show.Slots(), show.End("answered", "end_turn"))
         slots = two.write_sync(
-            show.show, turns.Fence(session, second.turn, second.epoch), Caller(session, "s", second.turn, second.root),
-            [show.Preview(0, "I am the one")], show.Slots(),
+            show.show, turns.TurnFence(session, second.turn, second.epoch),
+            Caller(session, "s", second.turn, second.root), [show.Preview(0, "I am the one")], show.Slots(),
         )  # fmt: skip
         assert slots.entries
         assert two.read_sync(
@@ -91,6 +91,6 @@ async def test_a_run_that_was_fenced_off_ends_its_agent_and_says_nothing(tmp_pat
         await until(gone)
         assert "never shown" not in " ".join(await w.texts("s", "agent"))
         with contextlib.suppress(turns.Fenced):  # this gateway may have taken the turn back by now
-            await w.gateway.store.write(turns.release_lease, turns.Fence(begun.session, begun.turn, begun.epoch))
+            await w.gateway.store.write(turns.release_lease, turns.TurnFence(begun.session, begun.turn, begun.epoch))
         w.gateway.turns.wake(number)
         await w.idle()

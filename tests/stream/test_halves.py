@@ -13,7 +13,7 @@ from stream_help import call, folded, messages, response, result, run, say, term
 
 from semel.acp_stream import CAREFUL, PROFILES, Fold
 from semel.acp_stream.surrogate_pairs import scrub_update
-from semel.agents.acp.wire import AgentCall, LineSplitter
+from semel.agents.acp.wire import IncomingCall, LineSplitter
 from semel.agents.acp.wire import messages as read
 
 HIGH, LOW, SMILE, LOST = "\ud83d", "\ude00", "\U0001f600", "\ufffd"
@@ -116,7 +116,7 @@ def test_the_wire_keeps_halves_where_text_streams_and_nowhere_else() -> None:
     update = {**say(f"a{HIGH}"), "title": f"b{HIGH}"}
     line = json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s", "update": update}})
     (message,) = read(line.encode())
-    assert isinstance(message, AgentCall)
+    assert isinstance(message, IncomingCall)
     kept = message.params["update"]
     assert (kept["content"]["text"], kept["title"]) == (f"a{HIGH}", f"b{LOST}")
     assert scrub_update(result(_meta=response(HIGH)))["_meta"] == response(LOST)
@@ -129,7 +129,7 @@ def test_utf8_cut_over_two_reads_is_one_character() -> None:
         lines = LineSplitter()
         (whole,) = [*lines.feed(line[:cut]), *lines.feed(line[cut:])]
         (message,) = read(whole)
-        assert isinstance(message, AgentCall)
+        assert isinstance(message, IncomingCall)
         a_fold = Fold()
         a_fold.update(message.params["update"])
         assert [i.text for i in a_fold.items()] == [f"a{SMILE}b"]

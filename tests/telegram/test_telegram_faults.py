@@ -11,7 +11,7 @@ import pytest
 from telegram_house import ANNA, GROUP, TelegramHouse, telegram
 
 from semel.channels.telegram import TelegramChannel, TelegramSettings
-from semel.channels.telegram.address import Cursor
+from semel.channels.telegram.address import TelegramCursor
 from semel.gateway.ports import Denied, Kept, Missing, NotSent, Offline
 from semel.testing.telegram import TelegramDouble, serve
 from semel.testing.telegram.model import ApiError
@@ -82,7 +82,7 @@ async def test_the_first_time_begins_at_the_present(tmp_path: Path) -> None:
         house.double.write(ANNA, "new")
         assert [each.text for each in await house.hear(1)] == ["new"]
         events, cursor = house.inbox.puts[0]
-        assert (events, Cursor.load(cursor or "")) == ((), Cursor(700000003, bot=double.me.id))
+        assert (events, TelegramCursor.load(cursor or "")) == ((), TelegramCursor(700000003, bot=double.me.id))
 
 
 async def test_the_first_time_with_nothing_waiting_hears_what_comes(there: TelegramHouse) -> None:
@@ -109,7 +109,7 @@ async def test_ids_that_begin_anew_after_a_silent_week_are_heard(there: Telegram
     assert [each.text for each in await there.hear(2)] == ["before", "after"]
     there.double.write(ANNA, "then")
     await there.hear(3)
-    assert Cursor.load(there.inbox.at or "").offset == 1236
+    assert TelegramCursor.load(there.inbox.at or "").offset == 1236
     assert there.inbox.repeats == {}
 
 

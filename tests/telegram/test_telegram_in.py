@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from telegram_house import ANNA, FORUM, GROUP, TelegramHouse, telegram
 
-from semel.channels.telegram.address import ChatPlace, Cursor, parse_address
+from semel.channels.telegram.address import ChatPlace, TelegramCursor, parse_address
 from semel.channels.telegram.parse import parse_update as heard
 from semel.channels.telegram.parse_entities import BotIdentity, read_text
 from semel.gateway.ports import Kept, Missing, Person
@@ -361,7 +361,7 @@ async def test_what_has_no_file_does_not_wait_for_what_has(there: TelegramHouse)
     there.double.send_file(ANNA, b"x", name="a.bin")
     there.start()
     assert [each.text for each in await there.hear(1)] == ["first"]
-    assert Cursor.load(there.inbox.at or "").offset == there.double.pending()[1]["update_id"]
+    assert TelegramCursor.load(there.inbox.at or "").offset == there.double.pending()[1]["update_id"]
 
 
 # ---------------------------------------------------------------- what cannot be read
@@ -436,9 +436,14 @@ def test_anything_else_is_no_address(address: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "[]", "{}", '{"offset": "a", "moved": {}}', "null", "true"])
 def test_a_cursor_that_cannot_be_read_is_the_beginning(text: str) -> None:
-    assert Cursor.load(text) == Cursor(0)
+    assert TelegramCursor.load(text) == TelegramCursor(0)
 
 
 def test_a_cursor_is_read_as_it_was_written() -> None:
-    for cursor in (Cursor(5), Cursor(9, {-1: -100, -2: -200}), Cursor(5, {}, 77), Cursor(5, {-1: -100}, 77)):
-        assert Cursor.load(cursor.dump()) == cursor
+    for cursor in (
+        TelegramCursor(5),
+        TelegramCursor(9, {-1: -100, -2: -200}),
+        TelegramCursor(5, {}, 77),
+        TelegramCursor(5, {-1: -100}, 77),
+    ):
+        assert TelegramCursor.load(cursor.dump()) == cursor

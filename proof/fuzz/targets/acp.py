@@ -16,7 +16,7 @@ from semel.acp_stream import Wire
 from semel.acp_stream.view import RecordedStreamReader
 from semel.agents.acp.conversation import AcpConversation
 from semel.agents.acp.session import Choices, InitializeResult
-from semel.agents.acp.wire import GAP_MARKER, AgentCall, AgentReply, LineSplitter, LineTooLong, Noise, messages
+from semel.agents.acp.wire import GAP_MARKER, AgentReply, IncomingCall, LineSplitter, LineTooLong, Noise, messages
 from semel.gateway.ports import Asked, Died, Update
 from semel.gateway.turns.permissions import Permissions
 from semel.law import permission_questions
@@ -125,8 +125,8 @@ def _cut(chunks: list[bytes]) -> tuple[list[bytes], bool]:
 
 def _read(line: bytes) -> None:
     for message in messages(line):
-        assert isinstance(message, AgentCall | AgentReply | Noise)
-        if isinstance(message, AgentCall):
+        assert isinstance(message, IncomingCall | AgentReply | Noise)
+        if isinstance(message, IncomingCall):
             assert isinstance(message.params, dict)
         if isinstance(message, Noise):
             assert message.text or not line.strip(), "noise that is not kept"

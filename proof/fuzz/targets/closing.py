@@ -17,7 +17,7 @@ from semel.law.access import read_pairing_message
 from semel.law.echo import is_quiet
 from semel.text.fences import find_fences
 from semel.text.graphemes import nfc
-from semel.text.message_markup import Internal, MarkupReader, Piece, Problem, Said
+from semel.text.message_markup import Internal, MarkupProblem, MarkupReader, Piece, Said
 from semel.text.verbatim import Hold, verbatim_digest, verbatim_form
 from semel.text.visible import is_blank
 
@@ -48,7 +48,7 @@ def _marked(source: Source, text: str) -> None:
     assert _joined(_pieces(source.cuts(text), True)) == whole, "the pieces depend on the chunks"
     at = 0
     for piece in whole:
-        assert isinstance(piece, Said | Internal | Problem)
+        assert isinstance(piece, Said | Internal | MarkupProblem)
         assert not isinstance(piece, Said) or piece.dest in (None, *NAMES)
     home = "".join(piece.text for piece in whole if isinstance(piece, Said) and piece.dest is None)
     for char in home:  # in order, each once
@@ -133,7 +133,7 @@ def _hold(known: list[str], chunks: list[str]) -> tuple[str, str | None]:
 
 def _commands(text: str) -> None:
     found = commands.read_command(text)
-    if isinstance(found, commands.Message):
+    if isinstance(found, commands.AgentMessage):
         assert found.text in text
         assert text.startswith("/") or found.text == text
     read_pairing_message(text)

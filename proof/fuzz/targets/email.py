@@ -14,7 +14,7 @@ from proof.fuzz.house import House
 from proof.fuzz.source import Source
 from semel.channels.email import address
 from semel.channels.email.parse import parse_mail
-from semel.channels.email.receive import Cursor, MailboxReceiver
+from semel.channels.email.receive import MailboxCursor, MailboxReceiver
 from semel.channels.email.settings import EmailSettings
 
 SETTINGS = EmailSettings("bot@example.org", "imap.example.org", "smtp.example.org", "secret", authserv="mx.example.org")
@@ -77,9 +77,9 @@ async def _put(letter: Any, inbox: Any) -> int:
     line: Any = None
     watch = MailboxReceiver(SETTINGS, line, inbox, lambda letter: None, Counter())
     told = await watch._to_incoming(letter)
-    at = Cursor(1, 2, 3.0)
+    at = MailboxCursor(1, 2, 3.0)
     await inbox.put(told, at.dump())
-    assert Cursor.load(await inbox.cursor()) == at
+    assert MailboxCursor.load(await inbox.cursor()) == at
     return len(told)
 
 

@@ -112,7 +112,7 @@ def _xmpp(text: str, source: Source) -> None:
     assert len(body.encode()) <= send.MAX_BODY_BYTES or body == clean(text)
     _keeps(text, body)
     stanza = send.build_message(
-        _op(text, "ann@x.y"), bool(source.number(2)), send.References(thread=text[:50], url="http://x")
+        _op(text, "ann@x.y"), bool(source.number(2)), send.MessageReferences(thread=text[:50], url="http://x")
     )
     again = ElementTree.fromstring(ElementTree.tostring(stanza))
     assert again.findtext("{jabber:client}body") == body, "the body changes on the wire"

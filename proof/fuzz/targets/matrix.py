@@ -15,9 +15,9 @@ from proof.fuzz.house import House
 from proof.fuzz.source import Source, given, plain
 from semel.channels.matrix.account import MatrixAccount, MatrixIdentity, MatrixReader
 from semel.channels.matrix.address import parse_address
-from semel.channels.matrix.downloads import Fetcher
+from semel.channels.matrix.downloads import MatrixFetcher
 from semel.channels.matrix.invitations import Invitations
-from semel.channels.matrix.receive import Cursor, Sync
+from semel.channels.matrix.receive import Sync, SyncCursor
 from semel.channels.matrix.resolve_events import EventResolver
 from semel.channels.matrix.rooms import Rooms
 from semel.channels.matrix.settings import MatrixSettings
@@ -110,15 +110,15 @@ def one(data: bytes) -> None:
 
 async def _take(answer: Json, source: Source, inbox: Any) -> None:
     reader = _Reader(source)
-    hearing = EventResolver(reader, Rooms(reader), inbox, Fetcher(reader, 10, _no_wait))
+    hearing = EventResolver(reader, Rooms(reader), inbox, MatrixFetcher(reader, 10, _no_wait))
     invitations = Invitations(MatrixAccount("m", _settings), inbox, "never", {}, lambda: 0.0)
     sync = Sync(reader, hearing, invitations, inbox)
-    sync.cursor = Cursor(ME.id, "s1")
+    sync.cursor = SyncCursor(ME.id, "s1")
     await sync._process_answer(answer)
-    again = Cursor.load(sync.cursor.dump(), ME.id)
+    again = SyncCursor.load(sync.cursor.dump(), ME.id)
     assert again is not None and again.dump() == sync.cursor.dump(), "the cursor is not read as it was written"
     kept = await inbox.cursor()
-    found = Cursor.load(kept, ME.id) if kept is not None else None
+    found = SyncCursor.load(kept, ME.id) if kept is not None else None
     assert kept is None or found is not None, "the cursor that was kept cannot be read"
     if found is not None:
         query(since=found.since)

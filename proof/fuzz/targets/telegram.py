@@ -10,7 +10,7 @@ from typing import Any
 
 from proof.fuzz.house import House
 from proof.fuzz.source import Source, given
-from semel.channels.telegram.address import Cursor
+from semel.channels.telegram.address import TelegramCursor
 from semel.channels.telegram.channel import TelegramChannel
 from semel.channels.telegram.parse_entities import BotIdentity
 from semel.channels.telegram.receive import _ID, _checked_updates
@@ -62,7 +62,7 @@ def one(data: bytes) -> None:
     body = given(source, TEMPLATES)
     reply = parse_reply(200, body)
     channel = TelegramChannel("t", _settings)
-    cursor = Cursor(0, bot=US.id)
+    cursor = TelegramCursor(0, bot=US.id)
     if reply.is_bot_api and reply.ok:
         try:
             updates: list[Any] = list(_checked_updates(reply))
@@ -76,7 +76,7 @@ def one(data: bytes) -> None:
     _house.run(channel._receiver._put(updates, US, inbox, cursor))
     heard = _house.check()
     assert len(inbox.puts) >= 1 and inbox.puts[-1][1] == cursor.dump(), "the offset is not behind what was put"
-    assert Cursor.load(cursor.dump()) == cursor, "the cursor is not read as it was written"
+    assert TelegramCursor.load(cursor.dump()) == cursor, "the cursor is not read as it was written"
     for what in heard:
         assert what.kind != "unreadable" or (what.raw and what.why), "what cannot be read is not kept"
     if updates and isinstance(updates[-1], dict):

@@ -8,7 +8,7 @@ block, messages, dialect, tool_output, tool_calls, history, folding, wire, view.
 from semel.acp_stream.display import display
 from semel.acp_stream.folding import Fold
 from semel.acp_stream.notices import failure
-from semel.acp_stream.ops import WHOLE, Began, Changed, Ended, Grew, Item, Limits, Op
+from semel.acp_stream.ops import WHOLE, Began, Changed, Ended, Grew, Limits, Op, ViewItem
 from semel.acp_stream.profiles import CAREFUL, PROFILES, Profile, profile_for
 from semel.acp_stream.view import View, fold
 from semel.acp_stream.wire import Wire
@@ -22,11 +22,11 @@ __all__ = [
     "Ended",
     "Fold",
     "Grew",
-    "Item",
     "Limits",
     "Op",
     "Profile",
     "View",
+    "ViewItem",
     "Wire",
     "display",
     "failure",

@@ -17,7 +17,7 @@ from semel.acp_stream.dialect import NO_RESULT
 from semel.acp_stream.history import Replay
 from semel.acp_stream.messages import Talk
 from semel.acp_stream.notices import retrying, signalled
-from semel.acp_stream.ops import Board, Grew, Item, Limits, Node, Op
+from semel.acp_stream.ops import Board, Grew, Limits, Node, Op, ViewItem
 from semel.acp_stream.profiles import CAREFUL, Profile
 from semel.acp_stream.redelivery import bare
 from semel.acp_stream.state import State
@@ -54,7 +54,7 @@ class Fold:
         unfinished = len(self.calls.unfinished)
         return f"<Fold {self.profile.name}: {self.board.last_id} items, {unfinished} calls unfinished>"
 
-    def items(self) -> Iterator[Item]:
+    def items(self) -> Iterator[ViewItem]:
         """Yield the items of the view, in the order in which a person sees them."""
         return self.board.items()
 

@@ -52,7 +52,7 @@ Op = Began | Grew | Changed | Ended
 
 @dataclass(frozen=True)
 class Limits:
-    """How much of a tool call's output an `Item` keeps in memory, in characters.
+    """How much of a tool call's output an `ViewItem` keeps in memory, in characters.
 
     `head`: from its beginning; None: all of it. `tail`: from its end. What lies between is the gap. The operations
     always carry every character, so that the ledger can store it (Laws 8, 11).
@@ -67,7 +67,7 @@ WHOLE = Limits(head=None, tail=0)
 
 
 @dataclass(frozen=True)
-class Item:
+class ViewItem:
     """One row of the view.
 
     `kind` is message, thought, tool, plan, notice, usage, mode, commands, title, or turn (the end of a turn). `fields`
@@ -118,11 +118,11 @@ class Node:
         self.fields.update(fields)
         return Ended(self.id, fields)
 
-    def item(self) -> Item:
+    def item(self) -> ViewItem:
         fields = dict(self.fields)
         if self.kind in ("message", "thought"):
             fields["text"] = self.text()
-        return Item(self.id, self.kind, fields)
+        return ViewItem(self.id, self.kind, fields)
 
 
 class Board:
@@ -149,5 +149,5 @@ class Board:
         """Forget every item whose id is not in `keep`."""
         self.nodes = [node for node in self.nodes if node.id in keep]
 
-    def items(self) -> Iterator[Item]:
+    def items(self) -> Iterator[ViewItem]:
         return (node.item() for node in self.nodes)

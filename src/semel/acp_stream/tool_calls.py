@@ -30,7 +30,7 @@ from semel.acp_stream.dialect import (
     terminal_text,
     unwrap,
 )
-from semel.acp_stream.ops import Board, Changed, Grew, Item, Limits, Node, Op
+from semel.acp_stream.ops import Board, Changed, Grew, Limits, Node, Op, ViewItem
 from semel.acp_stream.profiles import Profile
 from semel.acp_stream.tool_output import OutputChange, ToolOutput, is_same_source
 from semel.text.json_types import text_at
@@ -51,14 +51,14 @@ class ToolCall(Node):
     def __repr__(self) -> str:
         return f"<tool {self.id} {self.fields.get('status')} {self.output!r}>"
 
-    def item(self) -> Item:
+    def item(self) -> ViewItem:
         head, gap, tail = self.output.shown()
         fields = dict(self.fields)
         if gap:
             fields |= {"head": head, "gap": gap, "tail": tail}
             head = f"{head}\n[{gap} characters not shown]\n{tail}"
         fields["output"] = head
-        return Item(self.id, self.kind, fields)
+        return ViewItem(self.id, self.kind, fields)
 
 
 class ToolCalls:

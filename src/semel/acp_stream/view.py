@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from semel.acp_stream.display import display
-from semel.acp_stream.ops import WHOLE, Item, Limits
+from semel.acp_stream.ops import WHOLE, Limits, ViewItem
 from semel.acp_stream.profiles import Profile, profile_for
 from semel.acp_stream.wire import Wire
 
@@ -19,13 +19,13 @@ TOOL_MARKS = frozenset(("truncated", "exit", "late", "history", "name", "input")
 class View:
     """The items that a person sees, in order. `sessions`: by session id; `items`: of all sessions."""
 
-    sessions: dict[str, tuple[Item, ...]]
+    sessions: dict[str, tuple[ViewItem, ...]]
 
     @property
-    def items(self) -> tuple[Item, ...]:
+    def items(self) -> tuple[ViewItem, ...]:
         return tuple(item for items in self.sessions.values() for item in items)
 
-    def __iter__(self) -> Iterator[Item]:
+    def __iter__(self) -> Iterator[ViewItem]:
         return iter(self.items)
 
     def texts(self, kind: str = "message", role: str = "agent") -> list[str]:
@@ -45,7 +45,7 @@ class View:
                     yield row if len(self.sessions) == 1 else {**row, "session": session}
 
 
-def as_json(item: Item) -> dict[str, Any] | None:
+def as_json(item: ViewItem) -> dict[str, Any] | None:
     """Return an item as the JSON object that `semel fold` prints, with its kind as `item`.
 
     None if it is not printed: the agent's commands, and thoughts that were repeated whole.
@@ -71,7 +71,9 @@ def as_json(item: Item) -> dict[str, Any] | None:
     return {"item": item.kind, **fields}
 
 
-def _picked(item: Item, required: tuple[str, ...], optional: tuple[str, ...], fields: dict[str, Any]) -> dict[str, Any]:
+def _picked(
+    item: ViewItem, required: tuple[str, ...], optional: tuple[str, ...], fields: dict[str, Any]
+) -> dict[str, Any]:
     picked = {key: fields[key] for key in required}
     return {"item": item.kind, **picked, **{key: fields[key] for key in optional if fields.get(key)}}
 

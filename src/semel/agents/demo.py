@@ -40,11 +40,11 @@ def make_id(kind: str) -> str:
     return f"{kind}-{os.urandom(8).hex()}"
 
 
-class Cancelled(Exception):
+class TurnCancelled(Exception):
     """The client has cancelled the turn."""
 
 
-class Peer:
+class DemoPeer:
     """JSON-RPC with another process over a pair of pipes, one message per line."""
 
     def __init__(self, reader: IO[bytes], writer: IO[bytes]) -> None:
@@ -80,13 +80,13 @@ class Peer:
             self._changed.notify_all()
 
 
-def start_mcp_server(server: Json) -> Peer:
+def start_mcp_server(server: Json) -> DemoPeer:
     """Start an MCP server and initialize it (MCP 2025-06-18). `server`: an entry of `mcpServers` in `session/new`."""
     env = os.environ | {variable["name"]: variable["value"] for variable in server["env"]}
     command = [server["command"], *server["args"]]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
     assert process.stdin and process.stdout
-    peer = Peer(process.stdout, process.stdin)
+    peer = DemoPeer(process.stdout, process.stdin)
     threading.Thread(target=lambda: list(peer.read_requests()), daemon=True).start()
     info = {"name": "semel-demo", "version": "1"}
     peer.request("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=info)
@@ -99,13 +99,13 @@ def make_chunk(kind: str, text: str) -> Json:
     return {"sessionUpdate": kind, "content": content, "messageId": make_id("message")}
 
 
-class Session:
+class DemoSession:
     """A session: its history, its MCP server and the turn that runs in it."""
 
-    def __init__(self, client: Peer, session_id: str, mcp_servers: list[Json]) -> None:
+    def __init__(self, client: DemoPeer, session_id: str, mcp_servers: list[Json]) -> None:
         self.cancelled = threading.Event()
         self._client, self._id, self._mcp_servers = client, session_id, mcp_servers
-        self._tools: Peer | None = None
+        self._tools: DemoPeer | None = None
         self._lock = threading.Lock()
         self._prompt_ids: list[Any] = []  # of the running turn
         self._joined: list[str] = []  # texts of prompts that joined the turn and were not answered yet
@@ -132,7 +132,7 @@ class Session:
         while True:
             try:
                 self._answer(text)
-            except Cancelled:
+            except TurnCancelled:
                 stop_reason = "cancelled"
             with self._lock:
                 if not self._joined or stop_reason == "cancelled":
@@ -180,7 +180,7 @@ class Session:
             self._emit({**message, "content": {"type": "text", "text": chunk}})
             message["content"]["text"] += chunk
             if self.cancelled.wait(delay_s):
-                raise Cancelled
+                raise TurnCancelled
 
     def _send_message(self, text: str) -> None:
         call = {"toolCallId": make_id("tool"), "title": "mcp__semel__send_message", "rawInput": {"text": text}}
@@ -201,7 +201,7 @@ class Session:
         params = {"toolCall": {**call, "status": "pending"}, "options": [ALLOW, REJECT]}
         outcome = self._client.request("session/request_permission", sessionId=self._id, **params).get("outcome", {})
         if self.cancelled.is_set():
-            raise Cancelled
+            raise TurnCancelled
         if outcome.get("optionId") != "allow":
             return False
         self._emit({"sessionUpdate": "tool_call", **call, "status": "in_progress"})
@@ -221,7 +221,7 @@ class Session:
         self._client.send(method="session/update", params={"sessionId": self._id, "update": update})
 
 
-def answer_request(client: Peer, sessions: dict[str, Session], method: str, params: Json) -> Json:
+def answer_request(client: DemoPeer, sessions: dict[str, DemoSession], method: str, params: Json) -> Json:
     """Return the result of a request that is not a prompt. Raises LookupError if method or session are unknown."""
     session_id = str(params.get("sessionId"))
     if method == "initialize":
@@ -232,14 +232,14 @@ def answer_request(client: Peer, sessions: dict[str, Session], method: str, para
         session_id = make_id("demo")
     elif method != "session/load" or not any(path.stem == session_id for path in STATE_DIR.glob("*.jsonl")):
         raise LookupError(f"no method {method!r}, or no session {session_id!r}")
-    sessions[session_id] = session = Session(client, session_id, params.get("mcpServers") or [])
+    sessions[session_id] = session = DemoSession(client, session_id, params.get("mcpServers") or [])
     session.replay()
     return {"sessionId": session_id}
 
 
 def main() -> None:
     STATE_DIR.mkdir(parents=True, exist_ok=True)
-    client, sessions = Peer(sys.stdin.buffer, sys.stdout.buffer), dict[str, Session]()
+    client, sessions = DemoPeer(sys.stdin.buffer, sys.stdout.buffer), dict[str, DemoSession]()
     for message in client.read_requests():
         method, params = message["method"], message.get("params", {})
         try:

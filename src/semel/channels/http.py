@@ -49,7 +49,7 @@ _SPECIAL = tuple(
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpAnswer:
     """An HTTP answer. Header names are lower-case; `body` is cut off at the requested limit."""
 
     status: int
@@ -109,7 +109,7 @@ async def request(
     allow_private: bool = False,
     tls: ssl.SSLContext | None = None,
     most: int = MAX_ANSWER_BYTES,
-) -> Answer:
+) -> HttpAnswer:
     """Send one request, trying the host's addresses in turn until one accepts the connection.
 
     `timeout`: seconds for the answer, once connected. `most`: bytes of the answer's body to read.
@@ -148,7 +148,7 @@ class _OutgoingRequest:
     max_bytes: int
 
 
-async def _attempt(outgoing: _OutgoingRequest, address: str, connect: float) -> Answer:
+async def _attempt(outgoing: _OutgoingRequest, address: str, connect: float) -> HttpAnswer:
     """Send the request to one address. Raises NotSent if no byte of it left, else Unknown."""
     may_have_left = False  # whether a byte of the request may have left
 
@@ -180,7 +180,7 @@ async def _attempt(outgoing: _OutgoingRequest, address: str, connect: float) -> 
         raise (Unknown(reason) if may_have_left else NotSent(reason)) from None
 
 
-async def _read(response: httpx2.Response, max_bytes: int) -> Answer:
+async def _read(response: httpx2.Response, max_bytes: int) -> HttpAnswer:
     """Read the body up to `max_bytes`. A broken-off body is no error: the status alone settles the outcome."""
     body = bytearray()
     try:
@@ -193,7 +193,7 @@ async def _read(response: httpx2.Response, max_bytes: int) -> Answer:
     finally:
         await response.aclose()
     headers = {name.lower(): value for name, value in response.headers.items()}
-    return Answer(response.status_code, headers, bytes(body[:max_bytes]))
+    return HttpAnswer(response.status_code, headers, bytes(body[:max_bytes]))
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:

@@ -23,7 +23,7 @@ from typing import Any
 import httpx2
 
 from semel.channels import signature
-from semel.channels.http import CONNECT_TIMEOUT_S, USER_AGENT, Answer, is_public, request, retry_after
+from semel.channels.http import CONNECT_TIMEOUT_S, USER_AGENT, HttpAnswer, is_public, request, retry_after
 from semel.channels.webhook_in import SESSION, WebhookReceiver
 from semel.gateway.ports import Caps, Inbox, NotSent, Op, Receipt, Rejected, Safety, Unknown
 from semel.text.json_types import Json
@@ -172,7 +172,7 @@ def make_payload(op: Op) -> bytes:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-def read_outcome(answer: Answer, key: str, now: float) -> Receipt:
+def read_outcome(answer: HttpAnswer, key: str, now: float) -> Receipt:
     """The receipt of a 2xx answer. Raises NotSent, Rejected or Unknown for the others.
 
     - NotSent (not accepted, retried later): 429, and 503 with a Retry-After.

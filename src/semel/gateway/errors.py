@@ -27,7 +27,7 @@ class Conflict(GatewayError):
     """The request is not possible in the current state of the thing that it names."""
 
 
-class Busy(GatewayError):
+class GatewayUnavailable(GatewayError):
     """The gateway is stopping, or its store cannot be used now. Nothing was accepted; the caller may retry later."""
 
 

@@ -62,7 +62,7 @@ _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True)
-class Message:
+class AgentMessage:
     """A message for the agent.
 
     `mode`: "queue" or "steer" if the message was the text of that command (a busy mode, see `semel.law.wake`); None:
@@ -92,28 +92,28 @@ class Mistyped:
     nearest: str
 
 
-def read_command(text: str, agent_commands: Collection[str] = ()) -> Message | CommandCall | Mistyped:
+def read_command(text: str, agent_commands: Collection[str] = ()) -> AgentMessage | CommandCall | Mistyped:
     """Decide whether a person's text is a message, a command, or probably a misspelt command.
 
     `agent_commands`: the names of the agent's own commands; they are never taken for misspellings.
     """
     if not text.startswith("/"):
-        return Message(text)
+        return AgentMessage(text)
     bare = "/" + text.lstrip("/")
     result = _match_command(bare) or _detect_misspelling(bare, agent_commands)
     if result is None:
-        return Message(text)
-    return result if text == bare else Message(text[1:])
+        return AgentMessage(text)
+    return result if text == bare else AgentMessage(text[1:])
 
 
-def _match_command(text: str) -> Message | CommandCall | None:
+def _match_command(text: str) -> AgentMessage | CommandCall | None:
     name, *arguments = text[1:].split(None, 1)[:2] or [""]
     command = COMMANDS.get(name) if not text[1:2].isspace() else None
     if command is None:
         return None
     argument = arguments[0].rstrip() if arguments else ""
     if command.takes == "text" and argument:
-        return Message(argument, command.name)
+        return AgentMessage(argument, command.name)
     fits = {
         "nothing": not argument,
         "text": True,

@@ -20,7 +20,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from semel.acp_stream import Item
+from semel.acp_stream import ViewItem
 from semel.acp_stream.redelivery import are_attempts, bare
 from semel.law.memory_diff import flatten_texts
 from semel.text.verbatim import verbatim_form
@@ -40,17 +40,17 @@ class Remembered:
     `asked_again`: for each further prompt of the turn, the index in `items` of the first item after that prompt.
     """
 
-    items: tuple[Item, ...] = ()
+    items: tuple[ViewItem, ...] = ()
     ended: bool = False
     asked_again: frozenset[int] = frozenset()
 
     @property
-    def messages(self) -> list[Item]:
+    def messages(self) -> list[ViewItem]:
         """The messages in `items`."""
         return [item for item in self.items if item.kind == "message"]
 
     @property
-    def calls(self) -> list[Item]:
+    def calls(self) -> list[ViewItem]:
         """The tool calls in `items`."""
         return [item for item in self.items if item.kind == "tool"]
 
@@ -107,7 +107,7 @@ class MessageRemainder:
 
 
 def find_turn(
-    items: Sequence[Item], prompts: Sequence[str], before: Sequence[tuple[str, str]] = (), *, ended: bool = False
+    items: Sequence[ViewItem], prompts: Sequence[str], before: Sequence[tuple[str, str]] = (), *, ended: bool = False
 ) -> Remembered | None:
     """Find the interrupted turn in a history. None if the history lacks its prompt or has nothing after it.
 
@@ -119,7 +119,7 @@ def find_turn(
     first_prompt = _first_prompt(past, prompts)
     if first_prompt is None:
         return None
-    following: list[Item] = []
+    following: list[ViewItem] = []
     asked_again = set()
     for item in past[first_prompt + 1 :]:
         if _is_prompt(item):
@@ -131,12 +131,12 @@ def find_turn(
     return Remembered(tuple(following), ended and not _is_prompt(past[-1]), frozenset(asked_again))
 
 
-def is_open(call: Item) -> bool:
+def is_open(call: ViewItem) -> bool:
     """Whether a tool call has no result yet."""
     return call.fields.get("status") in ("pending", "running", "no result")
 
 
-def _first_prompt(past: Sequence[Item], prompts: Sequence[str]) -> int | None:
+def _first_prompt(past: Sequence[ViewItem], prompts: Sequence[str]) -> int | None:
     """Return the index in `past` of the turn's first prompt; None if it is missing.
 
     It is searched from the end: later prompts of the same turn were steered into it or have resumed it.
@@ -167,17 +167,17 @@ def _quotes(prompt: str, message: str) -> bool:
     return bare(repr(message)) in bare(prompt) or bare(message) in bare(prompt)
 
 
-def _is_prompt(item: Item) -> bool:
+def _is_prompt(item: ViewItem) -> bool:
     return item.kind == "message" and item.fields.get("role") == "user"
 
 
-def _is_said(item: Item) -> bool:
+def _is_said(item: ViewItem) -> bool:
     has_content = not is_blank(item.text) or bool(item.fields.get("content"))
     return item.kind == "message" and item.fields.get("role") == "agent" and has_content
 
 
 def _is_earlier(
-    prompt: Item, following: Sequence[Item], prompts: Sequence[str], before: Sequence[tuple[str, str]]
+    prompt: ViewItem, following: Sequence[ViewItem], prompts: Sequence[str], before: Sequence[tuple[str, str]]
 ) -> bool:
     """Whether a prompt belongs to an earlier turn, although it contains a message of this turn (one of `prompts`).
 
@@ -204,7 +204,9 @@ def _is_earlier(
 # ---------------------------------------------------------------- comparing it with the record
 
 
-def match_calls(recorded: Sequence[RecordedCall], remembered: Sequence[Item]) -> tuple[list[RecordedCall], list[Item]]:
+def match_calls(
+    recorded: Sequence[RecordedCall], remembered: Sequence[ViewItem]
+) -> tuple[list[RecordedCall], list[ViewItem]]:
     """Compare the tool calls of the record with those of the history (`remembered`).
 
     Calls are paired one to one: first by id, then by input, then by title. Returns (recorded calls that the history

@@ -15,10 +15,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from semel.acp_stream import Item
+from semel.acp_stream import ViewItem
 from semel.acp_stream.redelivery import are_attempts, bare
 from semel.law.echo import QUIET_WORD, is_quiet
-from semel.text.message_markup import MarkupReader, Problem, Said
+from semel.text.message_markup import MarkupProblem, MarkupReader, Said
 
 MAX_QUOTED_CHARS = 1_500  # characters of one text that are quoted to the agent
 MIN_REMAINDER_CHARS = 8  # a message that is partly recorded is extra only if at least this many characters are not
@@ -54,7 +54,7 @@ class Difference:
 
 def find_difference(
     recorded: Sequence[RecordedMessage],
-    items: Sequence[Item],
+    items: Sequence[ViewItem],
     names: Collection[str] = (),
     *,
     is_whole_chapter: bool = True,
@@ -118,7 +118,7 @@ class _History:
     `joined`: all the texts without white space. `take` overwrites what it matches with NUL characters.
     """
 
-    def __init__(self, replayed: Sequence[Item], names: Collection[str], quiet: Collection[str]) -> None:
+    def __init__(self, replayed: Sequence[ViewItem], names: Collection[str], quiet: Collection[str]) -> None:
         spoken = (i.text for i in replayed if i.kind == "message" and i.fields.get("role") == "agent")
         self.texts = [text for message in spoken for text in _segments(message, names) if not is_quiet(text, quiet)]
         self.tool_inputs = [flatten_texts(i.fields.get("input")) for i in replayed if i.kind == "tool"]
@@ -179,7 +179,10 @@ def _segments(text: str, names: Collection[str]) -> list[str]:
     reader = MarkupReader(bool(names), names)
     parts = [*reader.feed(text), *reader.end()]
     home = "".join(p.text for p in parts if isinstance(p, Said) and p.dest is None)
-    return [home, *(p.text for p in parts if isinstance(p, Problem) or (isinstance(p, Said) and p.dest is not None))]
+    return [
+        home,
+        *(p.text for p in parts if isinstance(p, MarkupProblem) or (isinstance(p, Said) and p.dest is not None)),
+    ]
 
 
 def flatten_texts(value: object) -> str:

@@ -24,7 +24,7 @@ _BLANKS = re.compile(r"\s{9,}")  # longer than an indentation: it could push the
 
 
 @dataclass(frozen=True)
-class Request:
+class PermissionRequest:
     """A permission request.
 
     `item`: its id in the session's view. `first_number`: the number of its first option. `options`: as ACP describes
@@ -111,14 +111,14 @@ def numbers_from(first_number: int, options: Sequence[Mapping[str, Any]]) -> ran
     return range(first_number, first_number + max(1, len(options)))
 
 
-def format_numbers(request: Request) -> str:
+def format_numbers(request: PermissionRequest) -> str:
     """Return a request's numbers as text: "3", or "3 to 5"."""
     return (
         str(request.first_number) if len(request.numbers) == 1 else f"{request.first_number} to {request.numbers[-1]}"
     )
 
 
-def choose_option(request: Request, allow: bool, number: int | None) -> Chosen | str:
+def choose_option(request: PermissionRequest, allow: bool, number: int | None) -> Chosen | str:
     """Find the option that an answer chooses. Returns an error message for the person if there is none.
 
     `allow`: the answer allows the request; otherwise it denies it, and never chooses an option that allows. `number`:
@@ -151,7 +151,7 @@ def _option(option: Mapping[str, Any]) -> Json:
     return {**fields, "name": name if isinstance(name, str) and name.strip() else option["optionId"]}
 
 
-def _mildest(request: Request, kind: str) -> Json | None:
+def _mildest(request: PermissionRequest, kind: str) -> Json | None:
     for kind_name in (f"{kind}_once", f"{kind}_always"):
         for option in request.options:
             if option.get("kind") == kind_name:

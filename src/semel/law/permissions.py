@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from semel.law.permission_questions import Chosen, Request, choose_option, format_numbers
+from semel.law.permission_questions import Chosen, PermissionRequest, choose_option, format_numbers
 
 CLOCK_SKEW_MS = 120_000
 """How far a platform's clock may be behind ours. An answer counts as written before the notice only if it was written
@@ -67,7 +67,7 @@ class PosedRequest:
     it is not open. `is_elsewhere`: it belongs to another session that has its home in the same chat.
     """
 
-    request: Request
+    request: PermissionRequest
     state: State = "open"
     first_rev: int = 0
     parts: tuple[NoticePart, ...] = ()

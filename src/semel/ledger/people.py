@@ -27,7 +27,7 @@ class PairingCode(Row):
 
 
 @dataclass(frozen=True)
-class Account:
+class PersonAccount:
     """One account of a person. `origin`: "config", "added" or "paired"."""
 
     channel: str
@@ -41,7 +41,7 @@ class AccountConfigured(Exception):
     """The account comes from the configuration and can only be changed there."""
 
 
-def list_accounts(tx: Tx) -> list[Account]:
+def list_accounts(tx: Tx) -> list[PersonAccount]:
     """All known accounts."""
     return [_to_account(row) for row in _iterate_rows(tx)]
 
@@ -53,7 +53,7 @@ def _iterate_rows(tx: Tx) -> Iterator[PersonRow]:
         page = tx.all(PersonRow, "people_all", after=page[-1].id, limit=PAGE)
 
 
-def replace_configured(tx: Tx, configured: Collection[Account], roles: Mapping[str, str]) -> list[Account]:
+def replace_configured(tx: Tx, configured: Collection[PersonAccount], roles: Mapping[str, str]) -> list[PersonAccount]:
     """Replace the configured accounts by `configured`; return all known accounts.
 
     Configured accounts that are no longer listed are removed. `roles` maps names of people to roles: their other
@@ -73,7 +73,7 @@ def replace_configured(tx: Tx, configured: Collection[Account], roles: Mapping[s
     return list_accounts(tx)
 
 
-def save_account(tx: Tx, account: Account) -> list[Account]:
+def save_account(tx: Tx, account: PersonAccount) -> list[PersonAccount]:
     """Add or update an account and return all known accounts. The person's other accounts get the same role.
 
     Raises AccountConfigured if the account comes from the configuration.
@@ -86,7 +86,7 @@ def save_account(tx: Tx, account: Account) -> list[Account]:
     return list_accounts(tx)
 
 
-def remove_account(tx: Tx, channel: str, account: str) -> list[Account] | None:
+def remove_account(tx: Tx, channel: str, account: str) -> list[PersonAccount] | None:
     """Remove an account and return the remaining ones; `None` if it was not known.
 
     Raises AccountConfigured.
@@ -105,15 +105,15 @@ def _drop_account(tx: Tx, channel: str, account: str) -> None:
     tx.run("direct_drop", channel=channel, account=account)
 
 
-def _put_account(tx: Tx, account: Account) -> None:
+def _put_account(tx: Tx, account: PersonAccount) -> None:
     tx.run(
         "person_put", channel=account.channel, account=account.id, name=account.name, role=account.role,
         origin=account.origin, at=tx.now,
     )  # fmt: skip
 
 
-def _to_account(row: PersonRow) -> Account:
-    return Account(row.channel, row.account, row.name, row.role, row.origin)
+def _to_account(row: PersonRow) -> PersonAccount:
+    return PersonAccount(row.channel, row.account, row.name, row.role, row.origin)
 
 
 # ---------------------------------------------------------------- codes
@@ -135,7 +135,7 @@ def list_open_codes(tx: Tx) -> list[PairingCode]:
 
 def redeem_code(
     tx: Tx, code: int, account: str, key: str, display_name: str, taken_names: Collection[str] = ()
-) -> list[Account] | None:
+) -> list[PersonAccount] | None:
     """Use a pairing code: add the account and return all known accounts.
 
     Returns `None` if the code was used, voided or expired in the meantime. `display_name` is the person's own
@@ -151,7 +151,7 @@ def redeem_code(
         if (known_account.channel, known_account.id) != (row.channel, account)
     }
     name = row.name or make_unique_name(display_name, other_names | set(taken_names))
-    accounts = save_account(tx, Account(row.channel, account, name, row.role, "paired"))
+    accounts = save_account(tx, PersonAccount(row.channel, account, name, row.role, "paired"))
     tx.run("pairing_end", id=code, state="used", account=account, key=key, name=name)
     return accounts
 

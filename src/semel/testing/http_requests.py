@@ -10,7 +10,7 @@ import h11
 
 
 @dataclass(frozen=True)
-class Request:
+class HttpRequest:
     """One HTTP request. `target`: path and query. `headers`: their names are in lower case."""
 
     method: str
@@ -19,7 +19,7 @@ class Request:
     body: bytes
 
 
-async def read_request(reader: asyncio.StreamReader, connection: h11.Connection | None = None) -> Request:
+async def read_request(reader: asyncio.StreamReader, connection: h11.Connection | None = None) -> HttpRequest:
     """Read the next request and its body. Raises EOFError if none comes, h11.RemoteProtocolError if it is malformed.
 
     `connection`: the protocol state, needed if more than one request is read from the stream.
@@ -37,6 +37,6 @@ async def read_request(reader: asyncio.StreamReader, connection: h11.Connection 
             body += event.data
         elif isinstance(event, h11.EndOfMessage) and head is not None:
             headers = {name.decode("ascii"): value.decode("latin-1") for name, value in head.headers}
-            return Request(head.method.decode("ascii"), head.target.decode("ascii"), headers, bytes(body))
+            return HttpRequest(head.method.decode("ascii"), head.target.decode("ascii"), headers, bytes(body))
         else:  # the connection was closed
             raise EOFError

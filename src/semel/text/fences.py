@@ -66,7 +66,7 @@ class FenceLine:
 
 
 @dataclass(frozen=True)
-class Fence:
+class CodeFence:
     """A fence, as offsets in its text (in code points).
 
     `lo`: the beginning of its opening marker. `inner`: the beginning of its content. `close`: the beginning of its
@@ -82,7 +82,7 @@ class Fence:
     info: str
 
 
-def find_fences(text: str) -> Iterator[Fence]:
+def find_fences(text: str) -> Iterator[CodeFence]:
     """Yield every fence of the text, in order."""
     if "```" not in text and "~~~" not in text:
         return
@@ -99,9 +99,9 @@ def find_fences(text: str) -> Iterator[Fence]:
             opening, info = line, pieces[3] + pieces[4]
             lo, inner = line_match.start() + len(pieces[1]), line_match.end()
         elif opening is not None and line.closes(opening.mark, opening.run):
-            yield Fence(
+            yield CodeFence(
                 lo, inner, line_match.start(), line_match.start() + pieces.end(2), opening.mark * opening.run, info
             )
             opening = None
     if opening is not None:
-        yield Fence(lo, inner, len(text), len(text), opening.mark * opening.run, info)
+        yield CodeFence(lo, inner, len(text), len(text), opening.mark * opening.run, info)

@@ -67,7 +67,7 @@ class HandedFile:
 
 
 @dataclass(frozen=True)
-class Problem:
+class MarkupProblem:
     """Text that was held back because its markup is faulty.
 
     `kind`: the destination is unknown, the block was never closed, or the tag is unreadable. `reason`: the same in
@@ -83,7 +83,7 @@ class Problem:
     files: tuple[Any, ...] = ()
 
 
-Piece = Said | Internal | HandedFile | Problem
+Piece = Said | Internal | HandedFile | MarkupProblem
 
 
 @dataclass
@@ -303,7 +303,7 @@ class MarkupReader:
     ) -> None:
         if files:
             reason += "; a file stood in it" if len(files) == 1 else f"; {len(files)} files stood in it"
-        self._add(Problem(kind, reason, text, self._names, to, tuple(files)))
+        self._add(MarkupProblem(kind, reason, text, self._names, to, tuple(files)))
 
     def _nobody(self, to: str) -> str:
         near = [repr(name) for name in self._names if _folded(name) == _folded(to)]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
 
-from semel.text.fences import Fence, find_fences
+from semel.text.fences import CodeFence, find_fences
 from semel.text.graphemes import is_inside_grapheme
 
 Unit = Literal["char", "utf16", "byte"]
@@ -110,7 +110,7 @@ class _Splitter:
 
     # ------------------------------------------------------------ fences
 
-    def _fence_at(self, cut: int) -> Fence | None:
+    def _fence_at(self, cut: int) -> CodeFence | None:
         """Return the fence that a cut before text[cut] splits, be it in its marker lines; None if there is none."""
         n = bisect_right(self.fence_starts, cut) - 1
         return self.fences[n] if n >= 0 and self.fence_starts[n] < cut < self.fences[n].hi else None

@@ -137,7 +137,7 @@ def read_every(text: str) -> int:
 
 
 @dataclass(frozen=True)
-class Schedule:
+class ParsedSchedule:
     """A parsed schedule. `form` decides which of `cron`, `moment` (an instant) and `every` (seconds) is set.
 
     `anchor`: the instant at which the schedule was created; an interval counts from it.
@@ -160,20 +160,20 @@ class Schedule:
         return next_cron(self.cron, self.zone, after)
 
 
-def read_schedule(form: Form, spec: str, zone: tzinfo, anchor: int = 0) -> Schedule:
+def read_schedule(form: Form, spec: str, zone: tzinfo, anchor: int = 0) -> ParsedSchedule:
     """Parse a schedule. Raises BadSchedule.
 
     `spec`: the cron expression, date and time, or interval, as a person wrote it. `zone`: the time zone of its wall
     times. `anchor`: the instant at which the schedule was created.
     """
     if form == "cron":
-        return Schedule(form, zone, cron=read_cron(spec), anchor=anchor)
+        return ParsedSchedule(form, zone, cron=read_cron(spec), anchor=anchor)
     if form == "at":
-        return Schedule(form, zone, moment=read_moment(spec, zone), anchor=anchor)
-    return Schedule(form, zone, every=read_every(spec), anchor=anchor)
+        return ParsedSchedule(form, zone, moment=read_moment(spec, zone), anchor=anchor)
+    return ParsedSchedule(form, zone, every=read_every(spec), anchor=anchor)
 
 
-def newest_instants(schedule: Schedule, since: int, until: int, max_count: int) -> tuple[list[int], bool]:
+def newest_instants(schedule: ParsedSchedule, since: int, until: int, max_count: int) -> tuple[list[int], bool]:
     """Return at most `max_count` of the newest due instants from `since` to `until` inclusive; whether there are more.
 
     The cost depends on `max_count`, not on the length of the period: a gateway may have been down for years.
@@ -191,7 +191,7 @@ def newest_instants(schedule: Schedule, since: int, until: int, max_count: int) 
     return instants[-max_count:], len(instants) > max_count or start > since
 
 
-def _between(schedule: Schedule, since: int, until: int, max_count: int) -> Iterator[int]:
+def _between(schedule: ParsedSchedule, since: int, until: int, max_count: int) -> Iterator[int]:
     instant = schedule.next(since - 1)
     for _ in range(max_count + 1):
         if instant is None or instant > until:
@@ -224,13 +224,13 @@ class Firings:
     doubtful: bool = False
 
 
-def doubtful_firings(schedule: Schedule, due: int, until: int) -> Firings:
+def doubtful_firings(schedule: ParsedSchedule, due: int, until: int) -> Firings:
     """Run none of the firings due from `due` to `until`, when the ledger was restored: they may have run (Law 14)."""
     instants, has_more = newest_instants(schedule, due, until, MAX_MADE_UP_FIRINGS)
     return Firings((), len(instants), has_more, doubtful=True)
 
 
-def decide_firings(schedule: Schedule, due: int, now: int, downtime: Downtime) -> Firings:
+def decide_firings(schedule: ParsedSchedule, due: int, now: int, downtime: Downtime) -> Firings:
     """Choose which of the firings due from `due` to `now` to run.
 
     The policy `downtime`: "all" runs them all, "once" the newest, "skip" the newest unless it was missed.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from semel.channels import Kind
-from semel.channels.http import Answer, request
+from semel.channels.http import HttpAnswer, request
 from semel.gateway.ports import Caps, Inbox, Incoming, NotSent, Offline, Op, Person, Receipt, Rejected, Safety, Unknown
 
 
@@ -98,7 +98,7 @@ class PigeonChannel:
             raise Offline(f"HTTP {answer.status}")
         return dict(json.loads(answer.body))
 
-    async def _ask(self, method: str, path: str, body: dict[str, Any] | None) -> Answer:
+    async def _ask(self, method: str, path: str, body: dict[str, Any] | None) -> HttpAnswer:
         content = None if body is None else json.dumps(body).encode()
         url = self.settings.dovecote + path
         most, patience = 2**20, self.settings.timeout + (10.0 if method == "GET" else 0.0)

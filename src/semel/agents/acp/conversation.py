@@ -19,7 +19,7 @@ from typing import IO, Any, Literal
 
 from semel.agents.acp.process import GuardedProcess
 from semel.agents.acp.session import Choices, RpcError, normalize_id, parse_prompt_answer
-from semel.agents.acp.wire import AcpWire, AgentCall, AgentReply, Id, Message, Noise, Trace
+from semel.agents.acp.wire import AcpWire, AgentReply, Id, IncomingCall, Message, Noise, Trace
 from semel.gateway.ports import AgentError, Asked, Died, Json, Signal, Update
 from semel.text.json_types import object_at, objects_in
 
@@ -187,17 +187,17 @@ class AcpConversation:
 
     def _handle_message(self, message: Message) -> None:
         match message:
-            case AgentCall("session/update"):
+            case IncomingCall("session/update"):
                 self._handle_update(message)
-            case AgentCall("session/request_permission") if message.is_request:
+            case IncomingCall("session/request_permission") if message.is_request:
                 self._handle_permission(message)
-            case AgentCall(
+            case IncomingCall(
                 "_session/retrying"
             ):  # Vibe: the model's stream broke; the next chunks replace the text so far
                 self._add_signal(Update({**message.params, "sessionUpdate": message.method}, self.replaying))
-            case AgentCall("$/cancel_request"):
+            case IncomingCall("$/cancel_request"):
                 self._withdraw_question(message.params.get("requestId"))
-            case AgentCall() if message.is_request:
+            case IncomingCall() if message.is_request:
                 # fs/*, terminal/* and extensions, which we do not offer; without an answer the agent would hang.
                 self._send_error(message.id, METHOD_NOT_FOUND, f"Semel does not offer {message.method}")
             case AgentReply():
@@ -206,7 +206,7 @@ class AcpConversation:
                 self._stray_lines.append(message.text[:200])
                 log.debug("agent %s printed: %.200s", self.name, message.text)
 
-    def _handle_update(self, call: AgentCall) -> None:
+    def _handle_update(self, call: IncomingCall) -> None:
         update = call.params.get("update")
         session = call.params.get("sessionId")
         if call.is_request:
@@ -217,7 +217,7 @@ class AcpConversation:
         self.choices.apply_update(update)
         self._add_signal(Update(update, self.replaying))
 
-    def _handle_permission(self, call: AgentCall) -> None:
+    def _handle_permission(self, call: IncomingCall) -> None:
         if self._cancelling:
             self._send(id=call.id, result={"outcome": {"outcome": "cancelled"}})
             return

@@ -39,7 +39,7 @@ _decoder = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder()
 
 
-class AgentCall(msgspec.Struct, frozen=True):
+class IncomingCall(msgspec.Struct, frozen=True):
     """A request or notification from the agent. `is_request`: it is a request, which must be answered under `id`."""
 
     method: str
@@ -62,7 +62,7 @@ class Noise(msgspec.Struct, frozen=True):
     text: str
 
 
-Message = AgentCall | AgentReply | Noise
+Message = IncomingCall | AgentReply | Noise
 
 
 class LineTooLong(Exception):
@@ -121,7 +121,7 @@ def _whole_beginning(tail: bytes) -> bytes:
     return tail.lstrip(b"\\")[1:]
 
 
-def fill_gap(call: AgentCall, missing_bytes: int) -> bool:
+def fill_gap(call: IncomingCall, missing_bytes: int) -> bool:
     """Replace the gap marker in a message by a note of how many bytes are missing.
 
     Returns False if the gap does not lie in the content of a file or tool call.
@@ -193,7 +193,7 @@ def _message(value: Any) -> Message:
     if not isinstance(id, int | str | float | None):
         return Noise(json.dumps(value))
     if isinstance(method, str):
-        return AgentCall(method, params if isinstance(params, dict) else {}, id, is_request="id" in value)
+        return IncomingCall(method, params if isinstance(params, dict) else {}, id, is_request="id" in value)
     if "result" not in value and "error" not in value:
         return Noise(json.dumps(value))
     error = value.get("error")
@@ -297,7 +297,7 @@ class AcpWire:
             return
         parsed = messages(line)
         if missing_bytes:
-            if not all(isinstance(part, AgentCall) and fill_gap(part, missing_bytes) for part in parsed):
+            if not all(isinstance(part, IncomingCall) and fill_gap(part, missing_bytes) for part in parsed):
                 self._end_too_long()
                 return
             line = line.replace(GAP_MARKER.encode(), b"[...]")

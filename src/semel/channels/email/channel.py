@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from semel.channels.email import address as threads
 from semel.channels.email import imap_queries
-from semel.channels.email.compose import Answered, compose, read_answered
+from semel.channels.email.compose import AnsweredMail, compose, read_answered
 from semel.channels.email.parse import ParsedMail, mail_key, parse_references
 from semel.channels.email.parse_headers import Mail, find_message_ids, header_value, normalize_address, text
 from semel.channels.email.receive import MailboxReceiver
@@ -60,7 +60,7 @@ class EmailChannel:
             file_limit=settings.file_limit,
             dialect="html",
         )
-        self._threads = RecentMap[str, Answered](MAX_REMEMBERED_THREADS)  # address -> the thread's newest mail
+        self._threads = RecentMap[str, AnsweredMail](MAX_REMEMBERED_THREADS)  # address -> the thread's newest mail
         self._failed_fetches: Counter[int] = Counter()
         self._cached_tls: ssl.SSLContext | None = None
         self._lookup_slots = asyncio.Semaphore(MAX_LOOKUP_CONNECTIONS)
@@ -96,7 +96,7 @@ class EmailChannel:
                 ", ".join(sorted(self.settings.authservs)) or "any server",
             )
         references = tuple(letter.data["references"])
-        self._threads[letter.address] = Answered(letter.key, letter.title, references)
+        self._threads[letter.address] = AnsweredMail(letter.key, letter.title, references)
 
     # ------------------------------------------------------------ speaking
 
@@ -134,7 +134,7 @@ class EmailChannel:
             raise Unknown(str(error)) from None
         return Receipt(id) if mailbox else None
 
-    async def _find_answered_mail(self, address: str, recipient_address: threads.MailPlace) -> Answered | None:
+    async def _find_answered_mail(self, address: str, recipient_address: threads.MailPlace) -> AnsweredMail | None:
         """The newest mail of a thread, which a post answers if the gateway names no mail. `None` if none is found."""
         if recipient_address.thread is None:
             return None
@@ -179,7 +179,9 @@ def _find_copy(box: MailBox, settings: EmailSettings, mailboxes: list[str], id: 
     return imap_queries.find_mail(box, mailboxes, id, since)
 
 
-def _find_newest_mail(box: MailBox, settings: EmailSettings, recipient_address: threads.MailPlace) -> Answered | None:
+def _find_newest_mail(
+    box: MailBox, settings: EmailSettings, recipient_address: threads.MailPlace
+) -> AnsweredMail | None:
     """The newest mail of that person in that mail thread, or None. Runs in the IMAP worker thread."""
     for raw in imap_queries.fetch_newest_headers(
         box, settings.mailbox, recipient_address.recipient, MAX_SEARCHED_MAILS
@@ -189,5 +191,5 @@ def _find_newest_mail(box: MailBox, settings: EmailSettings, recipient_address: 
         if threads.find_thread(
             mail_key(mail, raw), references, settings.domain
         ) == recipient_address.thread and find_message_ids(header_value(mail, "message-id")):
-            return Answered(mail_key(mail, raw), text(mail, "subject"), tuple(references))
+            return AnsweredMail(mail_key(mail, raw), text(mail, "subject"), tuple(references))
     return None

@@ -42,7 +42,7 @@ _POLICY = compat32.clone(linesep="\r\n", max_line_length=76)
 
 
 @dataclass(frozen=True)
-class Answered:
+class AnsweredMail:
     """The mail that is being answered. `references` are the Message-IDs in its References, oldest first."""
 
     id: str
@@ -50,7 +50,7 @@ class Answered:
     references: tuple[str, ...] = ()
 
 
-def read_answered(answers: Answers | None) -> Answered | None:
+def read_answered(answers: Answers | None) -> AnsweredMail | None:
     """The answered mail as the gateway recorded it, or None if the op answers no mail."""
     if answers is None or not _ID.fullmatch(answers.id):
         return None
@@ -61,10 +61,10 @@ def read_answered(answers: Answers | None) -> Answered | None:
         else []
     )
     subject = answers.data.get("subject", "")
-    return Answered(answers.id, subject if isinstance(subject, str) else "", tuple(message_ids))
+    return AnsweredMail(answers.id, subject if isinstance(subject, str) else "", tuple(message_ids))
 
 
-def compose(op: Op, settings: EmailSettings, answers: Answered | None) -> bytes:
+def compose(op: Op, settings: EmailSettings, answers: AnsweredMail | None) -> bytes:
     """The complete mail. Raises Rejected for a bad address or an unreadable file."""
     recipient_address = threads.place(op.address)
     if recipient_address is None:
@@ -142,7 +142,7 @@ def _build_file_part(op: Op) -> Message:
     return part
 
 
-def _thread_headers(answers: Answered | None) -> Sequence[tuple[str, str]]:
+def _thread_headers(answers: AnsweredMail | None) -> Sequence[tuple[str, str]]:
     if answers is None:
         return ()
     references = [reference for reference in answers.references if _ID.fullmatch(reference) and reference != answers.id]

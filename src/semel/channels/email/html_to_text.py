@@ -62,7 +62,7 @@ class _HtmlReader:
         text = "\n".join("".join(line).rstrip() for line in self._lines)
         return re.sub(r"\n{3,}", "\n\n", text).strip("\n")
 
-    def read_start_tag(self, tag: Tag) -> None:
+    def read_start_tag(self, tag: HtmlTag) -> None:
         name, attributes = tag.name, tag.attributes
         hidden = "hidden" in attributes or bool(_HIDDEN.search(attributes.get("style", "").lower()))
         if name in _OMITTED and self._open and self._open[-1][0] == name:
@@ -183,7 +183,7 @@ _RAW = ("script", "style", "title", "textarea", "xmp", "iframe", "noembed", "nof
 
 
 @dataclass(frozen=True)
-class Tag:
+class HtmlTag:
     """A start tag, or an end tag if `end`. Names are in lower case."""
 
     name: str
@@ -191,7 +191,7 @@ class Tag:
     attributes: dict[str, str] = field(default_factory=dict)
 
 
-def tokenize_html(source: str) -> Iterator[Tag | str]:
+def tokenize_html(source: str) -> Iterator[HtmlTag | str]:
     """Tags and texts in order, entities decoded. Input after an unclosed tag or skipped element is dropped."""
     lower, position = source.lower(), 0
     while (begin := source.find("<", position)) >= 0:
@@ -208,7 +208,7 @@ def tokenize_html(source: str) -> Iterator[Tag | str]:
                 position = begin + 1
                 continue
             return
-        tag = Tag(match[2].lower(), bool(match[1]), {} if match[1] else _parse_attributes(match[3]))
+        tag = HtmlTag(match[2].lower(), bool(match[1]), {} if match[1] else _parse_attributes(match[3]))
         position = match.end()
         if tag.name in _RAW:
             position = position if tag.end else lower.find(f"</{tag.name}", position)

@@ -45,7 +45,7 @@ _log = logging.getLogger("semel.email")
 
 
 @dataclass(frozen=True)
-class Cursor:
+class MailboxCursor:
     """How far a mailbox was read."""
 
     uidvalidity: int
@@ -57,7 +57,7 @@ class Cursor:
         return json.dumps(asdict(self))
 
     @classmethod
-    def load(cls, text: str | None) -> Cursor | None:
+    def load(cls, text: str | None) -> MailboxCursor | None:
         """Parse a stored cursor; None if there is none or it is malformed."""
         try:
             data: Any = json.loads(text or "null")
@@ -101,26 +101,26 @@ class MailboxReceiver:
     async def _select(self) -> SelectedMailbox:
         return await self._line.call(_open_mailbox, self._settings)
 
-    async def _load_cursor(self, selected: SelectedMailbox) -> Cursor:
+    async def _load_cursor(self, selected: SelectedMailbox) -> MailboxCursor:
         text = await self._inbox.cursor()
-        cursor = Cursor.load(text)
+        cursor = MailboxCursor.load(text)
         if cursor is None:
             if text is not None:
                 _log.warning("the cursor %r of the mailbox cannot be read: it is read from now on", text)
-            cursor = Cursor(selected.uidvalidity, selected.next_uid - 1, time.time())
+            cursor = MailboxCursor(selected.uidvalidity, selected.next_uid - 1, time.time())
             await self._inbox.put([], cursor.dump())
         elif cursor.uidvalidity != selected.uidvalidity:
             _log.warning("the mailbox %s was numbered anew: it is read again", self._settings.mailbox)
-            cursor = Cursor(selected.uidvalidity, 0, cursor.since, selected.next_uid)
+            cursor = MailboxCursor(selected.uidvalidity, 0, cursor.since, selected.next_uid)
         return cursor
 
-    async def _catch_up(self, cursor: Cursor) -> Cursor:
+    async def _catch_up(self, cursor: MailboxCursor) -> MailboxCursor:
         uids = await self._line.call(imap_queries.list_uids_after, cursor.uid, cursor.old, cursor.since)
         for begin in range(0, len(uids), MAILS_PER_PAGE):
             cursor = await self._put_page(uids[begin : begin + MAILS_PER_PAGE], cursor)
         return cursor
 
-    async def _put_page(self, uids: list[int], cursor: Cursor) -> Cursor:
+    async def _put_page(self, uids: list[int], cursor: MailboxCursor) -> MailboxCursor:
         """Put these mails and the cursor after them, in one transaction."""
         events, mails = [], []
         for item in await self._line.call(imap_queries.list_stored_mails, uids):

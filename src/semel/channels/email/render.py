@@ -25,7 +25,7 @@ _STYLES = {
 _PAGE = '<!DOCTYPE html>\n<html><head><meta charset="utf-8"></head><body>\n{}\n</body></html>\n'
 
 
-class _Renderer(RendererHTML):
+class _EmailRenderer(RendererHTML):
     """Renders images as links: a remote image would tell its server when the mail is read."""
 
     def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
@@ -58,7 +58,7 @@ def render_page(text: str) -> str | None:
         return None
     tokens = parse(text)
     spell_links(tokens, has_scheme(_SCHEMES))
-    body = _cleaner().clean(_Renderer().render(tokens, _options(), {}))
+    body = _cleaner().clean(_EmailRenderer().render(tokens, _options(), {}))
     for tag, styled in _STYLES.items():
         body = body.replace(tag, styled)
     return _PAGE.replace("{}", body.strip())

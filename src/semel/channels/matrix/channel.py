@@ -6,10 +6,10 @@ import logging
 
 from semel.channels.http import CONNECT_TIMEOUT_S
 from semel.channels.matrix.account import MatrixAccount, MatrixReader, MatrixWriter
-from semel.channels.matrix.downloads import Fetcher
+from semel.channels.matrix.downloads import MatrixFetcher
 from semel.channels.matrix.event_content import MAX_TEXT_BYTES
 from semel.channels.matrix.invitations import Invitations
-from semel.channels.matrix.receive import Cursor, Sync
+from semel.channels.matrix.receive import Sync, SyncCursor
 from semel.channels.matrix.resolve_events import EventResolver
 from semel.channels.matrix.rooms import Rooms
 from semel.channels.matrix.send import UPLOAD_TIMEOUT_S, MatrixSender, know_no_room
@@ -56,11 +56,11 @@ class MatrixChannel:
         async with MatrixLink.open(self.settings.base, self.settings.timeout) as link:
             reader = MatrixReader(link, self.account)
             me = await reader.begin()
-            cursor = None if stored_cursor is None else Cursor.load(stored_cursor, me.id)
+            cursor = None if stored_cursor is None else SyncCursor.load(stored_cursor, me.id)
             if stored_cursor is not None and cursor is None:
                 _log.warning("%s was read as another account before: %s begins at the present", self.name, me.id)
             rooms = Rooms(reader)
-            resolver = EventResolver(reader, rooms, inbox, Fetcher(reader, self.settings.file_limit))
+            resolver = EventResolver(reader, rooms, inbox, MatrixFetcher(reader, self.settings.file_limit))
             invites = cursor.invites if cursor is not None else {}
             invitations = Invitations(self.account, inbox, self.settings.join, invites)
             self._sender.get_room = rooms.get_current

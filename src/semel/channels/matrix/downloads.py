@@ -38,7 +38,7 @@ class _FailedForNow(Exception):
         self.wait = wait_s
 
 
-class Fetcher:
+class MatrixFetcher:
     """Downloads received files into the inbox's store."""
 
     def __init__(

@@ -54,7 +54,7 @@ class Media:
 
 
 @dataclass(frozen=True)
-class Draft:
+class MatrixDraft:
     """A parsed event, before look-ups. `media` is a file to download, `references` are event ids to look up.
 
     A group message has `references` if it may be addressed to us, as a reply to that event or in a thread begun by it.
@@ -66,10 +66,10 @@ class Draft:
     references: tuple[str, ...] = ()
 
 
-def parse_event(event: Any, room: Room, me: MatrixIdentity) -> Draft | None:
+def parse_event(event: Any, room: Room, me: MatrixIdentity) -> MatrixDraft | None:
     """Parse one event; None if it is ignored."""
     if not _is_event(event):
-        return Draft(make_unreadable(event, room, "it is no event: id, type, sender or content is missing"))
+        return MatrixDraft(make_unreadable(event, room, "it is no event: id, type, sender or content is missing"))
     if "state_key" in event:
         return None
     if event["sender"] == me.id:
@@ -80,7 +80,7 @@ def parse_event(event: Any, room: Room, me: MatrixIdentity) -> Draft | None:
     if "redacted_because" in object_at(event, "unsigned") or type.startswith(_IGNORED_TYPES):
         return None
     if type == "m.room.encrypted":
-        return Draft(make_unreadable(event, room, ENCRYPTED))
+        return MatrixDraft(make_unreadable(event, room, ENCRYPTED))
     if type == "m.reaction":
         return _parse_reaction(event, room)
     if type == "m.room.message" and str(content.get("msgtype")).startswith(_IGNORED_TYPES):
@@ -91,12 +91,12 @@ def parse_event(event: Any, room: Room, me: MatrixIdentity) -> Draft | None:
     return _parse_message(event, room, me, related)
 
 
-def parse_own_event(event: Json, room: Room) -> Draft | None:
+def parse_own_event(event: Json, room: Room) -> MatrixDraft | None:
     """The echo of a part of ours, recognized by its transaction id or the key in its content; None for others."""
     key = object_at(event, "unsigned").get("transaction_id") or event["content"].get(KEY)
     if not isinstance(key, str) or not key:
         return None
-    return Draft(Incoming("echo", key, room.id, of=event["event_id"], at=_parse_time(event)))
+    return MatrixDraft(Incoming("echo", key, room.id, of=event["event_id"], at=_parse_time(event)))
 
 
 def find_place(event: Json, room: str) -> RoomPlace:
@@ -120,7 +120,7 @@ def parse_redaction(event: Json) -> str | None:
 # ---------------------------------------------------------------- by kind
 
 
-def _parse_message(event: Json, room: Room, me: MatrixIdentity, related: Json) -> Draft:
+def _parse_message(event: Json, room: Room, me: MatrixIdentity, related: Json) -> MatrixDraft:
     content = event["content"]
     msgtype = str(content.get("msgtype") or "")
     body = _parse_text(content)
@@ -129,7 +129,7 @@ def _parse_message(event: Json, room: Room, me: MatrixIdentity, related: Json) -
     target = None if place.thread and related.get("is_falling_back") else reply
     media = _parse_media(content, event["type"])
     if body is None and media is None:
-        return Draft(make_unreadable(event, room, f"{event['type']} has no text that is known here"))
+        return MatrixDraft(make_unreadable(event, room, f"{event['type']} has no text that is known here"))
     if media is not None:
         body = _parse_caption(content) if event["type"] == "m.room.message" else body
     addressed = parse_addressed_text(
@@ -145,36 +145,38 @@ def _parse_message(event: Json, room: Room, me: MatrixIdentity, related: Json) -
         data={"room": room.id, "group": room.is_group} | ({"thread": place.thread} if place.thread else {}),
     )
     unsure = room.is_group and not addressed.mentioned
-    return Draft(incoming, media, tuple(filter(None, (target, place.thread))) if unsure else ())
+    return MatrixDraft(incoming, media, tuple(filter(None, (target, place.thread))) if unsure else ())
 
 
-def _parse_edit(event: Json, room: Room, me: MatrixIdentity, target: str) -> Draft | None:
+def _parse_edit(event: Json, room: Room, me: MatrixIdentity, target: str) -> MatrixDraft | None:
     new_content = object_at(event["content"], "m.new_content") or event["content"]
     body = _parse_text(new_content)
     if body is None:
-        return Draft(make_unreadable(event, room, f"the edit of {target} has no text"))
+        return MatrixDraft(make_unreadable(event, room, f"the edit of {target} has no text"))
     text = parse_addressed_text(body, new_content, me.id, _our_display_names(room, me)).text
     text = f"* {text}" if new_content.get("msgtype") == "m.emote" else text
     bot = new_content.get("msgtype") == "m.notice"
-    return Draft(
+    return MatrixDraft(
         replace(_make_incoming("edit", event, room, RoomPlace(room.id), bot=bot), text=text, of=target),
         references=(target,),
     )
 
 
-def _parse_deletion(event: Json, room: Room) -> Draft | None:
+def _parse_deletion(event: Json, room: Room) -> MatrixDraft | None:
     target = parse_redaction(event)
     if target is None:
-        return Draft(make_unreadable(event, room, "the deletion does not say of what"))
-    return Draft(replace(_make_incoming("delete", event, room, RoomPlace(room.id)), of=target), references=(target,))
+        return MatrixDraft(make_unreadable(event, room, "the deletion does not say of what"))
+    return MatrixDraft(
+        replace(_make_incoming("delete", event, room, RoomPlace(room.id)), of=target), references=(target,)
+    )
 
 
-def _parse_reaction(event: Json, room: Room) -> Draft | None:
+def _parse_reaction(event: Json, room: Room) -> MatrixDraft | None:
     annotation = parse_annotation(event)
     if annotation is None:
-        return Draft(make_unreadable(event, room, "the reaction does not say to what, or which"))
+        return MatrixDraft(make_unreadable(event, room, "the reaction does not say to what, or which"))
     target, emoji = annotation
-    return Draft(
+    return MatrixDraft(
         replace(_make_incoming("reaction", event, room, RoomPlace(room.id)), text=emoji, of=target),
         references=(target,),
     )

@@ -44,7 +44,7 @@ _FIRST_FILTER: Json = {**_FILTER, "room": {**_FILTER["room"], "timeline": {"limi
 
 
 @dataclass(frozen=True)
-class Cursor:
+class SyncCursor:
     """The saved position of the account `user` in /sync; it is valid for no other account.
 
     `since` is the homeserver's token. `gaps`: for rooms of which the /sync after `since` left out events, the token up
@@ -66,7 +66,7 @@ class Cursor:
         return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
-    def load(cls, text: str, user: str) -> Cursor | None:
+    def load(cls, text: str, user: str) -> SyncCursor | None:
         """Parse the text of `dump`; None if it is malformed or belongs to another account."""
         try:
             data = json.loads(text)
@@ -85,13 +85,13 @@ class Sync:
     """The loop of one run. `cursor` is the cursor that was put last."""
 
     def __init__(self, reader: MatrixReader, resolver: EventResolver, invitations: Invitations, inbox: Inbox) -> None:
-        self.cursor: Cursor
+        self.cursor: SyncCursor
         self._reader = reader
         self._resolver = resolver
         self._invitations = invitations
         self._inbox = inbox
 
-    async def run(self, cursor: Cursor | None) -> None:
+    async def run(self, cursor: SyncCursor | None) -> None:
         """Receive until cancelled. Raises Offline, Denied, and what the inbox raises."""
         if cursor is None:
             await self._start_at_present()
@@ -198,9 +198,9 @@ class Sync:
             await self._put([Incoming("unreadable", key, room, why=reason)], self.cursor)
         return gaps.drop_before_invitation(events, me)
 
-    def _cursor(self, since: str) -> Cursor:
-        return Cursor(self._reader.me.id, since, {}, dict(self._invitations.waiting))
+    def _cursor(self, since: str) -> SyncCursor:
+        return SyncCursor(self._reader.me.id, since, {}, dict(self._invitations.waiting))
 
-    async def _put(self, incoming: Sequence[Incoming], cursor: Cursor) -> None:
+    async def _put(self, incoming: Sequence[Incoming], cursor: SyncCursor) -> None:
         await self._inbox.put(tuple(incoming), cursor.dump())
         self.cursor = cursor

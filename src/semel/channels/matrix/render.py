@@ -57,11 +57,11 @@ def render(text: str) -> Rendered:
     mentions = tuple(dict.fromkeys(_find_mentions(tokens)))
     if not mentions and all(_is_plain(token) for token in tokens):
         return Rendered(body)
-    html = _cleaner().clean(_Renderer().render(tokens, _OPTIONS, {})).strip()
+    html = _cleaner().clean(_MatrixRenderer().render(tokens, _OPTIONS, {})).strip()
     return Rendered(body, html, mentions)
 
 
-class _Renderer(RendererHTML):
+class _MatrixRenderer(RendererHTML):
     def text(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         text = tokens[idx].content
         pieces, position = [], 0

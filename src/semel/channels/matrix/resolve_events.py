@@ -13,8 +13,8 @@ from typing import Any
 
 from semel.channels.matrix.account import MatrixReader
 from semel.channels.matrix.address import RoomPlace
-from semel.channels.matrix.downloads import Fetcher
-from semel.channels.matrix.parse import Draft, find_place, make_unreadable, parse_annotation, parse_event
+from semel.channels.matrix.downloads import MatrixFetcher
+from semel.channels.matrix.parse import MatrixDraft, find_place, make_unreadable, parse_annotation, parse_event
 from semel.channels.matrix.rooms import Room, Rooms
 from semel.channels.matrix.transport import room_path
 from semel.channels.recent import RecentMap
@@ -37,7 +37,7 @@ class Origin:
 class EventResolver:
     """Resolves the events of one run."""
 
-    def __init__(self, reader: MatrixReader, rooms: Rooms, inbox: Inbox, fetcher: Fetcher) -> None:
+    def __init__(self, reader: MatrixReader, rooms: Rooms, inbox: Inbox, fetcher: MatrixFetcher) -> None:
         self.rooms = rooms
         self._reader = reader
         self._inbox = inbox
@@ -59,7 +59,7 @@ class EventResolver:
                 resolved.append(incoming)
         return resolved
 
-    def _parse(self, event: Any, room: Room) -> Draft | None:
+    def _parse(self, event: Any, room: Room) -> MatrixDraft | None:
         """Parse one event. A bug of ours makes it unreadable instead of blocking all later events (Law 1)."""
         try:
             room.apply_state([event])
@@ -69,9 +69,9 @@ class EventResolver:
             return draft
         except Exception as error:
             _log.exception("an event of %s cannot be read", room.id)
-            return Draft(make_unreadable(event, room, f"the channel failed over it: {type(error).__name__}"))
+            return MatrixDraft(make_unreadable(event, room, f"the channel failed over it: {type(error).__name__}"))
 
-    async def _resolve_draft(self, draft: Draft, room: Room) -> Incoming | None:
+    async def _resolve_draft(self, draft: MatrixDraft, room: Room) -> Incoming | None:
         incoming = draft.incoming
         if incoming.kind == "message":
             if draft.references:

@@ -31,7 +31,7 @@ from urllib.parse import urlencode
 import httpx2
 
 from semel.channels import http
-from semel.channels.http import USER_AGENT, Answer, request, system_tls_context
+from semel.channels.http import USER_AGENT, HttpAnswer, request, system_tls_context
 from semel.gateway.ports import NotSent, Offline, Rejected, Unknown
 from semel.text.json_types import Json, object_at
 from semel.text.wellformed import scrub
@@ -129,7 +129,7 @@ async def request_once(
     headers = {"accept": "application/json", "user-agent": USER_AGENT, "accept-encoding": "identity"}
     headers |= {} if content is None else {"content-type": mime}
     headers |= {} if token is None else {"authorization": f"Bearer {token}"}
-    answer: Answer = await request(
+    answer: HttpAnswer = await request(
         method, url, content, headers, timeout=timeout, allow_private=True, most=MAX_ANSWER_BYTES
     )
     return MatrixReply(answer.status, answer.headers, parse_json(answer.body))

@@ -58,7 +58,7 @@ def message(id: str) -> tuple[int, int]:
 
 
 @dataclass
-class Cursor:
+class TelegramCursor:
     """The position in the bot's updates, the groups that got a new id, and the bot's id.
 
     Stored as the bare offset, or as JSON if there is more to store.
@@ -69,7 +69,7 @@ class Cursor:
     bot: int | None = None  # the id of the bot; None: not known yet
 
     @classmethod
-    def load(cls, text: str) -> Cursor:
+    def load(cls, text: str) -> TelegramCursor:
         """Parse the result of `dump`. A malformed cursor is offset 0: Telegram still has all unconfirmed updates."""
         try:
             data: Any = json.loads(text)

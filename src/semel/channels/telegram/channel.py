@@ -14,13 +14,13 @@ from collections.abc import Callable
 from semel.channels.http import CONNECT_TIMEOUT_S
 from semel.channels.recent import RecentMap
 from semel.channels.telegram.address import current_chat, parse_address
-from semel.channels.telegram.downloads import Fetcher
+from semel.channels.telegram.downloads import TelegramFetcher
 from semel.channels.telegram.receipts import TOKEN_RETRY_DELAY_S, CaptionNeeded, GroupMoved, PlainNeeded, receipt_of
 from semel.channels.telegram.receive import TelegramReceiver, Topics
 from semel.channels.telegram.send import (
     MAX_CAPTION_UNITS,
     MAX_TEXT_UNITS,
-    ApiCall,
+    BotApiCall,
     edit_caption_instead,
     make_call,
     make_upload,
@@ -68,7 +68,7 @@ class TelegramChannel:
         self._receiver = TelegramReceiver(
             name,
             self._api,
-            Fetcher(self._api, settings.fetch),
+            TelegramFetcher(self._api, settings.fetch),
             poll_s=settings.poll,
             moved=self._moved,
             topics=self._topics,
@@ -100,13 +100,13 @@ class TelegramChannel:
             self._moved[chat] = move.chat
             raise NotSent(f"{move}; it goes there", 0) from None
 
-    async def _attempt(self, op: Op, call: ApiCall) -> Receipt:
+    async def _attempt(self, op: Op, call: BotApiCall) -> Receipt:
         try:
             return receipt_of(op, await self._make_call(op, call))
         except CaptionNeeded:  # the message is a file: edit its caption instead
             return receipt_of(op, await self._make_call(op, edit_caption_instead(call)))
 
-    async def _make_call(self, op: Op, call: ApiCall) -> TelegramReply:
+    async def _make_call(self, op: Op, call: BotApiCall) -> TelegramReply:
         if call.file is None:
             return await self._api.call(call.method, call.params)
         if op.file is None:

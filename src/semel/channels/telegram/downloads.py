@@ -9,7 +9,7 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from semel.channels.telegram.message_content import MAX_FETCH_BYTES, TelegramFile
-from semel.channels.telegram.parse import Draft
+from semel.channels.telegram.parse import TelegramDraft
 from semel.channels.telegram.transport import BotApi
 from semel.gateway.ports import Inbox, Incoming, Kept, Missing, NotSent, Offline, Person, TooLarge, Unknown
 
@@ -20,7 +20,7 @@ FILE_TIMEOUT_S = 120.0
 """Time limit for the download of one file, in seconds."""
 
 
-class Fetcher:
+class TelegramFetcher:
     """Downloads files. A transient failure ends the run with Offline, so that the unconfirmed updates come again; after
     a few such failures the file is reported as missing."""
 
@@ -29,7 +29,7 @@ class Fetcher:
         self._enabled = fetch
         self._failures: Counter[str] = Counter()  # by file id
 
-    async def complete(self, drafts: Sequence[Draft], inbox: Inbox) -> list[Incoming]:
+    async def complete(self, drafts: Sequence[TelegramDraft], inbox: Inbox) -> list[Incoming]:
         """Download the drafts' files and return the events in order. Raises Offline, and what the inbox raises."""
         slots = asyncio.Semaphore(MAX_CONCURRENT_DOWNLOADS)
 

@@ -48,7 +48,7 @@ MAX_QUOTED_CHARS = 1000
 
 
 @dataclass(frozen=True)
-class Draft:
+class TelegramDraft:
     """An inbox event whose files are still to be downloaded."""
 
     incoming: Incoming
@@ -63,7 +63,7 @@ class GroupMove:
     new: int
 
 
-def parse_update(update: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[Draft | GroupMove]:
+def parse_update(update: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[TelegramDraft | GroupMove]:
     """Parse one update. An update that cannot be parsed gives one unreadable draft; nothing is raised."""
     try:
         return _parse_update(update, us, moved)
@@ -71,7 +71,7 @@ def parse_update(update: Json, us: BotIdentity, moved: Mapping[int, int]) -> lis
         return [_make_unreadable(update, f"it cannot be read ({type(error).__name__}: {error})")]
 
 
-def _parse_update(update: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[Draft | GroupMove]:
+def _parse_update(update: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[TelegramDraft | GroupMove]:
     for kind in ("message", "channel_post"):
         if kind in update:
             return _parse_message(update[kind], us, moved)
@@ -86,20 +86,22 @@ def _parse_update(update: Json, us: BotIdentity, moved: Mapping[int, int]) -> li
     return [_make_unreadable(update, f"an update of the kind {', '.join(sorted(kinds)) or 'nothing'} is not known")]
 
 
-def _make_unreadable(update: Json, reason: str) -> Draft:
+def _make_unreadable(update: Json, reason: str) -> TelegramDraft:
     raw = json.dumps(update, ensure_ascii=False).encode("utf-8", "backslashreplace")
-    return Draft(Incoming("unreadable", f"update/{update.get('update_id')}", raw=raw, why=reason[:300]))
+    return TelegramDraft(Incoming("unreadable", f"update/{update.get('update_id')}", raw=raw, why=reason[:300]))
 
 
-def make_torn(id: int, raw: bytes) -> Draft:
+def make_torn(id: int, raw: bytes) -> TelegramDraft:
     """The unreadable draft for an update that is not valid JSON."""
-    return Draft(Incoming("unreadable", f"update/{id}", raw=raw, why="Telegram's answer is no JSON that can be read"))
+    return TelegramDraft(
+        Incoming("unreadable", f"update/{id}", raw=raw, why="Telegram's answer is no JSON that can be read")
+    )
 
 
 # ---------------------------------------------------------------- messages
 
 
-def _parse_message(message: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[Draft | GroupMove]:
+def _parse_message(message: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[TelegramDraft | GroupMove]:
     chat = int(message["chat"]["id"])
     if new_chat := message.get("migrate_to_chat_id"):
         return [GroupMove(chat, int(new_chat))]
@@ -110,10 +112,10 @@ def _parse_message(message: Json, us: BotIdentity, moved: Mapping[int, int]) -> 
     files = files_of(message)
     text, mentioned = _parse_text(message, us, bool(files))
     incoming = _make_incoming("message", message_id(chat, int(message["message_id"])), message, text, us, moved)
-    return [Draft(replace(incoming, mentioned=incoming.mentioned or mentioned, of=_replied_id(message)), files)]
+    return [TelegramDraft(replace(incoming, mentioned=incoming.mentioned or mentioned, of=_replied_id(message)), files)]
 
 
-def _parse_edit(message: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[Draft | GroupMove]:
+def _parse_edit(message: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[TelegramDraft | GroupMove]:
     """An edit. Its version is the time in seconds plus a hash of the content: two edits may share a second."""
     if message.keys() & SERVICE_FIELDS or "location" in message or (message.get("from") or {}).get("id") == us.id:
         return []  # a live location is edited every few seconds
@@ -125,7 +127,7 @@ def _parse_edit(message: Json, us: BotIdentity, moved: Mapping[int, int]) -> lis
     version = f"{message.get('edit_date') or message['date']}.{hashlib.blake2b(content, digest_size=6).hexdigest()}"
     incoming = _make_incoming("edit", f"{id}#e{version}", message, text, us, moved)
     edited_at = float(message.get("edit_date") or message["date"])
-    return [Draft(replace(incoming, of=id, at=edited_at, mentioned=incoming.mentioned or mentioned))]
+    return [TelegramDraft(replace(incoming, of=id, at=edited_at, mentioned=incoming.mentioned or mentioned))]
 
 
 def _make_incoming(
@@ -246,7 +248,7 @@ def _name_origin(origin: Json) -> str:
 # ---------------------------------------------------------------- reactions
 
 
-def _parse_reactions(message_reaction: Json, update: int, moved: Mapping[int, int]) -> Sequence[Draft]:
+def _parse_reactions(message_reaction: Json, update: int, moved: Mapping[int, int]) -> Sequence[TelegramDraft]:
     """One event for each reaction that was set or removed, compared with the previous ones."""
     chat = int(message_reaction["chat"]["id"])
     id = message_id(chat, int(message_reaction["message_id"]))
@@ -261,7 +263,7 @@ def _parse_reactions(message_reaction: Json, update: int, moved: Mapping[int, in
         Person(str(actor["id"]), str(actor.get("title") or "")) if actor else parse_person(message_reaction["user"])
     )
     return [
-        Draft(
+        TelegramDraft(
             Incoming(
                 "reaction",
                 f"{id}#r{message_reaction['date']}.{update}.{n}",

@@ -15,9 +15,9 @@ from dataclasses import replace
 from typing import Any
 
 from semel.channels.recent import RecentMap
-from semel.channels.telegram.address import Cursor
-from semel.channels.telegram.downloads import Fetcher
-from semel.channels.telegram.parse import REQUESTED_KINDS, Draft, GroupMove, make_torn, parse_update
+from semel.channels.telegram.address import TelegramCursor
+from semel.channels.telegram.downloads import TelegramFetcher
+from semel.channels.telegram.parse import REQUESTED_KINDS, GroupMove, TelegramDraft, make_torn, parse_update
 from semel.channels.telegram.parse_entities import BotIdentity
 from semel.channels.telegram.receipts import TOKEN_REFUSED
 from semel.channels.telegram.transport import MAX_UPDATES_BYTES, BotApi, TelegramReply
@@ -77,7 +77,7 @@ class TelegramReceiver:
         self,
         name: str,
         api: BotApi,
-        fetcher: Fetcher,
+        fetcher: TelegramFetcher,
         *,
         poll_s: float,
         moved: dict[int, int],
@@ -109,7 +109,7 @@ class TelegramReceiver:
             cursor.bot = us.id
             await inbox.put((), cursor.dump())
         else:
-            cursor = Cursor.load(text)
+            cursor = TelegramCursor.load(text)
             self._check_bot(cursor, us)
         self._moved.update(cursor.moved)
         online = False
@@ -124,7 +124,7 @@ class TelegramReceiver:
             else:  # a server that answers at once must not cause a busy loop
                 await asyncio.sleep(max(0.0, POLL_INTERVAL_S - (self._clock() - polled_at)))
 
-    def _check_bot(self, cursor: Cursor, us: BotIdentity) -> None:
+    def _check_bot(self, cursor: TelegramCursor, us: BotIdentity) -> None:
         """Check that the cursor belongs to this bot. Raises Denied.
 
         Message numbers are per bot, so messages of another bot would be taken for duplicates of earlier ones.
@@ -135,12 +135,12 @@ class TelegramReceiver:
             raise Denied(self.another_bot)
         cursor.bot = us.id
 
-    async def _start_at_present(self) -> Cursor:
+    async def _start_at_present(self) -> TelegramCursor:
         """The cursor for a first run, after all pending updates: earlier messages are not reported."""
         newest = await self._call_for_result(
             "getUpdates", {"offset": -1, "limit": 1, "timeout": 0, "allowed_updates": REQUESTED_KINDS}
         )
-        return Cursor(int(newest[-1]["update_id"]) + 1 if newest else 0)
+        return TelegramCursor(int(newest[-1]["update_id"]) + 1 if newest else 0)
 
     async def _poll(self, offset: int, wait: float) -> list[Json | bytes]:
         """Request the updates from this offset on, which confirms all earlier ones. An update that is not valid JSON is
@@ -163,10 +163,12 @@ class TelegramReceiver:
             raise Offline(f"{self._api.host} answers with something that is not the Bot API: check the setting `api`")
         return [reply.raw]
 
-    async def _put(self, updates: Sequence[Json | bytes], us: BotIdentity, inbox: Inbox, cursor: Cursor) -> None:
+    async def _put(
+        self, updates: Sequence[Json | bytes], us: BotIdentity, inbox: Inbox, cursor: TelegramCursor
+    ) -> None:
         """Put the updates and the offset after them. Updates before the first one with files are put at once, without
         waiting for downloads."""
-        drafts: list[Draft] = []
+        drafts: list[TelegramDraft] = []
         no_files_yet = True  # no files so far
         for update in updates:
             parsed, id = self._parse_update(update, us)
@@ -180,7 +182,7 @@ class TelegramReceiver:
             cursor.moved = dict(self._moved)
         await inbox.put(await self._fetcher.complete(drafts, inbox), cursor.dump())
 
-    def _parse_update(self, update: Json | bytes, us: BotIdentity) -> tuple[list[Draft], int]:
+    def _parse_update(self, update: Json | bytes, us: BotIdentity) -> tuple[list[TelegramDraft], int]:
         """Parse one update: (its drafts, its id)."""
         if isinstance(update, bytes):
             match = _ID.search(update)
@@ -193,7 +195,7 @@ class TelegramReceiver:
             if isinstance(item, GroupMove):
                 self._moved[item.old] = item.new
             else:
-                drafts.append(Draft(self._topics.place(item.incoming), item.files))
+                drafts.append(TelegramDraft(self._topics.place(item.incoming), item.files))
         return drafts, int(update["update_id"])
 
     def _log_membership(self, change: Any) -> None:

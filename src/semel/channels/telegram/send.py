@@ -38,7 +38,7 @@ _AS_TEXT = {"<3": "❤", "+1": "👍", "-1": "👎"}
 
 
 @dataclass(frozen=True)
-class ApiCall:
+class BotApiCall:
     """A method of the Bot API and its parameters. `file`: the name of the file's parameter, if there is a file."""
 
     method: str
@@ -46,7 +46,7 @@ class ApiCall:
     file: str | None = None
 
 
-def make_call(op: Op, moved: Mapping[int, int], *, plain: bool, previews: bool) -> ApiCall:
+def make_call(op: Op, moved: Mapping[int, int], *, plain: bool, previews: bool) -> BotApiCall:
     """The call for a part. Raises Rejected.
 
     `plain`: send it without formatting and as a document, because Telegram refused the formatting or the kind of file.
@@ -65,10 +65,10 @@ def make_call(op: Op, moved: Mapping[int, int], *, plain: bool, previews: bool) 
         case "react":
             return _reaction_call(op, moved)
         case "delete":
-            return ApiCall("deleteMessage", _target_params(op, moved))
+            return BotApiCall("deleteMessage", _target_params(op, moved))
 
 
-def _post_call(op: Op, destination: ChatPlace, moved: Mapping[int, int], plain: bool, previews: bool) -> ApiCall:
+def _post_call(op: Op, destination: ChatPlace, moved: Mapping[int, int], plain: bool, previews: bool) -> BotApiCall:
     text, entities = _render_text(op, MAX_TEXT_UNITS, plain)
     if not text:
         raise Rejected("there is nothing to see in this message: Telegram takes no empty one")
@@ -78,10 +78,10 @@ def _post_call(op: Op, destination: ChatPlace, moved: Mapping[int, int], plain: 
     }
     if entities:
         params["entities"] = entities
-    return ApiCall("sendMessage", params)
+    return BotApiCall("sendMessage", params)
 
 
-def _file_call(op: Op, destination: ChatPlace, moved: Mapping[int, int], plain: bool) -> ApiCall:
+def _file_call(op: Op, destination: ChatPlace, moved: Mapping[int, int], plain: bool) -> BotApiCall:
     text, entities = _render_text(op, MAX_CAPTION_UNITS, plain)
     if count_utf16_units(text) > MAX_CAPTION_UNITS:
         raise Rejected(
@@ -94,7 +94,7 @@ def _file_call(op: Op, destination: ChatPlace, moved: Mapping[int, int], plain: 
     if entities:
         params["caption_entities"] = entities
     kind = "document" if plain else file_kind(op)
-    return ApiCall(f"send{kind.capitalize()}", params, kind)
+    return BotApiCall(f"send{kind.capitalize()}", params, kind)
 
 
 def file_kind(op: Op) -> str:
@@ -106,17 +106,17 @@ def file_kind(op: Op) -> str:
     return kind
 
 
-def _edit_call(op: Op, destination: ChatPlace, moved: Mapping[int, int], plain: bool, previews: bool) -> ApiCall:
+def _edit_call(op: Op, destination: ChatPlace, moved: Mapping[int, int], plain: bool, previews: bool) -> BotApiCall:
     text, entities = _render_text(op, MAX_TEXT_UNITS, plain)
     if not text:
         raise Rejected("there is nothing to see in this text: Telegram takes no empty one; delete the message instead")
     params = _target_params(op, moved) | {"text": text, "link_preview_options": {"is_disabled": not previews}}
     if entities:
         params["entities"] = entities
-    return ApiCall("editMessageText", params)
+    return BotApiCall("editMessageText", params)
 
 
-def edit_caption_instead(call: ApiCall) -> ApiCall:
+def edit_caption_instead(call: BotApiCall) -> BotApiCall:
     """The same edit as a change of the caption, for a message that is a file. Raises Rejected if it is too long."""
     names = {"text": "caption", "entities": "caption_entities"}
     params = {names.get(k, k): v for k, v in call.params.items() if k != "link_preview_options"}
@@ -124,17 +124,17 @@ def edit_caption_instead(call: ApiCall) -> ApiCall:
         raise Rejected(
             f"the message is a file, and a text with a file has at most {MAX_CAPTION_UNITS} characters on Telegram"
         )
-    return ApiCall("editMessageCaption", params)
+    return BotApiCall("editMessageCaption", params)
 
 
-def _reaction_call(op: Op, moved: Mapping[int, int]) -> ApiCall:
+def _reaction_call(op: Op, moved: Mapping[int, int]) -> BotApiCall:
     reaction_type = []
     if op.text.strip():
         emoji = allowed_reaction(op.text)
         if emoji is None:
             raise Rejected(f"Telegram takes no {op.text.strip()[:20]} as a reaction; it takes {REACTIONS}")
         reaction_type = [{"type": "emoji", "emoji": emoji}]
-    return ApiCall("setMessageReaction", _target_params(op, moved) | {"reaction": reaction_type})
+    return BotApiCall("setMessageReaction", _target_params(op, moved) | {"reaction": reaction_type})
 
 
 def _render_text(op: Op, max_units: int, plain: bool) -> tuple[str, list[Json]]:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from semel.channels.http import CONNECT_TIMEOUT_S, USER_AGENT, Answer, request, retry_after, system_tls_context
+from semel.channels.http import CONNECT_TIMEOUT_S, USER_AGENT, HttpAnswer, request, retry_after, system_tls_context
 from semel.channels.telegram.settings import DEFAULT_API, TelegramSettings
 from semel.gateway.ports import Offline
 from semel.text.json_types import object_at
@@ -142,7 +142,7 @@ def parse_reply(status: int, body: bytes) -> TelegramReply:
     return TelegramReply(status, None, description[:300], object_at(data, "parameters"))
 
 
-def _is_complete(answer: Answer) -> bool:
+def _is_complete(answer: HttpAnswer) -> bool:
     """Whether a body is complete: by its Content-Length, or else by its closing brace."""
     length = answer.headers.get("content-length", "")
     if length.isascii() and length.isdigit():

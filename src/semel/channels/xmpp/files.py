@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 from xml.etree.ElementTree import Element
 
-from semel.channels.http import Answer, request
+from semel.channels.http import HttpAnswer, request
 from semel.channels.xmpp import ns
 from semel.channels.xmpp.session import IqRefused, XmppSession
 from semel.channels.xmpp.xml import child_attribute, child_text, children, find_child, make_element
@@ -148,7 +148,7 @@ async def fetch(url: str, inbox: Inbox, session: XmppSession) -> Kept | Missing:
     return await _keep(name, answer, mime, inbox, limit)
 
 
-async def _keep(name: str, answer: Answer, mime: str, inbox: Inbox, limit: int) -> Kept | Missing:
+async def _keep(name: str, answer: HttpAnswer, mime: str, inbox: Inbox, limit: int) -> Kept | Missing:
     content_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     async def content() -> AsyncIterator[bytes]:

@@ -33,7 +33,7 @@ RETRACTED = "/me took a message back that your client still shows."
 
 
 @dataclass(frozen=True)
-class References:
+class MessageReferences:
     """The references of an op to other messages, in the ids that clients use."""
 
     target: str = ""  # id of the message that is edited, reacted to or retracted
@@ -44,7 +44,7 @@ class References:
     url: str = ""  # URL of the uploaded file
 
 
-def build_message(op: Op, group: bool, references: References) -> Element:
+def build_message(op: Op, group: bool, references: MessageReferences) -> Element:
     """The stanza of an op. Its id and its origin-id are `op.key`, on every attempt."""
     stanza = make_element("message", ns.CLIENT, to=op.address, type_="groupchat" if group else "chat", id=op.key)
     match op.kind:
@@ -71,7 +71,7 @@ def build_message(op: Op, group: bool, references: References) -> Element:
     return stanza
 
 
-def _add_text(stanza: Element, body: str, op: Op, references: References) -> None:
+def _add_text(stanza: Element, body: str, op: Op, references: MessageReferences) -> None:
     add_child(stanza, "body", ns.CLIENT, (REPEAT_PREFIX if op.marked else "") + body)
     if references.thread:
         add_child(stanza, "thread", ns.CLIENT, references.thread)
@@ -151,25 +151,27 @@ class XmppSender:
         if not await self.membership.enter(room):
             raise Rejected(room.refusal) if room.refused_for_good else NotSent(room.refusal, ROOM_RETRY_DELAY_S)
 
-    async def _resolve_references(self, op: Op, room: XmppRoom | None) -> References:
+    async def _resolve_references(self, op: Op, room: XmppRoom | None) -> MessageReferences:
         """The references of an op to other messages, in the ids that clients use. Uploads the op's file."""
         if op.kind == "file":
-            return References(url=await self.uploads.put(op), thread=_thread(op))
+            return MessageReferences(url=await self.uploads.put(op), thread=_thread(op))
         if op.kind == "post":
-            return self._reply_references(op) if room is not None and op.n == 0 else References(thread=_thread(op))
+            return (
+                self._reply_references(op) if room is not None and op.n == 0 else MessageReferences(thread=_thread(op))
+            )
         target = await self._target(op, room)
         if op.kind != "react":
-            return References(target)
+            return MessageReferences(target)
         before = self.message_ids.reactions(op.address, op.target or "", OURS)
-        return References(target, tuple(dict.fromkeys((*before, op.text.strip()))))
+        return MessageReferences(target, tuple(dict.fromkeys((*before, op.text.strip()))))
 
-    def _reply_references(self, op: Op) -> References:
+    def _reply_references(self, op: Op) -> MessageReferences:
         """The references of the first part in a room, which is a reply to the answered message."""
         answers = op.answers
         prefix = f"{op.address}/"
         if answers is None or not answers.id.startswith(prefix):
-            return References(thread=_thread(op))
-        return References(
+            return MessageReferences(thread=_thread(op))
+        return MessageReferences(
             reply_id=answers.id.removeprefix(prefix), reply_to=str(answers.data.get("from", "")), thread=_thread(op)
         )
 

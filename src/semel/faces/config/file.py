@@ -19,7 +19,7 @@ from semel.gateway.settings.tables import (
     Duration,
     Entries,
     NamedTable,
-    References,
+    ReferenceResolvers,
     SecretReference,
     Strings,
     Table,
@@ -127,7 +127,7 @@ class ConfigSource:
         """Validate the content of the file. Raises ConfigError, which names all mistakes with their lines."""
         try:
             return read_table(
-                ConfigFile, raw, References(self.resolve_path, self.resolve_variable, self.resolve_secret)
+                ConfigFile, raw, ReferenceResolvers(self.resolve_path, self.resolve_variable, self.resolve_secret)
             )
         except ValidationError as error:
             raise explain_validation_error(error, ConfigFile, self.text, self.name) from None

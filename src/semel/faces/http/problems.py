@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from semel.gateway.errors import BadRequest, Busy, Conflict, NoSuchSession, NotFound, UnknownSpawn
+from semel.gateway.errors import BadRequest, Conflict, GatewayUnavailable, NoSuchSession, NotFound, UnknownSpawn
 from semel.gateway.ports import AgentError
 from semel.ledger.storage.errors import LedgerError
 
@@ -94,7 +94,7 @@ def make_problem(exc: Exception) -> Problem | None:
             return Problem("unavailable", str(exc), headers={"Retry-After": "5"})
         case AgentError():
             return Problem("agent-refused", str(exc))
-        case Busy():
+        case GatewayUnavailable():
             return Problem("unavailable", str(exc), headers={"Retry-After": "2"})
         case LedgerError():  # for instance a full disk: nothing was accepted, and the message says what to do
             return Problem("unavailable", str(exc), headers={"Retry-After": "5"})

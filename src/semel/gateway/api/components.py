@@ -15,12 +15,12 @@ from typing import Any
 from semel.gateway.api.erasures import Erasures
 from semel.gateway.api.search import Search
 from semel.gateway.clock import Clock, SystemClock
-from semel.gateway.errors import BadRequest, Busy
+from semel.gateway.errors import BadRequest, GatewayUnavailable
 from semel.gateway.file_store import FileStore
-from semel.gateway.inbound.admission import People
+from semel.gateway.inbound.admission import AccountDirectory
 from semel.gateway.inbound.channel_manager import ChannelManager
 from semel.gateway.inbound.commands import Commands
-from semel.gateway.inbound.inbox import Inbox
+from semel.gateway.inbound.inbox import EventInbox
 from semel.gateway.outbound.destinations import Places
 from semel.gateway.outbound.outbox import Outbox
 from semel.gateway.outbound.typing import Typing
@@ -81,7 +81,7 @@ class Components:
         self.record = Record(store, self.hub, self.places.cut_into_legs)
         self.socket = socket_path(settings.data_dir)
         self.file_store = FileStore(settings.data_dir / "blobs")
-        self.people = People(self.record, settings, self.clock)
+        self.people = AccountDirectory(self.record, settings, self.clock)
         resend_unknown = frozenset(name for name, channel in settings.channels.items() if channel.resend_unknown)
         self.outbox = Outbox(
             self.record, self.channels, self.clock, resend_unknown=resend_unknown, files=self.file_store.path
@@ -103,7 +103,7 @@ class Components:
         self.commands = Commands(
             self.record, self.places, self.people, self.turns, self.controls, lease=self.name, kick=kick
         )
-        self.inbox = Inbox(self.record, settings, self.turns, self.commands)
+        self.inbox = EventInbox(self.record, settings, self.turns, self.commands)
         heartbeats = Heartbeats(self.record, self.clock, settings.heartbeat, self.turns.wake)
         self.schedules = ScheduleManager(
             self.record, self.clock, self.inbox.target, self.turns.wake, settings.default_agent, heartbeats
@@ -156,7 +156,7 @@ class Components:
 
     def _check_running(self) -> None:
         if self.stopping:
-            raise Busy("the gateway is stopping; nothing was accepted, try again after the start")
+            raise GatewayUnavailable("the gateway is stopping; nothing was accepted, try again after the start")
 
     def _idle_after(self, agent: str) -> float:
         of_agent = self.settings.agents[agent].idle_after_s

@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 
 import structlog
 
-from semel.gateway.errors import BadRequest, Busy
+from semel.gateway.errors import BadRequest, GatewayUnavailable
 from semel.gateway.record import Record
 from semel.ledger.search import feed
 from semel.ledger.search.index import FoundEntry, Index, IndexFailed, IndexReset, SearchRequest
@@ -221,12 +221,12 @@ class Search:
             self._kick.set()
             return []
         except IndexFailed as error:
-            raise Busy(str(error)) from None
+            raise GatewayUnavailable(str(error)) from None
 
     async def _wait_until_current(self) -> bool:
         """Wait up to CATCH_UP_TIMEOUT_S until all commits so far are indexed. Returns whether they are. Raises Busy."""
         if self._closed:
-            raise Busy("the gateway is stopping; try again after the start")
+            raise GatewayUnavailable("the gateway is stopping; try again after the start")
         if not self.behind:
             return True
         caught_up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -240,7 +240,7 @@ class Search:
         except TimeoutError:
             return False
         except IndexFailed as error:
-            raise Busy(str(error)) from None
+            raise GatewayUnavailable(str(error)) from None
 
 
 def index_path(ledger: Path) -> Path:

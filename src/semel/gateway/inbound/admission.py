@@ -46,7 +46,7 @@ class Verdict:
     text: str = ""  # if not "", recorded instead of the written text: pairing codes must not be in the ledger
 
 
-class People(Roster):
+class AccountDirectory(Roster):
     """All known accounts, cached in memory. Loaded at the start and changed only through this class."""
 
     def __init__(self, record: Record, settings: GatewaySettings, clock: Clock) -> None:
@@ -60,7 +60,7 @@ class People(Roster):
     async def start(self) -> None:
         """Load the known accounts and apply the configuration. Call it before any event is accepted."""
         listed = [
-            rows.Account(account.partition(":")[0], account.partition(":")[2], person.name, person.role, "config")
+            rows.PersonAccount(account.partition(":")[0], account.partition(":")[2], person.name, person.role, "config")
             for person in self.settings.people.values()
             for account in person.accounts
         ]
@@ -99,7 +99,9 @@ class People(Roster):
             verdict = await self._judge_code(channel, event, code, is_pair_command, account)
         return verdict or self._judge_sender(channel, event, account, is_code=code is not None and not event.group)
 
-    def _judge_sender(self, channel: str, event: Incoming, account: rows.Account | None, is_code: bool) -> Verdict:
+    def _judge_sender(
+        self, channel: str, event: Incoming, account: rows.PersonAccount | None, is_code: bool
+    ) -> Verdict:
         channel_settings = self._channel_settings(channel)
         room = channel_settings.room(event.address) if event.group else None
         if account is None:
@@ -139,7 +141,7 @@ class People(Roster):
     # ------------------------------------------------------------ codes
 
     async def _judge_code(
-        self, channel: str, event: Incoming, code: str | None, is_pair_command: bool, account: rows.Account | None
+        self, channel: str, event: Incoming, code: str | None, is_pair_command: bool, account: rows.PersonAccount | None
     ) -> Verdict | None:
         """Return the verdict for a message that may be a pairing code; None if it is to be judged as any other message.
 

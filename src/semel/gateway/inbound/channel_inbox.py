@@ -14,12 +14,12 @@ from typing import Any
 
 from semel.gateway.file_store import ReceivedFiles
 from semel.gateway.files import plain_mime, plain_name
-from semel.gateway.inbound.admission import People, Verdict
+from semel.gateway.inbound.admission import AccountDirectory, Verdict
 from semel.gateway.inbound.channel_supervisor import ChannelStatus
-from semel.gateway.inbound.inbox import MAX_TEXT_CHARS, Inbox
+from semel.gateway.inbound.inbox import MAX_TEXT_CHARS, EventInbox
 from semel.gateway.ports import Heard, Incoming, Kept, Missing, Person
 from semel.law import identity
-from semel.law.commands import Message
+from semel.law.commands import AgentMessage
 from semel.law.wake import Busy
 from semel.ledger.inbound import channel_batch as rows
 from semel.ledger.inbound import commands as command_rows
@@ -36,7 +36,7 @@ KINDS = ("message", "edit", "delete", "reaction", "echo", "failed", "unreadable"
 
 
 @dataclass
-class _Batch:
+class _PreparedBatch:
     """A batch to record. `files`: the blob ids of all its events. `unused`: those of its refused or unusable events."""
 
     items: list[rows.Item] = field(default_factory=list)
@@ -48,8 +48,8 @@ class ChannelInbox:
     """The `ports.Inbox` of one channel. The source of all its events is `channel:NAME`."""
 
     def __init__(
-        self, inbox: Inbox, channel: str, people: People, received_files: ReceivedFiles, status: ChannelStatus,
-        kick: Callable[[], None],
+        self, inbox: EventInbox, channel: str, people: AccountDirectory, received_files: ReceivedFiles,
+        status: ChannelStatus, kick: Callable[[], None],
         channels: Collection[str] = (), numbered: bool = False,
     ) -> None:  # fmt: skip
         """`kick`: wakes the outbox. `channels`: those to which failure notices can be sent. `numbered`: see `Caps`."""
@@ -88,7 +88,7 @@ class ChannelInbox:
 
     async def put(self, events: Sequence[Incoming], cursor: str | None = None) -> None:
         """See `ports.Inbox.put`."""
-        batch = _Batch()
+        batch = _PreparedBatch()
         for event in events:
             await self._read_event(event, batch)
         record = self._inbox.record
@@ -110,7 +110,7 @@ class ChannelInbox:
 
     # ------------------------------------------------------------ reading one event
 
-    async def _read_event(self, event: Incoming, batch: _Batch) -> None:
+    async def _read_event(self, event: Incoming, batch: _PreparedBatch) -> None:
         """Check and authorize one event and add the row to record to the batch. Raises LedgerError."""
         event = _as_incoming(event)
         files = _stored_file_ids(event.files)
@@ -138,7 +138,7 @@ class ChannelInbox:
             return
         batch.items.append(await self._read_message(event, verdict, session))
 
-    async def _read_failure(self, report: Incoming, batch: _Batch) -> None:
+    async def _read_failure(self, report: Incoming, batch: _PreparedBatch) -> None:
         """Add the report that a sent message failed to the batch.
 
         A report about no part of ours may be forged; it counts towards the hourly limit of unreadable events.
@@ -164,7 +164,7 @@ class ChannelInbox:
         agent = (channel_settings.agent if channel_settings is not None else None) or settings.default_agent
         return f"{agent}:{self._channel}:{identity.escape_address(event.address)}"
 
-    async def _read_message(self, incoming: Incoming, verdict: Verdict, session: str) -> rows.Message:
+    async def _read_message(self, incoming: Incoming, verdict: Verdict, session: str) -> rows.MessageItem:
         sender = incoming.sender or Person("")
         text, name = verdict.text or incoming.text, _shorten(sender.name or sender.id)
         kind, command = incoming.kind, verdict.command
@@ -174,7 +174,7 @@ class ChannelInbox:
             parsed = await self._inbox.commands.read(
                 text, name, self._source, [session], role=verdict.role, person=verdict.person, direct=not incoming.group
             )
-            if isinstance(parsed, Message):
+            if isinstance(parsed, AgentMessage):
                 text, busy = parsed.text, parsed.mode  # type: ignore[assignment]
             else:
                 command = parsed
@@ -185,7 +185,7 @@ class ChannelInbox:
             reference=Reference(incoming.of, self._channel, sender.id),
             has_growing_ids=self._numbered,
         )  # fmt: skip
-        return rows.Message(
+        return rows.MessageItem(
             event, self._inbox.target(session), incoming.address, sender.id, not incoming.group,
             _shorten(incoming.title), tuple(file.id for file in incoming.files if isinstance(file, Kept)),
         )  # fmt: skip

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 
 from semel.gateway.clock import Clock
 from semel.gateway.file_store import FileStore, ReceivedFiles
-from semel.gateway.inbound.admission import People
+from semel.gateway.inbound.admission import AccountDirectory
 from semel.gateway.inbound.channel_inbox import ChannelInbox
 from semel.gateway.inbound.channel_supervisor import OUTCOMES, ChannelStatus, ChannelSupervisor
-from semel.gateway.inbound.inbox import Inbox
+from semel.gateway.inbound.inbox import EventInbox
 from semel.gateway.ports import Channel
 from semel.ledger.inbound import channel_batch as rows
 from semel.text.json_types import Json
@@ -19,8 +19,8 @@ class ChannelManager:
     """Holds the inboxes and the status of all channels. Run the `supervisors` after everything else has started."""
 
     def __init__(
-        self, inbox: Inbox, channels: Mapping[str, Channel], people: People, store: FileStore, clock: Clock,
-        kick: Callable[[], None],
+        self, inbox: EventInbox, channels: Mapping[str, Channel], people: AccountDirectory, store: FileStore,
+        clock: Clock, kick: Callable[[], None],
     ) -> None:  # fmt: skip
         self.inbox = inbox
         self.channels = channels

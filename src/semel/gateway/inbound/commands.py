@@ -14,7 +14,7 @@ from dataclasses import KW_ONLY, dataclass
 import structlog
 
 from semel.gateway.errors import GatewayError
-from semel.gateway.inbound.admission import People
+from semel.gateway.inbound.admission import AccountDirectory
 from semel.gateway.inbound.command_replies import find_choice, format_history, format_status, read_choices
 from semel.gateway.outbound.destinations import Places
 from semel.gateway.ports import AgentError
@@ -30,7 +30,7 @@ from semel.ledger.inbound.answers import AnswerContext
 from semel.ledger.storage.errors import LedgerError
 from semel.ledger.storage.rows import OpenCommand
 from semel.ledger.turns import sessions
-from semel.ledger.turns.turns import Stop
+from semel.ledger.turns.turns import StopRequest
 
 log = structlog.get_logger("semel.commands")
 
@@ -46,7 +46,7 @@ class Commands:
 
     record: Record
     places: Places
-    people: People
+    people: AccountDirectory
     turns: Turns
     controls: SessionControls
     _: KW_ONLY
@@ -70,7 +70,7 @@ class Commands:
         role: Role | None = None,
         person: str = "",
         direct: bool = True,
-    ) -> law.Message | tuple[str, str]:
+    ) -> law.AgentMessage | tuple[str, str]:
         """Parse and authorize a person's text.
 
         Returns a Message for the agent (perhaps with a busy mode), or the (name, argument) with which the command is
@@ -78,11 +78,11 @@ class Commands:
         `person`: the sender's known name, or "". `direct`: whether nobody else can write in this conversation.
         """
         parsed = law.read_command(text)
-        if parsed != law.Message(text) and isinstance(law.read_command("/" + text.lstrip("/")), law.Mistyped):
+        if parsed != law.AgentMessage(text) and isinstance(law.read_command("/" + text.lstrip("/")), law.Mistyped):
             parsed = law.read_command(text, await self.record.read(rows.list_agent_commands, keys))
         if isinstance(parsed, law.Mistyped):
             return MISTYPED, f"{parsed.word} {parsed.nearest}"
-        if isinstance(parsed, law.Message):
+        if isinstance(parsed, law.AgentMessage):
             if parsed.mode is None:
                 return parsed
             name, argument = parsed.mode, parsed.text  # a message sent with a command needs permission for that command
@@ -94,7 +94,7 @@ class Commands:
         if refusal is not None:
             self.people.count_refusal(source, "approval" if is_approval else "command")
             return REFUSED, refusal
-        if isinstance(parsed, law.Message):
+        if isinstance(parsed, law.AgentMessage):
             return parsed
         return name, sender_role if name == "help" else argument
 
@@ -163,7 +163,7 @@ class Commands:
 
     async def _stop(self, command: OpenCommand) -> str:
         """Stop the turn that ran, or was about to run, when the command was accepted, but never a later one."""
-        by = Stop(_sender_name(command), command.seq)
+        by = StopRequest(_sender_name(command), command.seq)
         if await self.record.write(
             sessions.cancel_orphaned_turn, command.session, self.lease, by.notice_text, command.seq
         ):

@@ -1,7 +1,7 @@
 """The inbox: validate an event, resolve its sessions, commit it, and wake turns and commands (Laws 1, 2).
 
-Every event passes through `Inbox.hear` or, for chat channels, `channel_inbox`. The caller acknowledges the event to its
-source only after the call returns, that is, after the commit.
+Every event passes through `EventInbox.hear` or, for chat channels, `channel_inbox`. The caller acknowledges the event
+to its source only after the call returns, that is, after the commit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from semel.gateway.record import Record
 from semel.gateway.settings import GatewaySettings
 from semel.gateway.turns.scheduler import Turns
 from semel.law import identity
-from semel.law.commands import Message
+from semel.law.commands import AgentMessage
 from semel.law.wake import MODES, Busy, Pause
 from semel.ledger.inbound import commands as command_rows
 from semel.ledger.inbound import hear as rows
@@ -34,7 +34,7 @@ _NOTHING_WAITS = rows.Addressed(0, None)
 
 
 @dataclass(eq=False, repr=False)
-class Inbox:
+class EventInbox:
     """Accepts events and wakes the `turns` and `commands` of their sessions."""
 
     record: Record
@@ -99,7 +99,7 @@ class Inbox:
         command = None
         if kind == "message" and not automatic and text.startswith("/"):  # only people give commands
             parsed = await self.commands.read(text, sender, source, keys)
-            if isinstance(parsed, Message):
+            if isinstance(parsed, AgentMessage):
                 text, busy = parsed.text, parsed.mode or busy  # type: ignore[assignment]
             else:
                 kind, command = command_rows.KIND, parsed

@@ -45,7 +45,7 @@ class RedeemResult:
     outcome: str  # paired, wrong, limited (too many tries), listed (the account is in semel.toml), none (no open code)
     name: str = ""
     role: law.Role = "guest"
-    people: tuple[rows.Account, ...] = ()
+    people: tuple[rows.PersonAccount, ...] = ()
 
 
 class Pairing:

@@ -30,9 +30,9 @@ class Roster:
         self.clock = clock
         self.strangers = Strangers()
         self.pairing = Pairing(record, clock, frozenset(settings.people))
-        self.accounts: dict[tuple[str, str], rows.Account] = {}
+        self.accounts: dict[tuple[str, str], rows.PersonAccount] = {}
 
-    def _set_accounts(self, accounts: Collection[rows.Account]) -> None:
+    def _set_accounts(self, accounts: Collection[rows.PersonAccount]) -> None:
         self.accounts = {(account.channel, account.id): account for account in accounts}
 
     def list_people(self) -> list[Json]:
@@ -83,7 +83,9 @@ class Roster:
         if name is None:
             name = existing.name if existing is not None else self._name_refused_sender(channel, id)
         role = self._choose_role(name, role)
-        self._set_accounts(await self.record.write(rows.save_account, rows.Account(channel, id, name, role, "added")))
+        self._set_accounts(
+            await self.record.write(rows.save_account, rows.PersonAccount(channel, id, name, role, "added"))
+        )
         self.strangers.forget(channel, id)
         return next(person for person in self.list_people() if person["name"] == name)
 

@@ -2,7 +2,7 @@
 
 A setting is a field of a `Table`; the string after it is its description. The field's name is the key in semel.toml,
 except that the name for a duration ends in `_s` (`grace_s` is the key `grace`). When semel.toml is validated, a
-`References` resolves its paths and secrets. A program that embeds a gateway passes final values, which are not
+`ReferenceResolvers` resolves its paths and secrets. A program that embeds a gateway passes final values, which are not
 resolved.
 """
 
@@ -54,7 +54,7 @@ E = TypeVar("E", bound=NamedTable)
 
 
 @dataclass(frozen=True)
-class References:
+class ReferenceResolvers:
     """Functions that resolve the values in semel.toml that refer to something else. Each raises ValueError.
 
     path      resolves a path, which may be relative to the file or begin with `~`
@@ -67,7 +67,7 @@ class References:
     secret: Callable[[str], str]
 
 
-def read_table(table: type[T], raw: object, references: References) -> T:
+def read_table(table: type[T], raw: object, references: ReferenceResolvers) -> T:
     """Validate the content of a table in semel.toml and return it as a `table`.
 
     Raises pydantic.ValidationError, which names keys, not fields.

@@ -24,7 +24,7 @@ from semel.ledger.storage.errors import LedgerError
 from semel.ledger.storage.rows import SessionJob
 from semel.ledger.turns import job_calls
 from semel.ledger.turns import jobs as rows
-from semel.ledger.turns.tool_calls import AgentCall
+from semel.ledger.turns.tool_calls import ToolCallRequest
 from semel.text.json_types import Json
 
 log = structlog.get_logger("semel.jobs")
@@ -56,7 +56,7 @@ class JobManager:
     # ------------------------------------------------------------ starting a job
 
     async def start_job(
-        self, call: AgentCall, command: str, name: str, seconds: float | None
+        self, call: ToolCallRequest, command: str, name: str, seconds: float | None
     ) -> SessionJob | ClaimResult:
         """Start the job that a tool call asks for; a repeat of the call starts none. Returns its row, or the refusal.
 

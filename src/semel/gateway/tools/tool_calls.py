@@ -38,7 +38,7 @@ class ToolRequest:
 
     caller: tool_calls.CallingSpawn
     name: str
-    row: tool_calls.AgentCall
+    row: tool_calls.ToolCallRequest
     arguments: Json
     agent: AgentSettings
 
@@ -147,7 +147,7 @@ class ToolCallHandler:
         return ToolRequest(
             caller,
             name,
-            tool_calls.AgentCall(
+            tool_calls.ToolCallRequest(
                 token=_read_token(params), conn=str(params.get("conn", "")), call=str(params.get("call", "")),
                 args=_digest_call(name, arguments), tool=tool_id, turn=turn, dead=dead,
                 stopped=running is not None and running.cancelled_by is not None,

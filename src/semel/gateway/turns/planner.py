@@ -21,7 +21,7 @@ from semel.gateway.turns.recovered_text import LostAttempts
 from semel.law import interrupted_turn, memory_diff
 from semel.law import turn as law
 from semel.ledger.turns import history, turns, utterances
-from semel.ledger.turns.turns import BegunTurn, EntryToTell, Fence
+from semel.ledger.turns.turns import BegunTurn, EntryToTell, TurnFence
 from semel.ledger.turns.utterances import Utterance
 
 REPLAY_QUIET_S = 0.05  # seconds without a signal after which a replay counts as over
@@ -55,7 +55,7 @@ class AttemptPlanner:
     places: Places
     quiet: Collection[str]
 
-    async def plan(self, begun: BegunTurn, fence: Fence, live: LiveAgent, recollect: Recollect) -> Plan:
+    async def plan(self, begun: BegunTurn, fence: TurnFence, live: LiveAgent, recollect: Recollect) -> Plan:
         """Decide how this attempt prompts the agent, and record the decision. Raises Fenced.
 
         `recollect`: is called if the agent remembers the interrupted turn.

@@ -18,7 +18,7 @@ from semel.ledger.turns.history import Deed, Spoken
 from semel.ledger.turns.turns import EntryToTell, TurnEvent
 from semel.ledger.turns.utterances import Utterance, find_last_text
 from semel.text.json_types import Json
-from semel.text.message_markup import Problem
+from semel.text.message_markup import MarkupProblem
 
 MAX_MEMORY_NOTES = 12  # differences between memory and record in one prompt
 MAX_TOOL_NOTES = 12  # tool calls of lost attempts in one prompt
@@ -233,7 +233,7 @@ def format_names_note(names: Sequence[str]) -> str:
 
 
 def build_correction_prompt(
-    problems: Sequence[Problem], utterances: Sequence[Utterance], names: Mapping[str, str]
+    problems: Sequence[MarkupProblem], utterances: Sequence[Utterance], names: Mapping[str, str]
 ) -> list[Json]:
     """Build the prompt that asks the agent to correct texts which were held back.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from semel.acp_stream import Item
+from semel.acp_stream import ViewItem
 from semel.acp_stream.attachment import AgentFile
 from semel.acp_stream.redelivery import bare
 from semel.gateway.outbound.destinations import HOME, Place, Places
@@ -22,7 +22,7 @@ from semel.ledger.turns import show
 from semel.ledger.turns.history import Deed
 from semel.ledger.turns.turns import BegunTurn
 from semel.ledger.turns.utterances import Utterance, WrittenBlock
-from semel.text.message_markup import HandedFile, MarkupReader, Problem, Said
+from semel.text.message_markup import HandedFile, MarkupProblem, MarkupReader, Said
 from semel.text.visible import is_blank
 
 FIRST_SLOT = -1000  # first slot of recovered text, counting down; streamed text has slots above
@@ -47,7 +47,7 @@ class LostAttempts:
         return [interrupted_turn.RecordedCall(call.call, call.title, call.input) for call in self.tool_calls]
 
     @property
-    def remembered_calls(self) -> list[Item]:
+    def remembered_calls(self) -> list[ViewItem]:
         """The tool calls that the agent remembers."""
         return self.remembered.calls if self.remembered is not None else []
 
@@ -105,7 +105,7 @@ def recollect(
     if lost.remembered is None:
         return recollection
     items = lost.remembered.items
-    pieces: list[_Part | Item] = []
+    pieces: list[_Part | ViewItem] = []
     held_texts = [piece.text for piece in lost.blocks if piece.refused]
     lasts: set[int] = set()  # indexes of the last pieces before another prompt or the end: they may have been cut off
     asked_again, number = lost.remembered.asked_again, 0
@@ -137,7 +137,7 @@ def recollect(
     firsts: dict[int, int] = {}  # block -> the slot of the first part of it that is said
     for n, piece in enumerate(pieces):
         slot = FIRST_SLOT - n
-        if isinstance(piece, Item):
+        if isinstance(piece, ViewItem):
             recollection.ops += _open_call(slot, piece) if piece in unknown else []
         elif piece.file is not None and piece.say is None:
             if (content := piece.file.id or piece.file.uri) not in known_contents:
@@ -203,9 +203,9 @@ def _read_parts(
             place = places.resolve(begun.key, begun.home, piece.dest)
             at_home = place.home or piece.dest == HOME
             out.append(_Part(piece.text, None if at_home else _say_elsewhere(piece, place, begun, places), True))
-        elif isinstance(piece, Problem) and (behind := _strip_held_text(piece.text, held_texts)):
+        elif isinstance(piece, MarkupProblem) and (behind := _strip_held_text(piece.text, held_texts)):
             out += _read_parts([behind], begun, places, names, held_texts)
-        elif isinstance(piece, Problem) and piece.to == HOME:
+        elif isinstance(piece, MarkupProblem) and piece.to == HOME:
             out += [_Part(piece.text)] if piece.text else []
             out += [_Part("", file=file) for file in piece.files]
     return out
@@ -217,7 +217,7 @@ def _strip_held_text(text: str, held_texts: Sequence[str]) -> str:
     return text[len(max(fitting, key=len)) :].strip() if fitting else ""
 
 
-def _number_blocks(items: Sequence[Item], asked_again: Collection[int]) -> list[int]:
+def _number_blocks(items: Sequence[ViewItem], asked_again: Collection[int]) -> list[int]:
     """Return the block number of each item. A tool call, another message id or another prompt begins a new block.
 
     `asked_again`: the indexes of the items before which another prompt came.
@@ -234,9 +234,9 @@ def _number_blocks(items: Sequence[Item], asked_again: Collection[int]) -> list[
     return numbers
 
 
-def _join_split(items: Iterable[tuple[int, Item]]) -> list[tuple[int, list[Item]]]:
+def _join_split(items: Iterable[tuple[int, ViewItem]]) -> list[tuple[int, list[ViewItem]]]:
     """Group the items, each group with its block number. Texts that only a file separates are in one group."""
-    out: list[tuple[int, list[Item]]] = []
+    out: list[tuple[int, list[ViewItem]]] = []
     for block, item in items:
         number, run = out[-1] if out else (None, [])
         together = number == block and "tool" not in (item.kind, run[-1].kind)
@@ -264,7 +264,7 @@ def _list_waiting(utterances: Sequence[Utterance]) -> dict[int, str]:
     return waiting
 
 
-def _files_of(message: Item) -> list[AgentFile]:
+def _files_of(message: ViewItem) -> list[AgentFile]:
     """Return the files in the text of a message; [] for a tool call, which shows its own files."""
     named = message.fields.get("content", ()) if message.kind == "message" else ()
     return [block["file"] for block in named if isinstance(block.get("file"), AgentFile)]
@@ -293,7 +293,7 @@ def _say_home(
     return ClaimRequest("recovery", text, home or f"session:{begun.key}", legs=legs, quiet_words=tuple(quiet))
 
 
-def _open_call(slot: int, item: Item) -> list[show.Op]:
+def _open_call(slot: int, item: ViewItem) -> list[show.Op]:
     """Return the operations that show a tool call which only the agent's history has."""
     body = {name: item.fields[name] for name in ("title", "status", "tool_kind", "input") if name in item.fields}
     if interrupted_turn.is_open(item):

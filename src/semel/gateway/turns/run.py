@@ -38,7 +38,7 @@ from semel.law import turn as law
 from semel.ledger.delivery.claims import Caller
 from semel.ledger.delivery.cutting import Leg, is_local
 from semel.ledger.turns import show, turns, utterances
-from semel.ledger.turns.turns import BegunTurn, EntryToTell, Fence, Stop, TurnEvent
+from semel.ledger.turns.turns import BegunTurn, EntryToTell, StopRequest, TurnEvent, TurnFence
 from semel.ledger.turns.utterances import Utterance
 from semel.text.json_types import Json
 
@@ -66,12 +66,12 @@ class Run:
     may_wait: Callable[[Run], bool]  # whether it may hold its agent while it waits for a permission
 
     def __post_init__(self) -> None:
-        self.fence = Fence(self.begun.session, self.begun.turn, self.begun.epoch)
+        self.fence = TurnFence(self.begun.session, self.begun.turn, self.begun.epoch)
         self.how: law.How = "start"
         self.answer: int | None = None  # the claim of a lost attempt with which the agent's history ends
         self.remembered: frozenset[int] = frozenset()  # claims of lost attempts that the agent remembers word for word
         self.names = self.places.names(self.begun.key)
-        self.stopped: Stop | None = None  # set when a person stopped the turn
+        self.stopped: StopRequest | None = None  # set when a person stopped the turn
         self.cancel_timer: asyncio.TimerHandle | None = None
         self.corrections = Corrections(was_asked=self.begun.attempt > 1)
         self.last_shown_at = 0.0
@@ -153,10 +153,10 @@ class Run:
 
     @property
     def cancelled_by(self) -> str | None:
-        """Who or what stopped the turn (`Stop.by`); None if it was not stopped."""
+        """Who or what stopped the turn (`StopRequest.by`); None if it was not stopped."""
         return None if self.stopped is None else self.stopped.by
 
-    async def cancel(self, stop: Stop) -> None:
+    async def cancel(self, stop: StopRequest) -> None:
         """Stop the turn for a person, and answer its open permission requests as cancelled."""
         if self.stopped is not None:
             return

@@ -33,7 +33,7 @@ from semel.ledger.delivery.claims import Caller
 from semel.ledger.inbound.hear import Addressed
 from semel.ledger.storage.errors import LedgerError
 from semel.ledger.turns import show, turns
-from semel.ledger.turns.turns import BegunTurn, Fence, Fenced, GivenUp, Later, Stop
+from semel.ledger.turns.turns import BegunTurn, Fenced, GivenUp, Later, StopRequest, TurnFence
 
 log = structlog.get_logger("semel.turns")
 
@@ -66,13 +66,15 @@ class Turns:
         self.tasks: dict[int, asyncio.Task[Any]] = {}
         self._woken: set[int] = set()
         self._timers: dict[int, asyncio.TimerHandle] = {}
-        self._stopped: dict[int, Stop] = {}  # session -> the stop of a turn whose agent was not prompted yet
-        self._overtaken: dict[int, tuple[int, Stop]] = {}
+        self._stopped: dict[int, StopRequest] = {}  # session -> the stop of a turn whose agent was not prompted yet
+        self._overtaken: dict[int, tuple[int, StopRequest]] = {}
         """Session -> (root, stop): a turn that a newer message interrupted before its agent was prompted."""
         self._interventions: set[asyncio.Task[None]] = set()  # tasks that steer or interrupt a turn
         self._starting: dict[int, tuple[int, asyncio.Task[LiveAgent]]] = {}  # session -> (root, start of its agent)
         self._loss_reasons: dict[int, str] = {}  # session -> why its agent died last
-        self._unreleased: dict[int, Fence] = {}  # session -> the turn whose run broke off and was not recorded as lost
+        self._unreleased: dict[
+            int, TurnFence
+        ] = {}  # session -> the turn whose run broke off and was not recorded as lost
         self.planner = AttemptPlanner(self.record, self.places, self.quiet)
         self.attempts = {name: agent.attempts for name, agent in self.agents.items()}
         self.stopping = False
@@ -112,7 +114,9 @@ class Turns:
     async def _interrupt(self, addressed: Addressed) -> None:
         """Stop the turn that ran when a newer message or a new chapter was recorded, but never a later turn."""
         run, root = self.runs.get(addressed.session), addressed.root
-        by = Stop(law.STOPPED_BY_NEW_CHAPTER if addressed.command else law.STOPPED_BY_NEWER_MESSAGE, addressed.seq)
+        by = StopRequest(
+            law.STOPPED_BY_NEW_CHAPTER if addressed.command else law.STOPPED_BY_NEWER_MESSAGE, addressed.seq
+        )
         if run is not None and run.begun.root == root:
             await run.cancel(by)
         elif root is not None and not await self._stop_waiting(addressed.session, by, root):
@@ -126,7 +130,7 @@ class Turns:
         if session in self._starting and root in (None, self._starting[session][0]):
             self._starting[session][1].cancel()
 
-    async def _stop_waiting(self, session: int, by: Stop, only: int | None = None) -> bool:
+    async def _stop_waiting(self, session: int, by: StopRequest, only: int | None = None) -> bool:
         """Stop a turn that waits for its retry. Returns whether there was one. `only`: only a turn of this root."""
         stopped = await self.record.write(turns.cancel_put_off, session, by, only)
         if stopped:
@@ -134,7 +138,7 @@ class Turns:
             self.kick()  # its placeholder message is removed
         return bool(stopped)
 
-    async def cancel(self, session: int, by: Stop, only: int | None = None) -> bool:
+    async def cancel(self, session: int, by: StopRequest, only: int | None = None) -> bool:
         """Stop the session's turn for a person. Returns whether one was stopped. `only`: only the turn with this id."""
         run = self.runs.get(session)
         if run is not None and only not in (None, run.begun.turn):
@@ -151,7 +155,7 @@ class Turns:
         await self._record_stop(session, by, run.begun.turn)
         return True
 
-    async def _record_stop(self, session: int, by: Stop, turn: int | None = None) -> None:
+    async def _record_stop(self, session: int, by: StopRequest, turn: int | None = None) -> None:
         """Record the stop of a turn, so that neither this gateway nor a later one retries it (Law 9)."""
         try:
             await self.record.write(turns.request_stop, session, by, turn)
@@ -165,7 +169,7 @@ class Turns:
         if run is not None:
             run.live.signals.put_nowait(Died(reason))
         elif session in self.tasks:
-            self._stopped[session] = Stop(reason)
+            self._stopped[session] = StopRequest(reason)
             self._stop_start(session)
         if (task := self.tasks.get(session)) is not None:
             await asyncio.wait({task}, timeout=ABANDON_TIMEOUT_S)
@@ -253,7 +257,7 @@ class Turns:
         if isinstance(begun, GivenUp):
             self.kick()
             return True
-        fence = Fence(begun.session, begun.turn, begun.epoch)
+        fence = TurnFence(begun.session, begun.turn, begun.epoch)
         self.typing.begin(begun, lambda: self._waits_for_person(session))
         try:
             return await self._attempt(begun, fence)
@@ -270,7 +274,7 @@ class Turns:
         run = self.runs.get(session)
         return run is not None and bool(run.permissions.open)
 
-    async def _attempt(self, begun: BegunTurn, fence: Fence) -> bool:
+    async def _attempt(self, begun: BegunTurn, fence: TurnFence) -> bool:
         try:
             live = await self._start(begun)
         except AgentError as error:
@@ -306,7 +310,7 @@ class Turns:
         ]
         return may_hold_agent(run.guests, [other.guests for other in others if other.guests], self.spawns.max_processes)
 
-    async def _run_with(self, live: LiveAgent, begun: BegunTurn, fence: Fence) -> bool:
+    async def _run_with(self, live: LiveAgent, begun: BegunTurn, fence: TurnFence) -> bool:
         run = self.runs[begun.session] = Run(
             begun, live, self.record, self.places, self.agents[begun.agent], previews=self.previews, kick=self.kick,
             blobs=self.blobs, permission_deadline=self.permission_deadline, may_wait=self._may_wait,
@@ -331,7 +335,7 @@ class Turns:
                 await self.spawns.drop(live, "the gateway stopped" if self.stopping else "its turn was lost")
             self.kick()
 
-    async def _ask_agent(self, run: Run, begun: BegunTurn, fence: Fence, live: LiveAgent) -> bool:
+    async def _ask_agent(self, run: Run, begun: BegunTurn, fence: TurnFence, live: LiveAgent) -> bool:
         """Prompt the agent and follow the turn to its end. Returns whether another turn is due."""
         plan = await self.planner.plan(begun, fence, live, run.recollect)
         if plan.how == "give up":
@@ -345,7 +349,7 @@ class Turns:
             return await run.run_attempt(plan.how, plan.utterances, plan.notes, plan.entries_to_tell)
         return True
 
-    async def _settle_lost(self, run: Run, fence: Fence) -> None:
+    async def _settle_lost(self, run: Run, fence: TurnFence) -> None:
         """Show the text that the agent streamed before it died, then record the attempt as lost (Law 6).
 
         If a person had stopped the turn, finish it instead.
@@ -356,16 +360,16 @@ class Turns:
         await run.show_broken_off()
         await self.record.write(turns.release_lease, fence)
 
-    def _take_stop(self, begun: BegunTurn) -> Stop | None:
+    def _take_stop(self, begun: BegunTurn) -> StopRequest | None:
         """Remove and return the stop of this turn from before its agent was prompted; None if there is none."""
         by = self._stopped.pop(begun.session, None)
         return self._overtaken_by(begun) if by is None else by
 
-    def _overtaken_by(self, begun: BegunTurn) -> Stop | None:
+    def _overtaken_by(self, begun: BegunTurn) -> StopRequest | None:
         root, by = self._overtaken.get(begun.session, (None, None))
         return by if root == begun.root else None
 
-    async def _handle_failed_start(self, fence: Fence, begun: BegunTurn, error: AgentError) -> None:
+    async def _handle_failed_start(self, fence: TurnFence, begun: BegunTurn, error: AgentError) -> None:
         reason = f"the agent could not be started: {error}"
         delay_s = law.delay_after_failure(
             attempt=begun.attempt, is_transient=error.passing, retry_after=None, max_attempts=self.attempts[begun.agent]
@@ -377,11 +381,11 @@ class Turns:
         notices_retry = [make_retry_notice(reason, delay_s, begun.attempt + 1)]
         await self.record.write(show.put_off, fence, caller, notices_retry, show.Slots(), reason, round(delay_s * 1000))
 
-    async def _fail(self, fence: Fence, begun: BegunTurn, reason: str) -> None:
+    async def _fail(self, fence: TurnFence, begun: BegunTurn, reason: str) -> None:
         notice = show.Notice(f"The agent's turn failed: {reason}", "turn.failed", tell=True)
         await self._finish_unasked(fence, begun, show.End("errored", "error", reason, notices=(notice,)))
 
-    async def _finish_unasked(self, fence: Fence, begun: BegunTurn, end: show.End) -> None:
+    async def _finish_unasked(self, fence: TurnFence, begun: BegunTurn, end: show.End) -> None:
         """End a turn whose agent was not prompted."""
         caller = Caller(session=begun.session, key=begun.key, turn=begun.turn, root=begun.root)
         await self.record.write(show.finish, fence, caller, [], show.Slots(), end)

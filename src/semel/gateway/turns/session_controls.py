@@ -17,7 +17,7 @@ from semel.law.wake import MODES, Busy
 from semel.ledger.inbound import answers
 from semel.ledger.storage.rows import SessionRow
 from semel.ledger.transcript import entries
-from semel.ledger.turns.turns import Stop
+from semel.ledger.turns.turns import StopRequest
 from semel.text.json_types import Json
 
 MAX_ROW_ID = (1 << 63) - 1
@@ -38,7 +38,7 @@ class SessionControls:
 
     async def stop_turn(self, session: str, by: str) -> bool:
         """Stop the session's turn, if there is one, for the person `by`. Returns whether there was one."""
-        return await self.turns.cancel(await self.record.find_session(session), Stop(by))
+        return await self.turns.cancel(await self.record.find_session(session), StopRequest(by))
 
     async def set_busy(self, session: str, mode: Busy | None) -> None:
         """Set how messages are treated during a turn of this session; None: as configured. Raises BadRequest."""

@@ -17,7 +17,7 @@ from semel.gateway.outbound.destinations import HOME, Place, Places
 from semel.ledger.delivery.claims import ClaimRequest
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.turns import show
-from semel.text.message_markup import HandedFile, Internal, MarkupReader, Piece, Problem, Said
+from semel.text.message_markup import HandedFile, Internal, MarkupProblem, MarkupReader, Piece, Said
 from semel.text.verbatim import Hold, verbatim_form
 from semel.text.visible import is_blank
 
@@ -114,7 +114,7 @@ class Speech:
         self._before_last: list[list[SpokenPart]] = []
         self._home_slots: dict[int, list[int]] = {}  # the slots of each block's parts at home
         self.originals: set[str] = set()  # verbatim forms that a block may turn out to repeat
-        self.problems: list[Problem] = []  # texts held back that the agent was not yet asked to correct
+        self.problems: list[MarkupProblem] = []  # texts held back that the agent was not yet asked to correct
         self.held_count = 0  # the number of all texts that were held back
         self.claim_count = 0  # the number of claims, without problems
         self.missing_files: dict[int, list[Mapping[str, Any]]] = {}  # slot of a block -> files for home without content
@@ -158,7 +158,7 @@ class Speech:
             elif (name := _intended_name(piece)) is not None and self._is_home(name):
                 part = self._add_part(block, at_once=name != HOME)
                 out += self._grow_part(block, part, piece.text)
-                files = piece.files if isinstance(piece, Problem) else ()
+                files = piece.files if isinstance(piece, MarkupProblem) else ()
                 out += [op for file in files for op in self._hand_over(block, name, file)]
             elif isinstance(piece, Said):
                 block.parts.append(self._say_elsewhere(piece))
@@ -208,7 +208,7 @@ class Speech:
         legs = self.places.legs(place.dest, self.session, piece.text) if place.dest else ()
         return ClaimRequest("block", piece.text, place.dest, is_home=place.home, legs=legs, problem=place.problem)
 
-    def _hold_problem(self, piece: Problem) -> ClaimRequest:
+    def _hold_problem(self, piece: MarkupProblem) -> ClaimRequest:
         self.problems.append(piece)
         self.held_count += 1
         return ClaimRequest("block", piece.text, None, problem=piece.reason)
@@ -242,7 +242,7 @@ class Speech:
         ops += self.grow_block(slot, text[position:])
         for _, file in old.handed_files[len(new.handed_files) :]:  # its place in the new text is not known
             if isinstance(file.get("file"), AgentFile) and file["file"].row() not in old.home_files:
-                new.parts.append(self._hold_problem(Problem("unreadable", TEXT_REPLACED, "")))
+                new.parts.append(self._hold_problem(MarkupProblem("unreadable", TEXT_REPLACED, "")))
         kept_ops = [op for op in ops if not (isinstance(op, show.Preview) and op.slot in shown)]
         return [*(self._replaced(new, n) for n in sorted(shown)), *kept_ops]
 
@@ -361,7 +361,7 @@ class Speech:
             self.missing_files.setdefault(block.slot, []).append(named)
         else:
             reason = f"a file for {name!r} cannot be sent: {named.get('missing') or 'it holds no data'}"
-            block.parts.append(self._hold_problem(Problem("unreadable", reason, "")))
+            block.parts.append(self._hold_problem(MarkupProblem("unreadable", reason, "")))
         return []
 
     def _attach_home(self, block: StreamedBlock, file: Mapping[str, Any], at_once: bool) -> list[show.Op]:
@@ -494,4 +494,4 @@ def say_file_elsewhere(file: Mapping[str, Any], place: Place, session: str, plac
 
 def _intended_name(piece: Piece) -> str | None:
     """Return the destination of a piece, also of an unclosed block whose destination is certain; else None."""
-    return piece.dest if isinstance(piece, Said) else piece.to if isinstance(piece, Problem) else None
+    return piece.dest if isinstance(piece, Said) else piece.to if isinstance(piece, MarkupProblem) else None

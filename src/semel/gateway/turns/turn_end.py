@@ -11,7 +11,7 @@ from semel.law import retries
 from semel.law import turn as law
 from semel.ledger.delivery.cutting import is_local
 from semel.ledger.turns import show
-from semel.text.message_markup import Problem
+from semel.text.message_markup import MarkupProblem
 
 LONG_DELAY_S = 30.0  # delays of this many seconds or more are announced in chats, too
 MAX_JITTER_FACTOR = 1.1  # jitter, so that sessions that failed together do not retry together
@@ -79,16 +79,16 @@ class Corrections:
         self.was_asked = was_asked
         self._reasons: list[str] = []  # given to the agent
 
-    def are_due(self, end: Answered, problems: Sequence[Problem]) -> bool:
+    def are_due(self, end: Answered, problems: Sequence[MarkupProblem]) -> bool:
         """Whether the agent is to be asked to correct `problems`, now that it has ended its turn."""
         return bool(problems) and not self.was_asked and end.stop in ("end_turn", "max_tokens")
 
-    def note_request(self, problems: Sequence[Problem]) -> None:
+    def note_request(self, problems: Sequence[MarkupProblem]) -> None:
         """Note that the agent is asked now to correct these texts."""
         self.was_asked = True
         self._reasons = [problem.reason for problem in problems]
 
-    def notice(self, problems: Sequence[Problem], home: str | None) -> show.Notice | None:
+    def notice(self, problems: Sequence[MarkupProblem], home: str | None) -> show.Notice | None:
         """Make the notice for a chat about texts that were held back; None if there are none or the home is no chat."""
         reasons = [problem.reason for problem in problems] or self._reasons
         if not reasons or home is None or is_local(home):

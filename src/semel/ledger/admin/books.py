@@ -65,7 +65,7 @@ class PartCover(Row):
 
 
 @dataclass(frozen=True)
-class Book:
+class BookCheck:
     """One law and the rows that break it; none if the law holds."""
 
     name: str
@@ -78,14 +78,14 @@ class Book:
         return not self.broken
 
 
-def audit(tx: Tx, max_rows: int = 20) -> list[Book]:
+def audit(tx: Tx, max_rows: int = 20) -> list[BookCheck]:
     """Run every book; return at most `max_rows` broken rows of each."""
     return [_run_book(tx, name, max_rows) for name in LAWS]
 
 
-def _run_book(tx: Tx, name: str, max_rows: int) -> Book:
+def _run_book(tx: Tx, name: str, max_rows: int) -> BookCheck:
     broken = _find_uncovered_claims(tx.iterate(PartCover, "book_parts")) if name == "book_parts" else tx.dicts(name)
-    return Book(name.removeprefix("book_"), LAWS[name], queries()[name].purpose, tuple(broken[:max_rows]))
+    return BookCheck(name.removeprefix("book_"), LAWS[name], queries()[name].purpose, tuple(broken[:max_rows]))
 
 
 def _find_uncovered_claims(rows: Iterable[PartCover]) -> list[dict[str, Any]]:

@@ -32,7 +32,7 @@ class QuarantinedEvent(Row):
 
 
 @dataclass(frozen=True)
-class Message:
+class MessageItem:
     """What a person sent or did on the channel, addressed to one session. `files` are blob ids."""
 
     event: hear.Event
@@ -71,7 +71,7 @@ class Unusable:
     why: str
 
 
-Item = Message | Echo | Failed | Unusable
+Item = MessageItem | Echo | Failed | Unusable
 ItemStatus = Literal["accepted", "duplicate", "conflict", "quarantined", "echo", "failed"]
 
 
@@ -115,7 +115,7 @@ def _record_item(tx: Tx, channel: str, source: str, item: Item, channels: Collec
     return ItemResult("accepted", outcome.addressed[0])
 
 
-def _with_files(tx: Tx, source: str, item: Message) -> hear.Event:
+def _with_files(tx: Tx, source: str, item: MessageItem) -> hear.Event:
     """Keep the files of a new message in the store. Files that are no longer there are listed as missing."""
     if not item.files or tx.exists("event_known", source=source, key=item.event.key):
         return item.event

@@ -17,7 +17,7 @@ from semel.ledger.storage.rows import EntryRole, ItemRow, Row, SessionRow, TurnR
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns import summary
-from semel.ledger.turns.summary import Covers, Summary
+from semel.ledger.turns.summary import Summary, SummaryScope
 
 MAX_CONVERSATION_ENTRIES = 200  # entries read for an agent that lost its memory
 PAGE_ENTRIES = 200  # entries read at a time for an agent whose memory is the ledger
@@ -90,7 +90,7 @@ class Stretch:
     """Turns to summarise, in order. `before` is the existing summary of everything before them."""
 
     spoken: tuple[Spoken, ...]
-    covers: Covers
+    covers: SummaryScope
     before: Summary | None = None
 
 
@@ -147,7 +147,7 @@ def find_turns_to_summarise(tx: Tx, session: int, kept_bytes: int, max_bytes: in
         return None
     older_entries = tuple(entry for turn in older_roots for entry in groups[turn])
     first = newest_summary.covers.first if newest_summary is not None else min(entry.seq for entry in older_entries)
-    covers = Covers(
+    covers = SummaryScope(
         first,
         max(entry.seq for entry in older_entries),
         older_roots[-1],
@@ -196,7 +196,7 @@ def _byte_count(text: str) -> int:
 
 
 def _entries_with_root(
-    rows: list[PastEntry], running_root: int | None, covered: Covers | None
+    rows: list[PastEntry], running_root: int | None, covered: SummaryScope | None
 ) -> Iterator[tuple[int | None, PastEntry]]:
     """Each entry with the root that it belongs to, in order of acceptance. An entry without a turn belongs to the turn
     before it, which is never `running_root`.
@@ -209,7 +209,7 @@ def _entries_with_root(
 
 
 def _group_by_root(
-    rows: list[PastEntry], running_root: int | None, covered: Covers | None = None
+    rows: list[PastEntry], running_root: int | None, covered: SummaryScope | None = None
 ) -> dict[int, list[Spoken]]:
     """Entries grouped by the root of their turn, oldest first; in each group the events, then what was said.
 

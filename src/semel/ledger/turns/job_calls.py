@@ -51,7 +51,7 @@ class JobLimits:
 
 
 def request_job(
-    tx: Tx, call: tool_calls.AgentCall, request: JobRequest, limits: JobLimits
+    tx: Tx, call: tool_calls.ToolCallRequest, request: JobRequest, limits: JobLimits
 ) -> SessionJob | claims.ClaimResult:
     """The job of this call, however often the call is repeated; or the recorded refusal."""
     caller = tool_calls.identify_spawn(tx, call.token)
@@ -71,7 +71,7 @@ def request_job(
 def _add_job(
     tx: Tx,
     caller: tool_calls.CallingSpawn,
-    call: tool_calls.AgentCall,
+    call: tool_calls.ToolCallRequest,
     request: JobRequest,
     limits: JobLimits,
     action: str,

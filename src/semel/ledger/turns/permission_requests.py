@@ -87,7 +87,7 @@ def _read_posed(tx: Tx, row: ItemRow, answered: bool) -> PosedRequest:
     body = entries.load(row.body)
     options = tuple(o for o in body.get("options", ()) if isinstance(o, dict))
     title, seq = str(body.get("title") or ""), body.get("announced")
-    request = law.Request(row.id, title, int(body.get("first") or 0), options, seq)
+    request = law.PermissionRequest(row.id, title, int(body.get("first") or 0), options, seq)
     state, outcome = str(body.get("state")), ""
     if state == "answered":
         outcome = law.format_outcome(body.get("answer"), options, str(body.get("by") or ""), title)

@@ -174,7 +174,7 @@ def _is_over(op: ItemSet) -> bool:
     return op.body.get("state") in permission_requests.OVER_STATES
 
 
-class _Batch:
+class _OpBatch:
     """Applies the operations of one batch, in order."""
 
     def __init__(self, tx: Tx, caller: claims.Caller, slots: Slots) -> None:
@@ -332,13 +332,15 @@ class _Batch:
         entries.touch_session(self.tx, self.session)
 
 
-def show(tx: Tx, fence: turns.Fence, caller: claims.Caller, ops: Sequence[Op], slots: Slots) -> Slots:
+def show(tx: Tx, fence: turns.TurnFence, caller: claims.Caller, ops: Sequence[Op], slots: Slots) -> Slots:
     """Apply one batch of live output: rows exist before anything is seen. Raises Fenced."""
     turns.check_fence(tx, fence)
-    return _Batch(tx, caller, slots).apply_all(ops)
+    return _OpBatch(tx, caller, slots).apply_all(ops)
 
 
-def show_before_correction(tx: Tx, fence: turns.Fence, caller: claims.Caller, ops: Sequence[Op], slots: Slots) -> Slots:
+def show_before_correction(
+    tx: Tx, fence: turns.TurnFence, caller: claims.Caller, ops: Sequence[Op], slots: Slots
+) -> Slots:
     """Apply the last batch before the agent corrects a held text; repeats are echoes then (Law 5). Raises Fenced."""
     new_slots = show(tx, fence, caller, ops, slots)
     tx.run("turn_corrected", id=fence.turn)
@@ -364,17 +366,17 @@ class End:
     notices: tuple[Notice, ...] = ()
     held_notice: Notice | None = None  # the notice about a text that stays held back
     keeps_held_notice: bool = False  # it was held back after the agent was asked to correct it, or was not asked
-    stopped: turns.Stop | None = None
+    stopped: turns.StopRequest | None = None
     remembered: frozenset[int] = frozenset()
     answer: int | None = None
 
 
 def finish(
-    tx: Tx, fence: turns.Fence, caller: claims.Caller, ops: Sequence[Op], slots: Slots, end: End
+    tx: Tx, fence: turns.TurnFence, caller: claims.Caller, ops: Sequence[Op], slots: Slots, end: End
 ) -> tuple[Slots, bool]:
     """Apply the turn's last batch and end the turn, in one transaction. True: another turn is due at once (Law 2)."""
     row = turns.check_fence(tx, fence)
-    new_slots = _Batch(tx, caller, slots).apply_all(ops)
+    new_slots = _OpBatch(tx, caller, slots).apply_all(ops)
     leaves = _deliver_closing(tx, new_slots.claims, end.closing, end.legs)
     recovered_claim = None if leaves else _deliver_behind(tx, row, caller, end)
     turns.close_entries(tx, fence.session, fence.turn)
@@ -425,11 +427,11 @@ def _add_end_notices(
 
 
 def put_off(
-    tx: Tx, fence: turns.Fence, caller: claims.Caller, ops: Sequence[Op], slots: Slots, error: str, ms: int
+    tx: Tx, fence: turns.TurnFence, caller: claims.Caller, ops: Sequence[Op], slots: Slots, error: str, ms: int
 ) -> Slots:
     """Apply the last batch of an attempt that failed, and is tried again later. Raises Fenced."""
     turns.check_fence(tx, fence)
-    new_slots = _Batch(tx, caller, slots).apply_all(ops)
+    new_slots = _OpBatch(tx, caller, slots).apply_all(ops)
     turns.close_entries(tx, fence.session, fence.turn)
     entries.close_items(tx, fence.session)
     turns.put_off(tx, fence, error, ms)
@@ -440,7 +442,7 @@ def show_late(
     tx: Tx, caller: claims.Caller, ops: Sequence[Op], slots: Slots, closing: int | None, legs: tuple[Leg, ...]
 ) -> Slots:
     """Apply what an agent sent after its turn had ended: late claims of that turn, which are said (Law 10)."""
-    new_slots = _Batch(tx, caller, slots).apply_all(ops)
+    new_slots = _OpBatch(tx, caller, slots).apply_all(ops)
     _deliver_closing(tx, new_slots.claims, closing, legs)
     row = tx.get(SessionRow, "session_by_id", id=caller.session)
     if row.turn is None:

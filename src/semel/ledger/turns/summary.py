@@ -19,7 +19,7 @@ KIND = "summary"
 
 
 @dataclass(frozen=True)
-class Covers:
+class SummaryScope:
     """What a summary covers: what turns up to `turn` (a root) have in the record, up to the entry `last`.
 
     first, last: seqs. since: every entry before it is covered; others may not be. cut: a part of all that was not read
@@ -43,7 +43,7 @@ class Summary:
 
     seq: int
     text: str
-    covers: Covers
+    covers: SummaryScope
 
 
 def get_newest(tx: Tx, session: SessionRow) -> Summary | None:
@@ -53,10 +53,12 @@ def get_newest(tx: Tx, session: SessionRow) -> Summary | None:
     )
     if row is None or row.seq <= session.erased:
         return None
-    return Summary(row.seq, row.text, Covers(**entries.load(row.more)["covers"]))
+    return Summary(row.seq, row.text, SummaryScope(**entries.load(row.more)["covers"]))
 
 
-def add(tx: Tx, fence: turns.Fence, text: str, covers: Covers, extra_fields: dict[str, Any] | None = None) -> int:
+def add(
+    tx: Tx, fence: turns.TurnFence, text: str, covers: SummaryScope, extra_fields: dict[str, Any] | None = None
+) -> int:
     """Record a summary made by the running turn of what was before it; return its seq.
 
     Raises Fenced, also if a new chapter has begun.

@@ -46,7 +46,7 @@ class CallingSpawn:
 
 
 @dataclass(frozen=True)
-class AgentCall:
+class ToolCallRequest:
     """A tools/call as the MCP process handed it over. `args` is the digest of its name and arguments."""
 
     token: bytes
@@ -69,7 +69,7 @@ def identify_spawn(tx: Tx, token: bytes) -> CallingSpawn:
 
 
 def record_call(
-    tx: Tx, call: AgentCall, request: claims.ClaimRequest, blob: dict[str, Any] | None = None
+    tx: Tx, call: ToolCallRequest, request: claims.ClaimRequest, blob: dict[str, Any] | None = None
 ) -> claims.ClaimResult:
     """Record a tool call as one claim, however often it is handed over."""
     spawn = identify_spawn(tx, call.token)
@@ -99,7 +99,7 @@ def record_call(
 
 
 def perform(
-    tx: Tx, call: AgentCall, description: str, action: Callable[[Tx, CallingSpawn], T]
+    tx: Tx, call: ToolCallRequest, description: str, action: Callable[[Tx, CallingSpawn], T]
 ) -> T | claims.ClaimResult:
     """Run `action`, which says nothing, for an agent. A call that is fenced off is refused, and recorded (Law 10).
 
@@ -114,14 +114,14 @@ def perform(
     return action(tx, spawn)
 
 
-def find_turn(tx: Tx, spawn: CallingSpawn, call: AgentCall) -> TurnRow | None:
+def find_turn(tx: Tx, spawn: CallingSpawn, call: ToolCallRequest) -> TurnRow | None:
     """The turn a call belongs to (Law 10)."""
     if call.turn is not None:
         return tx.one(TurnRow, "turn_get", id=call.turn)
     return tx.one(TurnRow, "turn_of_spawn", session=spawn.session, spawn=spawn.spawn)
 
 
-def _refusal_reason(spawn: CallingSpawn, call: AgentCall, turn: TurnRow | None) -> str:
+def _refusal_reason(spawn: CallingSpawn, call: ToolCallRequest, turn: TurnRow | None) -> str:
     """Law 10: why this call may not speak; '' if it may."""
     if not spawn.live or call.dead:
         return "it came from an agent process that was already ended"
@@ -134,7 +134,7 @@ def _refusal_reason(spawn: CallingSpawn, call: AgentCall, turn: TurnRow | None) 
     return ""
 
 
-def _find_reissued(tx: Tx, spawn: CallingSpawn, caller: claims.Caller, call: AgentCall) -> int | None:
+def _find_reissued(tx: Tx, spawn: CallingSpawn, caller: claims.Caller, call: ToolCallRequest) -> int | None:
     """The claim already recorded for this call, if a tool server died before it could answer."""
     rows = tx.all(
         EqualClaim, "claims_equal", spawn=spawn.spawn, args=call.args, turn=caller.turn, reissue=claims.REISSUE_REASON

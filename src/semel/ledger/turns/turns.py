@@ -1,6 +1,6 @@
 """Begin, settle and end turns (Laws 2, 3, 9).
 
-A session runs one turn at a time, fenced by its epoch: each transaction of a turn presents a `Fence` and fails if
+A session runs one turn at a time, fenced by its epoch: each transaction of a turn presents a `TurnFence` and fails if
 another attempt took over. The session's lease names the gateway run that has the turn. `begin` starts the next turn
 when a wake is due, or settles a turn that another lease left behind: it is stopped, continued, tried again as the next
 attempt of its root, or failed after the last attempt.
@@ -120,7 +120,7 @@ class Later:
 
 
 @dataclass(frozen=True)
-class Stop:
+class StopRequest:
     """Who stopped a turn.
 
     `seq`: the entry by which the person at its home stopped it; None if nobody there did, so that a notice is sent
@@ -136,7 +136,7 @@ class Stop:
 
 
 @dataclass(frozen=True)
-class Fence:
+class TurnFence:
     """The identity that a running turn presents with each of its transactions."""
 
     session: int
@@ -144,7 +144,7 @@ class Fence:
     epoch: int
 
 
-def check_fence(tx: Tx, fence: Fence) -> SessionRow:
+def check_fence(tx: Tx, fence: TurnFence) -> SessionRow:
     """The session row, if this turn is still the one that runs (Law 10). Raises Fenced."""
     row = tx.one(SessionRow, "session_by_id", id=fence.session)
     if row is None or row.turn != fence.turn or row.epoch != fence.epoch:
@@ -192,7 +192,7 @@ def pending_wake(row: SessionRow) -> wake.Wake | None:
     return None if row.wake_at is None or row.wake_since is None else wake.Wake(row.wake_at, row.wake_since)
 
 
-def bind_steered(tx: Tx, fence: Fence) -> tuple[TurnEvent, ...]:
+def bind_steered(tx: Tx, fence: TurnFence) -> tuple[TurnEvent, ...]:
     """Bind the waiting messages that are steered into the running turn, and return them (Laws 2, 3). Raises Fenced."""
     check_fence(tx, fence)
     waiting = dict(tx.pairs(int, int, "hearing_steering", session=fence.session))
@@ -208,7 +208,7 @@ def bind_steered(tx: Tx, fence: Fence) -> tuple[TurnEvent, ...]:
     return tuple(event for event in list_bound(tx, fence.turn) if event.event in waiting)
 
 
-def put_off(tx: Tx, fence: Fence, error: str, ms: int) -> None:
+def put_off(tx: Tx, fence: TurnFence, error: str, ms: int) -> None:
     """Let a turn that failed for a transient reason wait, without an agent, to be tried again. Raises Fenced."""
     check_fence(tx, fence)
     tx.run("turn_put_off", id=fence.turn, error=error, at=tx.now + ms)
@@ -216,7 +216,7 @@ def put_off(tx: Tx, fence: Fence, error: str, ms: int) -> None:
     entries.touch_session(tx, fence.session)
 
 
-def cancel_put_off(tx: Tx, session: int, order: Stop, root: int | None = None) -> bool:
+def cancel_put_off(tx: Tx, session: int, order: StopRequest, root: int | None = None) -> bool:
     """Cancel a turn that waits to be tried again (`root`: of this root). False if there is none."""
     row = tx.one(SessionRow, "session_by_id", id=session)
     turn = tx.one(TurnRow, "turn_get", id=row.turn) if row is not None and row.turn is not None else None
@@ -265,14 +265,14 @@ def add_stop_notice(tx: Tx, session: int, turn: TurnRow, text: str, stop_seq: in
     return Evidence("stopped", stop_seq)
 
 
-def request_stop(tx: Tx, session: int, order: Stop, turn: int | None = None) -> None:
+def request_stop(tx: Tx, session: int, order: StopRequest, turn: int | None = None) -> None:
     """Mark the running turn (`turn`: only that one) as stopped by a person: if it is lost, it is not tried again."""
     row = tx.one(SessionRow, "session_by_id", id=session)
     if row is not None and row.turn is not None and turn in (None, row.turn):
         tx.run("turn_stopped", id=row.turn, by=order.by, seq=order.seq)
 
 
-def release_lease(tx: Tx, fence: Fence) -> None:
+def release_lease(tx: Tx, fence: TurnFence) -> None:
     """The agent died under a running turn: give up the lease, so that `begin` settles it as lost."""
     check_fence(tx, fence)
     tx.run("session_begin_again", id=fence.session)
@@ -331,12 +331,12 @@ def _settle_lost(
     return _read_begun_turn(tx, row, turn, tools=any(a.tools for a in attempts), lost=old.id, failed=failed)
 
 
-def find_stop(tx: Tx, row: SessionRow, turn: TurnRow) -> Stop | None:
+def find_stop(tx: Tx, row: SessionRow, turn: TurnRow) -> StopRequest | None:
     """Who wants the session's running turn stopped, if anybody does."""
     if turn.stopped is not None:
-        return Stop(turn.stopped, turn.stop_seq)
+        return StopRequest(turn.stopped, turn.stop_seq)
     if turn.chapter < row.chapter:
-        return Stop(
+        return StopRequest(
             law.STOPPED_BY_NEW_CHAPTER,
             tx.value(int, "chapter_first", session=row.id, chapter=row.chapter, turn=turn.id),
         )
@@ -344,7 +344,7 @@ def find_stop(tx: Tx, row: SessionRow, turn: TurnRow) -> Stop | None:
     return (
         None
         if newer is None
-        else Stop(law.STOPPED_BY_NEWER_MESSAGE, newer.seq if is_from_home(newer.source, row.home) else None)
+        else StopRequest(law.STOPPED_BY_NEWER_MESSAGE, newer.seq if is_from_home(newer.source, row.home) else None)
     )
 
 
@@ -467,7 +467,7 @@ def has_said_since_correction(tx: Tx, turn: int) -> bool:
     return bool(tx.exists("turn_said_since_corrected", turn=turn))
 
 
-def record_prompting(tx: Tx, fence: Fence, how: law.How, spawn: int, memory: str, about: entries.Body) -> None:
+def record_prompting(tx: Tx, fence: TurnFence, how: law.How, spawn: int, memory: str, about: entries.Body) -> None:
     """Record how the turn's agent is about to be prompted: its spawn and the name it has for this conversation."""
     check_fence(tx, fence)
     tx.run("turn_how", id=fence.turn, how=how, spawn=spawn)

@@ -26,10 +26,10 @@ from semel.gateway.ports import Safety
 from semel.testing.conformance import attempts, hearing, outcomes
 from semel.testing.conformance.rig import ConformanceError, Front, HttpFront, Rig, TcpFront
 from semel.testing.conformance.storms import Tally, storm
-from semel.testing.http_requests import Request
+from semel.testing.http_requests import HttpRequest
 
 __all__ = [
-    "Check", "ConformanceError", "Front", "HttpFront", "Request", "Rig", "Tally", "TcpFront", "checks", "storm",
+    "Check", "ConformanceError", "Front", "HttpFront", "HttpRequest", "Rig", "Tally", "TcpFront", "checks", "storm",
 ]  # fmt: skip
 
 Check = Callable[[Rig, Path], Awaitable[Any]]

@@ -20,7 +20,7 @@ from semel.testing.conformance.proxy import (
     wait_until_closed,
 )
 from semel.testing.conformance.rig import HttpFront, Rig
-from semel.testing.http_requests import Request, read_request
+from semel.testing.http_requests import HttpRequest, read_request
 
 CONNECTION_HEADERS = frozenset({"connection", "content-length", "transfer-encoding", "expect", "keep-alive"})
 """Headers that belong to one connection (RFC 9110, 7.6.1)."""
@@ -66,7 +66,7 @@ class HttpProxy(Proxy):
                 writer.write_eof()
                 await wait_until_closed(reader)
 
-    def _faulty_answer(self, fault: NetworkFault, request: Request, answer: bytes) -> bytes:
+    def _faulty_answer(self, fault: NetworkFault, request: HttpRequest, answer: bytes) -> bytes:
         """Return the bytes that the channel gets instead of `answer`, the platform's answer."""
         if fault.strike is NetworkFaultKind.CUT_HEAD:
             return answer[:CUT_HEAD_BYTES]
@@ -79,10 +79,10 @@ class HttpProxy(Proxy):
             + fault.body
         )
 
-    async def _read_answer(self, request: Request) -> bytes:
+    async def _read_answer(self, request: HttpRequest) -> bytes:
         return b"".join([piece async for piece in self._stream_answer(request)])
 
-    async def _stream_answer(self, request: Request) -> AsyncIterator[bytes]:
+    async def _stream_answer(self, request: HttpRequest) -> AsyncIterator[bytes]:
         """Pass the request to the platform. Yields its answer in chunks as they arrive."""
         async with self.platform() as (reader, writer):
             writer.write(_encode_request(request))
@@ -91,7 +91,7 @@ class HttpProxy(Proxy):
                 yield piece
 
 
-def _encode_request(request: Request) -> bytes:
+def _encode_request(request: HttpRequest) -> bytes:
     forwarded = {name: value for name, value in request.headers.items() if name not in CONNECTION_HEADERS}
     headers = {**forwarded, "connection": "close", "content-length": str(len(request.body))}
     lines = [f"{request.method} {request.target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import semel.channels
 from semel.gateway.ports import Channel, Safety
 from semel.gateway.settings import ChannelSettings
-from semel.testing.http_requests import Request
+from semel.testing.http_requests import HttpRequest
 
 
 class ConformanceError(AssertionError):
@@ -59,7 +59,7 @@ class HttpFront:
     """
 
     port: int
-    says: Callable[[Request], bool] = lambda request: request.method == "POST"
+    says: Callable[[HttpRequest], bool] = lambda request: request.method == "POST"
 
 
 @dataclass(frozen=True)

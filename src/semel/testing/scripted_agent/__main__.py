@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from semel.testing.scripted_agent import script
-from semel.testing.scripted_agent.memory import Memory
+from semel.testing.scripted_agent.memory import AgentMemory
 from semel.testing.scripted_agent.rpc import Cancelled, Json, Peer
 from semel.testing.scripted_agent.turn import MODELS, MODES, PromptEnded, PromptFailed, Session, Turn
 
@@ -97,7 +97,7 @@ class ScriptedAgent:
         return {"protocolVersion": 1, "agentInfo": info, "agentCapabilities": capabilities, "authMethods": []}
 
     def new(self, params: Json) -> Json:
-        session = self._open(Memory.fresh(self.options.state), params)
+        session = self._open(AgentMemory.fresh(self.options.state), params)
         return {"sessionId": session.memory.session, **session.offers()}
 
     def load(self, params: Json) -> Json:
@@ -125,13 +125,13 @@ class ScriptedAgent:
         session.model = params["value"]
         return {"configOptions": session.offers()["configOptions"]}
 
-    def _open(self, memory: Memory, params: Json) -> Session:
+    def _open(self, memory: AgentMemory, params: Json) -> Session:
         session = Session(self.client, memory, params.get("mcpServers") or [])
         self.sessions[memory.session] = session
         return session
 
     def _restore(self, params: Json) -> Session:
-        memory = Memory.existing(self.options.state, str(params.get("sessionId")))
+        memory = AgentMemory.existing(self.options.state, str(params.get("sessionId")))
         if memory is None:
             raise Refused(-32002, f"no session {params.get('sessionId')!r}")
         return self._open(memory, params)

@@ -16,7 +16,7 @@ from typing import Any
 Json = dict[str, Any]
 
 
-class Memory:
+class AgentMemory:
     """The files of one session. `state`: the directory. `session`: the session's id."""
 
     def __init__(self, state: Path, session: str) -> None:
@@ -27,15 +27,15 @@ class Memory:
         self._resume = state / f"{session}.resume"
 
     @staticmethod
-    def fresh(state: Path) -> Memory:
-        memory = Memory(state, f"scripted-{os.urandom(8).hex()}")
+    def fresh(state: Path) -> AgentMemory:
+        memory = AgentMemory(state, f"scripted-{os.urandom(8).hex()}")
         memory._history.touch()
         return memory
 
     @staticmethod
-    def existing(state: Path, session: str) -> Memory | None:
+    def existing(state: Path, session: str) -> AgentMemory | None:
         safe = session.replace("-", "").isalnum()
-        return Memory(state, session) if safe and (state / f"{session}.jsonl").exists() else None
+        return AgentMemory(state, session) if safe and (state / f"{session}.jsonl").exists() else None
 
     def history(self) -> list[Json]:
         return [json.loads(line) for line in self._history.read_text().splitlines() if line]

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from semel.testing.scripted_agent.memory import Memory
+from semel.testing.scripted_agent.memory import AgentMemory
 from semel.testing.scripted_agent.rpc import Cancelled, Json, McpServer, Peer, PeerGone
 from semel.testing.scripted_agent.script import cut
 
@@ -58,7 +58,7 @@ class PromptFailed(Exception):
 class Session:
     """One session: its memory, its MCP servers and its running turn."""
 
-    def __init__(self, client: Peer, memory: Memory, servers: list[Json]) -> None:
+    def __init__(self, client: Peer, memory: AgentMemory, servers: list[Json]) -> None:
         self.client = client
         self.memory = memory
         self.mode = "auto"

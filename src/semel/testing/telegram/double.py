@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from semel.testing.telegram.methods import METHODS
-from semel.testing.telegram.model import Account, ApiError, ApiFault, Chat, FaultKind, StoredFile
-from semel.testing.telegram.people import People
+from semel.testing.telegram.model import ApiError, ApiFault, Chat, FaultKind, StoredFile, TelegramAccount
+from semel.testing.telegram.people import TelegramPeople
 from semel.testing.telegram.updates import UpdateQueue
 from semel.text.json_types import Json
 
@@ -18,7 +18,7 @@ TOKEN = "8000000001:AAtest-token_0123456789-abcdefghijk"
 """The default token of the double's bot."""
 
 
-class TelegramDouble(People):
+class TelegramDouble(TelegramPeople):
     """One bot, its chats and the people in them. The package's docstring lists what is modelled.
 
     `username`: the bot's name, without the @. `privacy`: whether privacy mode is on, as it is by default at Telegram.
@@ -38,13 +38,13 @@ class TelegramDouble(People):
         first_message: int = 1,
     ) -> None:
         self.token = token
-        self.me = Account(int(token.partition(":")[0]), "Semel", username, bot=True)
+        self.me = TelegramAccount(int(token.partition(":")[0]), "Semel", username, bot=True)
         self.privacy = privacy
         self.ahead = 0.0  # seconds
         self.now: Callable[[], float] = lambda: now() + self.ahead
         self.queue = UpdateQueue(self.now, first_update)
         self.chats: dict[int, Chat] = {}
-        self.humans: dict[int, Account] = {}
+        self.humans: dict[int, TelegramAccount] = {}
         self.files: dict[str, StoredFile] = {}
         self.before = self.shared = first_message - 1
         self.faults: list[ApiFault] = []

@@ -34,7 +34,7 @@ def bad_request(reason: str, **parameters: Any) -> ApiError:
 
 
 @dataclass
-class Account:
+class TelegramAccount:
     """An account. `name`: first and last name. `bot`: whether it is a bot's: the double's own or another one."""
 
     id: int
@@ -85,7 +85,7 @@ class Chat:
     id: int
     type: Literal["private", "group", "supergroup", "channel"]
     title: str = ""
-    human: Account | None = None  # the person of a private chat
+    human: TelegramAccount | None = None  # the person of a private chat
     forum: bool = False
     status: Status = "member"
     blocked: bool = False  # whether the person of a private chat blocked the bot

@@ -6,20 +6,20 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Literal
 
-from semel.testing.telegram.model import Account, Chat, Status, StoredFile, StoredMessage
+from semel.testing.telegram.model import Chat, Status, StoredFile, StoredMessage, TelegramAccount
 from semel.testing.telegram.text import detect_entities
 from semel.testing.telegram.updates import UpdateQueue
 from semel.text.json_types import Json
 
 
-class People:
+class TelegramPeople:
     """The part of the double that acts for people. As at Telegram, ids of people are positive, of groups negative."""
 
-    me: Account
+    me: TelegramAccount
     now: Callable[[], float]
     queue: UpdateQueue
     chats: dict[int, Chat]
-    humans: dict[int, Account]
+    humans: dict[int, TelegramAccount]
     files: dict[str, StoredFile]
     privacy: bool
     shared: int  # the last message id in the count that private chats and basic groups share
@@ -29,7 +29,7 @@ class People:
 
     def person(self, id: int, name: str = "", username: str = "", bot: bool = False) -> Json:
         """Make an account, or replace the one with this id. Returns its User object."""
-        self.humans[id] = human = Account(id, name or f"Person {id}", username, bot)
+        self.humans[id] = human = TelegramAccount(id, name or f"Person {id}", username, bot)
         if id in self.chats:
             self.chats[id].human = human
         return human.json()
@@ -289,9 +289,9 @@ class People:
     def _topic_fields(self, topic: int | None) -> Json:
         return {} if topic is None else {"message_thread_id": topic, "is_topic_message": True}
 
-    def _human(self, id: int) -> Account:
+    def _human(self, id: int) -> TelegramAccount:
         if id not in self.humans:
-            self.humans[id] = Account(id, f"Person {id}")
+            self.humans[id] = TelegramAccount(id, f"Person {id}")
         return self.humans[id]
 
     def _chat(self, id: int) -> Chat:

@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import h11
 
-from semel.testing.http_requests import Request, read_request
+from semel.testing.http_requests import HttpRequest, read_request
 from semel.testing.telegram.double import TelegramDouble
 from semel.testing.telegram.forms import BadForm, parse_parameters
 from semel.testing.telegram.model import ApiError, ApiFault, bad_request
@@ -154,7 +154,7 @@ def _encode_answer(wire: h11.Connection, answer: _Answer) -> bytes:
 # ---------------------------------------------------------------- answers
 
 
-async def _answer(double: TelegramDouble, request: Request) -> _Answer:
+async def _answer(double: TelegramDouble, request: HttpRequest) -> _Answer:
     url = urlsplit(request.target)
     if url.path.startswith("/control/"):
         return _control(double, url.path.removeprefix("/control/"), request.body)

@@ -17,7 +17,7 @@ from semel.faces.http.operations.transcripts import Role
 from semel.faces.http.problems import Problem
 from semel.faces.http.routing import ApiCall, Param, Returns, Router, SessionKey, json_response
 from semel.gateway.api.search import Order
-from semel.gateway.errors import Busy
+from semel.gateway.errors import GatewayUnavailable
 
 router = Router("read")
 
@@ -158,7 +158,7 @@ async def import_session(
         try:
             await _save_body(call, file)
         except OSError as error:
-            raise Busy(f"the file could not be taken ({error.strerror}); nothing was imported") from None
+            raise GatewayUnavailable(f"the file could not be taken ({error.strerror}); nothing was imported") from None
         outcome = await call.gateway.import_session(file, key)
     return json_response(outcome, 201 if outcome["status"] == "imported" else 200)
 
