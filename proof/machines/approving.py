@@ -27,7 +27,7 @@ from semel.ledger.inbound import commands, hear
 from semel.ledger.inbound.answers import AnswerContext
 from semel.ledger.inbound.answers import record_answer as answer_tx
 from semel.ledger.inbound.references import Reference
-from semel.ledger.turns import show, turns
+from semel.ledger.turns import show, turn_ops, turns
 
 Json = dict[str, Any]
 OPTIONS = st.one_of(
@@ -95,7 +95,7 @@ class RequestMachine(Counted):
         self.meant: dict[tuple[str, int], tuple[int, str | None]] = {}  # number -> (item, kind of the option), for ever
         self.begun: dict[str, turns.BegunTurn] = {}
         self.next: dict[str, int] = {}
-        self.slots: dict[str, show.Slots] = {}
+        self.slots: dict[str, turn_ops.Slots] = {}
         self.ways: list[Written] = []
         self.waiting: list[tuple[int, str, commands.Choice]] = []  # heard, and not served
         self.views: list[tuple[int, frozenset[int]]] = []
@@ -120,7 +120,7 @@ class RequestMachine(Counted):
         self.ledger.hear(event, [hear.Addressee(key, "main", "chat:1")])
         begun = self.ledger.begin(self.ledger.find(key), "g")
         assert isinstance(begun, turns.BegunTurn)
-        self.begun[key], self.slots[key], self.next[key] = begun, show.Slots(), begun.last_number + 1
+        self.begun[key], self.slots[key], self.next[key] = begun, turn_ops.Slots(), begun.last_number + 1
 
     @rule(
         data=st.data(), key=st.sampled_from([OURS, OURS, OURS, OTHER]), kinds=OPTIONS,
@@ -146,8 +146,8 @@ class RequestMachine(Counted):
         ]
         slot = len(self.asked)
         body = {"title": f"do {slot}", "options": list(options), "first": first, "state": "open"}
-        opened = show.ItemOpen(
-            slot, "permission", f"r{slot}", body=body, announcement=show.Announcement(TEXT, tuple(legs))
+        opened = turn_ops.ItemOpen(
+            slot, "permission", f"r{slot}", body=body, announcement=turn_ops.Announcement(TEXT, tuple(legs))
         )
         self._show(key, opened)
         item = self.slots[key].items[slot]
@@ -159,7 +159,7 @@ class RequestMachine(Counted):
             self.meant[key, n] = (item, kinds[n - first] if kinds else None)
         assert begun.last_number < first, "Law 13: a number that was shown is used again"
 
-    def _show(self, key: str, *ops: show.Op) -> None:
+    def _show(self, key: str, *ops: turn_ops.Op) -> None:
         begun = self.begun[key]
         fence = turns.TurnFence(begun.session, begun.turn, begun.epoch)
         self.slots[key] = self.ledger.show(fence, self._caller(key), ops, self.slots[key])
@@ -174,7 +174,7 @@ class RequestMachine(Counted):
             return
         begun = self.begun[key]
         ops = [
-            show.ItemSet(slot, {"state": "cancelled"}, live=False)
+            turn_ops.ItemSet(slot, {"state": "cancelled"}, live=False)
             for slot, item in self.slots[key].items.items()
             if self.asked[item].open
         ]

@@ -27,7 +27,7 @@ from semel.law.delivery import Rules
 from semel.law.wake import NO_PAUSE, Pause
 from semel.ledger.delivery.claims import Caller
 from semel.ledger.inbound import hear
-from semel.ledger.turns import show
+from semel.ledger.turns import turn_ops
 from semel.ledger.turns.turns import BegunTurn, TurnFence
 
 Json = dict[str, Any]
@@ -141,7 +141,7 @@ class Process:
     live: bool = True
     turn: int | None = None
     viewing: StreamView = field(default_factory=StreamView)
-    slots: show.Slots = field(default_factory=show.Slots)
+    slots: turn_ops.Slots = field(default_factory=turn_ops.Slots)
     used: int = 0  # slots of its fold
 
 
@@ -153,7 +153,7 @@ class Running:
     process: Process
     speech: Speech
     viewing: StreamView
-    slots: show.Slots = field(default_factory=show.Slots)
+    slots: turn_ops.Slots = field(default_factory=turn_ops.Slots)
     how: Any = "start"
 
     def fresh(self) -> int:

@@ -25,7 +25,7 @@ from proof.machines.sayings import edit, said
 from proof.machines.sqlite import SqliteLedger
 from semel.acp_stream import Began, Changed, Ended, Grew
 from semel.law.wake import MODES, Busy
-from semel.ledger.turns import show
+from semel.ledger.turns import turn_ops
 
 KEYS = st.sampled_from(sorted(HOMES))
 WORDS = (
@@ -192,12 +192,12 @@ class LedgerMachine(Counted):
     def tells(self, data: st.DataObject, text: str, what: str) -> None:
         run = self._run(data)
         asked = {"state": "open", "options": [{"optionId": "yes"}]}
-        ops: dict[str, show.Op] = {
-            "notice": show.Notice(text, "retry", tell=bool(text)),
-            "told there": show.Notice(f"It is tried again. {text}", "turn.retry"),
-            "title": show.Title(text),
-            "about": show.About({"mode": text, "commands": None}),
-            "permission": show.ItemOpen(REQUEST + run.fresh(), "permission", "r", body=asked),
+        ops: dict[str, turn_ops.Op] = {
+            "notice": turn_ops.Notice(text, "retry", tell=bool(text)),
+            "told there": turn_ops.Notice(f"It is tried again. {text}", "turn.retry"),
+            "title": turn_ops.Title(text),
+            "about": turn_ops.About({"mode": text, "commands": None}),
+            "permission": turn_ops.ItemOpen(REQUEST + run.fresh(), "permission", "r", body=asked),
         }
         self.model.show(run, *([ops[what]] if what in ops else []))
 
@@ -229,7 +229,7 @@ class LedgerMachine(Counted):
         """`fails`: something did meanwhile, that its agent is to be told of; `asked`: it is asked again at once."""
         run = self._run(data)
         if fails:
-            self.model.show(run, show.Notice("It did not get through.", "retry", tell=True))
+            self.model.show(run, turn_ops.Notice("It did not get through.", "retry", tell=True))
         for slot in list(run.speech.open_blocks):
             self.model.take(run, Ended(slot, {"partial": True} if how != "answered" else {}), now=False)
         if how == "overloaded":
@@ -249,7 +249,7 @@ class LedgerMachine(Counted):
         if told:
             slot = run.fresh()
             self.model.take(run, Began(slot, "message", {"role": "agent", "text": text}), Ended(slot, {}), now=True)
-            self.model.show(run, show.Notice("It is tried again.", "turn.retry"))
+            self.model.show(run, turn_ops.Notice("It is tried again.", "turn.retry"))
         kind, name = ("text", "post") if elsewhere else ("reaction", None)
         self.model.call(run.process, text, "c1", None, kind, text, name)
         for slot in list(run.speech.open_blocks):

@@ -18,7 +18,7 @@ from semel.law import turn as law
 from semel.ledger.delivery import outgoing
 from semel.ledger.delivery.claims import CUT_REASON, ClaimRequest
 from semel.ledger.inbound import hear
-from semel.ledger.turns import show, tool_calls, turns
+from semel.ledger.turns import show, tool_calls, turn_ops, turns
 from semel.text.verbatim import verbatim_form
 
 REQUEST = 1 << 40
@@ -225,14 +225,14 @@ class Model:
             attempt=begun.attempt, tools_started=begun.has_started_tools, restored=restored, history_complete=complete
         )
         if begun.attempt > 1 and (unable or nxt.how == "give up"):
-            told = show.Notice("failed", "turn.failed", True)
+            told = turn_ops.Notice("failed", "turn.failed", True)
             end = show.End("errored", "error", nxt.reason or "it could not be started", notices=(told,))
-            self.house.seen(self.ledger.finish(run.fence, run.caller, [], show.Slots(), end))
+            self.house.seen(self.ledger.finish(run.fence, run.caller, [], turn_ops.Slots(), end))
             self.bound[begun.key] = []
             self.ended[begun.turn] = "failed"
             return
         process.viewing.begin_turn(run.speech, begun.turn)
-        run.slots = show.Slots(items={s: i for s, i in process.slots.items.items() if s in process.viewing.kinds})
+        run.slots = turn_ops.Slots(items={s: i for s, i in process.slots.items.items() if s in process.viewing.kinds})
         run.how = nxt.how if begun.attempt > 1 else "start"
         self.ledger.asked(run.fence, run.how, process.spawn, f"m{process.spawn}", {"modes": None, "n": 1})
         self.house.tell()
@@ -262,7 +262,7 @@ class Model:
         if law.delay_after_failure(attempt=run.begun.attempt, is_transient=True, retry_after=None) is None:
             self.finish(run, "errored")
             return
-        ops = [*run.viewing.take_batch(), show.Notice("again", "retry")]
+        ops = [*run.viewing.take_batch(), turn_ops.Notice("again", "retry")]
         run.slots = self.house.seen(self.ledger.put_off(run.fence, run.caller, ops, run.slots, "overloaded", 5_000))
         assert not self.ledger.previews(run.begun.session), f"Law 6: a preview outlived its turn in {key}"
         self._over(key)
@@ -293,12 +293,12 @@ class Model:
         if now:
             self.show(run)
 
-    def show(self, run: Running, *ops: show.Op) -> None:
+    def show(self, run: Running, *ops: turn_ops.Op) -> None:
         home, batch = run.begun.home, [*run.viewing.take_batch(), *ops]
         if home is not None and self.house.places.streams(home) and run.speech.is_streaming:
-            batch.append(show.Reserve(self.house.places.placeholder_leg(home, run.begun.key)))
+            batch.append(turn_ops.Reserve(self.house.places.placeholder_leg(home, run.begun.key)))
         run.slots = self.house.seen(self.ledger.show(run.fence, run.caller, batch, run.slots))
-        for _ in (op for op in ops if isinstance(op, show.Notice) and op.tell):
+        for _ in (op for op in ops if isinstance(op, turn_ops.Notice) and op.tell):
             self.house.is_to_be_told(run.begun.session, run.begun.chapter)
 
     def finish(self, run: Running, how: Any) -> None:
@@ -306,7 +306,7 @@ class Model:
         stop = {"answered": "end_turn", "errored": "error", "cancelled": "cancelled"}[how]
         closing, legs = run.speech.closing()
         upto = max((t.seq for t in run.begun.untold_entries), default=0)
-        told = (show.Notice("failed", "turn.failed"),) if how == "errored" else ()
+        told = (turn_ops.Notice("failed", "turn.failed"),) if how == "errored" else ()
         stopped = turns.StopRequest("anna") if how == "cancelled" else None
         unended = [slot for slot, one in run.viewing.call_fields.items() if one.get("status") in ("pending", "running")]
         run.viewing.take([Ended(slot, {"status": NO_RESULT}) for slot in unended])
@@ -378,7 +378,7 @@ class Model:
         """A turn that is over tries to go on (Law 10)."""
         if run.begun.key in self.lost:
             return  # until the next attempt begins, it is the turn of its session
-        ops, end = [show.Preview(99, text)], show.End("answered", "end_turn")
+        ops, end = [turn_ops.Preview(99, text)], show.End("answered", "end_turn")
         with refused(turns.Fenced):
             self.ledger.show(run.fence, run.caller, ops, run.slots)
         with refused(turns.Fenced):

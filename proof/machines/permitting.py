@@ -15,7 +15,7 @@ from hypothesis.stateful import initialize, invariant, rule
 from proof.machines.counted import Counted
 from semel.gateway.ports import Asked, Conversation
 from semel.gateway.turns.permissions import Permissions
-from semel.ledger.turns import show
+from semel.ledger.turns import turn_ops
 
 DEADLINE = 60.0  # seconds
 OPTIONS = (
@@ -53,7 +53,7 @@ class PermissionMachine(Counted):
         self.due: dict[str, str | None] = {}  # request -> the one answer that it is given
         self.until: dict[int, float] = {}  # requests that wait for a person -> their deadline
         self.answered: list[int] = []  # requests that a person answered in time
-        self.expired: list[show.Op] = []
+        self.expired: list[turn_ops.Op] = []
         self.slots: dict[int, int] = {}  # of what people were asked, by number
         self.over = False
 

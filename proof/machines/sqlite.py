@@ -16,7 +16,8 @@ from semel.ledger.storage.sql import CutText, Tx
 from semel.ledger.storage.store import Store
 from semel.ledger.transcript import entries, views
 from semel.ledger.turns import sessions, show, spawns, tool_calls, turns, utterances
-from semel.ledger.turns.show import End, Op, Slots
+from semel.ledger.turns.show import End
+from semel.ledger.turns.turn_ops import Op, Slots
 
 T = TypeVar("T")
 ALL = 1 << 40

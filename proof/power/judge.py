@@ -19,7 +19,7 @@ from semel.ledger.storage import mark
 from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
-from semel.ledger.turns import show, spawns, turns
+from semel.ledger.turns import show, spawns, turn_ops, turns
 
 LOST = "acknowledged work is gone"
 STRANGE = "its content is that of no commit"
@@ -142,7 +142,7 @@ def one_more_turn(tx: Tx) -> None:
     assert isinstance(begun, turns.BegunTurn) and len(begun.events) == 1, "no turn begins"
     op = {"kind": "post", "session": to.key, "address": "7", "text": "Here."}
     says = claims.ClaimRequest("block", "Here.", to.home, legs=(Leg(0, 5, "chat", "chat:7", op),))
-    _end(tx, begun, "answered", show.Preview(1, "Here."), show.Block(1, (says,)))
+    _end(tx, begun, "answered", turn_ops.Preview(1, "Here."), turn_ops.Block(1, (says,)))
     asks = {name: outgoing.ChannelCapacity(known, 100) for name, known in RULES.items()}
     for _ in range(100):  # a round looks at so many parts at most, and others wait to leave, too
         went = outgoing.depart(tx, asks).sends
@@ -155,11 +155,11 @@ def one_more_turn(tx: Tx) -> None:
     raise AssertionError("the answer does not leave")
 
 
-def _end(tx: Tx, begun: turns.BegunTurn, how: Any, *ops: show.Op) -> None:
+def _end(tx: Tx, begun: turns.BegunTurn, how: Any, *ops: turn_ops.Op) -> None:
     fence = turns.TurnFence(begun.session, begun.turn, begun.epoch)
     spawn = spawns.record_start(tx, begun.session, begun.agent, LEASE, b"after %d" % begun.turn)
     turns.record_prompting(tx, fence, "restart" if begun.attempt > 1 else "start", spawn, "m", {})
     caller = claims.Caller(begun.session, begun.key, begun.turn, begun.root, spawn=spawn)
     stop = {"answered": "end_turn", "errored": "error"}[how]
-    told = (show.Notice("It failed.", "turn.failed"),) if how == "errored" else ()
-    show.finish(tx, fence, caller, ops, show.Slots(), show.End(how, stop, notices=told))
+    told = (turn_ops.Notice("It failed.", "turn.failed"),) if how == "errored" else ()
+    show.finish(tx, fence, caller, ops, turn_ops.Slots(), show.End(how, stop, notices=told))

@@ -25,7 +25,7 @@ from semel.ledger.inbound import channel_batch, commands, hear, schedules
 from semel.ledger.people import PersonAccount
 from semel.ledger.storage.rows import ScheduleRow
 from semel.ledger.storage.sql import Tx
-from semel.ledger.turns import job_calls, sessions, show, summary, tool_calls
+from semel.ledger.turns import job_calls, sessions, summary, tool_calls, turn_ops
 from semel.timing.schedule import Firings
 
 WORDS = ("once", "said", "shown", "sent", "heard", "kept", "told", "never", "twice", "lost", "books", "message", "disk")
@@ -149,8 +149,8 @@ class Script:
         self.model.take(run, Began(run.fresh(), "thought", {"text": self.words()}), now=False)
         body = {"state": "open", "options": [{"optionId": "yes", "kind": "allow_once", "name": "Yes"}]}
         asked = REQUEST + run.fresh()
-        opened = show.ItemOpen(asked, "permission", "r", body=body)
-        self.model.show(run, show.Notice(self.words(), "retry", True), show.Title(self.words(5)), opened)
+        opened = turn_ops.ItemOpen(asked, "permission", "r", body=body)
+        self.model.show(run, turn_ops.Notice(self.words(), "retry", True), turn_ops.Title(self.words(5)), opened)
         item = run.slots.items[asked]
         watched = self.model.house.clients[run.begun.session].items[item]
         self.model.answer(run.begun.session, dict(watched), "yes")

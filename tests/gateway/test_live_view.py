@@ -23,7 +23,7 @@ from semel.ledger.delivery.outgoing import AttemptOutcome, ChannelCapacity
 from semel.ledger.inbound import hear
 from semel.ledger.storage.store import Store
 from semel.ledger.transcript import views
-from semel.ledger.turns import show, turns
+from semel.ledger.turns import show, turn_ops, turns
 
 Json = dict[str, Any]
 KEYS = ("a", "b", "c")
@@ -61,19 +61,19 @@ class House(ReadApi):
             return  # another task's turn will take it, or the next one
         fence = turns.TurnFence(begun.session, begun.turn, begun.epoch)
         caller = Caller(session, key, begun.turn, begun.root)
-        slots, text = show.Slots(), ""
-        slots = await self.record.write(show.show, fence, caller, [show.ItemOpen(2, "tool", body={})], slots)
+        slots, text = turn_ops.Slots(), ""
+        slots = await self.record.write(show.show, fence, caller, [turn_ops.ItemOpen(2, "tool", body={})], slots)
         for n in range(dice.randrange(2, 12)):
             piece = f"{dice.randrange(10**6)} "
             text += piece
-            ops = [show.Preview(1, piece), show.ItemGrow(2, piece, output=piece)]
+            ops = [turn_ops.Preview(1, piece), turn_ops.ItemGrow(2, piece, output=piece)]
             if n % 5 == 4:
                 text = "again: "
-                ops = [show.Replace(1, text), show.ItemSet(2, {"gap": n}, text=piece, output=piece)]
+                ops = [turn_ops.Replace(1, text), turn_ops.ItemSet(2, {"gap": n}, text=piece, output=piece)]
             slots = await self.record.write(show.show, fence, caller, ops, slots)
         dest = f"chat:{key}"
         leg = Leg(0, len(text), "chat", dest, {"kind": "post", "text": text})
-        ops = [show.Block(1, (ClaimRequest("block", text, dest, legs=(leg,)),))]
+        ops = [turn_ops.Block(1, (ClaimRequest("block", text, dest, legs=(leg,)),))]
         await self.record.write(show.finish, fence, caller, ops, slots, show.End("answered", "end_turn"))
 
     async def send(self) -> None:
@@ -168,11 +168,11 @@ async def test_a_watcher_that_joins_while_text_streams_is_not_sent_a_piece_twice
     begun = await house.record.write(turns.begin, session, "g0")
     assert isinstance(begun, turns.BegunTurn)
     fence, caller = turns.TurnFence(session, begun.turn, begun.epoch), Caller(session, "a", begun.turn, begun.root)
-    slots = show.Slots()
+    slots = turn_ops.Slots()
 
     async def stream(text: str) -> None:
         nonlocal slots
-        slots = await house.record.write(show.show, fence, caller, [show.Preview(1, text)], slots)
+        slots = await house.record.write(show.show, fence, caller, [turn_ops.Preview(1, text)], slots)
 
     await stream("one ")
     read = house.record.read

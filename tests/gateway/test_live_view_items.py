@@ -12,7 +12,7 @@ from semel.gateway.outbound.destinations import Places
 from semel.gateway.turns import stream_view
 from semel.gateway.turns.speech import Speech
 from semel.gateway.turns.stream_view import HEAD_CHARS, MAX_LATE_ITEMS, TAIL_CHARS, StreamView
-from semel.ledger.turns import show
+from semel.ledger.turns import turn_ops
 
 Json = dict[str, Any]
 
@@ -35,12 +35,12 @@ class Screen:
         self.whole = ""
         self.body: Json = {}
 
-    def take(self, ops: list[show.Op]) -> None:
+    def take(self, ops: list[turn_ops.Op]) -> None:
         for op in ops:
-            if isinstance(op, show.ItemGrow):
+            if isinstance(op, turn_ops.ItemGrow):
                 self.text += op.text
                 self.whole += op.output
-            elif isinstance(op, show.ItemSet):
+            elif isinstance(op, turn_ops.ItemSet):
                 self.body.update(op.body)
                 self.text = self.text if op.text is None else op.text
                 self.whole = self.whole if op.output is None else op.output
@@ -84,7 +84,7 @@ def test_two_megabytes_of_output_are_shown_in_bounded_pieces() -> None:
     for n in range(200):
         one.take([Grew(1, f"{n:04}" * 2500)])
         ops = one.take_batch()
-        assert sum(len(op.text) for op in ops if isinstance(op, show.ItemGrow)) <= HEAD_CHARS
+        assert sum(len(op.text) for op in ops if isinstance(op, turn_ops.ItemGrow)) <= HEAD_CHARS
         screen.take(ops)
     screen.check()
     assert (len(screen.text), len(screen.body["tail"])) == (HEAD_CHARS, TAIL_CHARS)
@@ -98,7 +98,7 @@ def test_a_progress_bar_is_shown_as_its_last_step_and_stored_as_it_came() -> Non
         one.take([Grew(1, f"\r\x1b[32m{percent}%\x1b[0m"), *([Grew(1, "\ndone\n")] if percent == 100 else [])])
         if percent % 7 == 0:
             ops = one.take_batch()
-            assert len([op for op in ops if isinstance(op, show.ItemSet)]) <= 1, "a line is sent once a batch"
+            assert len([op for op in ops if isinstance(op, turn_ops.ItemSet)]) <= 1, "a line is sent once a batch"
             screen.take(ops)
             assert screen.text.strip() == f"{percent}%"
     screen.take(one.take_batch())
@@ -120,7 +120,7 @@ def test_an_item_of_an_earlier_turn_may_still_be_told_of() -> None:
     one.take_batch()
     one.begin_turn(speech(), 2)
     one.take([Grew(1, "late"), Ended(1, {"status": "done"})])
-    assert [type(op) for op in one.take_batch()] == [show.ItemGrow, show.ItemSet]
+    assert [type(op) for op in one.take_batch()] == [turn_ops.ItemGrow, turn_ops.ItemSet]
 
 
 def test_a_long_life_of_an_agent_makes_no_batch_dearer() -> None:
@@ -128,7 +128,7 @@ def test_a_long_life_of_an_agent_makes_no_batch_dearer() -> None:
     one = a_viewing()
     for n in range(3 * MAX_LATE_ITEMS):
         one.take([Began(n, "tool", {"call": f"T{n}"}), Grew(n, "x" * (HEAD_CHARS + 1))])
-    assert len([op for op in one.take_batch() if isinstance(op, show.ItemSet)]) == 3 * MAX_LATE_ITEMS
+    assert len([op for op in one.take_batch() if isinstance(op, turn_ops.ItemSet)]) == 3 * MAX_LATE_ITEMS
     one.begin_turn(speech(), 2)
     for held in (one.kinds, one.outputs, one.call_fields, one.calls, one.turns):
         assert len(held) == MAX_LATE_ITEMS
@@ -149,5 +149,5 @@ def test_a_call_id_of_an_earlier_turn_is_a_row_of_its_own_and_is_bound_again() -
         assert one.turns["call_1"] == slot
         one.take([Changed(slot, {"status": "no result"}), Ended(slot, {})])
         assert not one.is_tool_running()
-    opened = [op.slot for op in one.take_batch() if isinstance(op, show.ItemOpen)]
+    opened = [op.slot for op in one.take_batch() if isinstance(op, turn_ops.ItemOpen)]
     assert opened == [1, 2]

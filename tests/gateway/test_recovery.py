@@ -14,7 +14,7 @@ from gateway_world import World, script, until
 
 from semel.gateway.turns import run
 from semel.ledger.storage.rows import SpawnRow, TurnRow
-from semel.ledger.turns import show
+from semel.ledger.turns import turn_ops
 
 Json = dict[str, Any]
 NOTHING = [{"sleep": 0.01}]
@@ -256,7 +256,7 @@ async def test_an_answer_that_is_recorded_before_its_deadline_reaches_the_agent(
         assert one.timer is not None
         one.timer.cancel()
         running.permissions.on_expired(
-            show.ItemSet(slot, {"state": "expired"}, live=False)
+            turn_ops.ItemSet(slot, {"state": "expired"}, live=False)
         )  # it passes, and is not recorded
         option = next(o["optionId"] for o in item["options"] if o["kind"] == "allow_once")
         told = await w.gateway.controls.answer("s", item["id"], option, "page")

@@ -12,7 +12,7 @@ from semel.gateway.outbound.destinations import Places
 from semel.gateway.settings import DestinationSettings
 from semel.gateway.turns.speech import Speech
 from semel.ledger.delivery.claims import ClaimRequest
-from semel.ledger.turns import show
+from semel.ledger.turns import turn_ops
 from semel.text.verbatim import verbatim_form
 
 WORDS = ("Done.", "Do", "It is 42. ", "\n", " ", "x")
@@ -39,24 +39,24 @@ def chunks(text: str, edges: list[int]) -> list[str]:
     return [text[lo:hi] for lo, hi in pairwise(where)]
 
 
-def speak(out: Speech, pieces: list[str]) -> list[show.Op]:
+def speak(out: Speech, pieces: list[str]) -> list[turn_ops.Op]:
     ops = out.begin_block(1)
     for piece in pieces:
         ops += out.grow_block(1, piece)
     return ops + out.end_block(1)
 
 
-def says(ops: list[show.Op]) -> list[ClaimRequest]:
-    return [say for op in ops if isinstance(op, show.Block) for say in op.requests]
+def says(ops: list[turn_ops.Op]) -> list[ClaimRequest]:
+    return [say for op in ops if isinstance(op, turn_ops.Block) for say in op.requests]
 
 
-def seen(ops: list[show.Op]) -> dict[int, str]:
+def seen(ops: list[turn_ops.Op]) -> dict[int, str]:
     """What was previewed, by slot."""
     texts: dict[int, str] = {}
     for op in ops:
-        if isinstance(op, show.Preview):
+        if isinstance(op, turn_ops.Preview):
             texts[op.slot] = texts.get(op.slot, "") + op.text
-        elif isinstance(op, show.Replace):
+        elif isinstance(op, turn_ops.Replace):
             texts[op.slot] = op.text
     return texts
 
@@ -71,7 +71,7 @@ def test_the_claims_of_a_block_do_not_depend_on_its_chunks(text: str, edges: lis
 @settings(max_examples=400, deadline=None)
 def test_what_is_seen_early_is_the_beginning_of_what_is_said_and_never_an_echo(text: str, edges: list[int]) -> None:
     ops = speak(speech(), chunks(text, edges))
-    said = {op.slot: op.requests for op in ops if isinstance(op, show.Block)}
+    said = {op.slot: op.requests for op in ops if isinstance(op, turn_ops.Block)}
     for slot, shown in seen(ops).items():
         [say] = said[slot]
         assert say.is_home and not say.problem

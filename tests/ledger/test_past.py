@@ -10,7 +10,7 @@ from semel.ledger.inbound.hear import Addressee, Event, hear
 from semel.ledger.storage.rows import EntryRow, Row, SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
-from semel.ledger.turns import history, sessions, show, summary, turns
+from semel.ledger.turns import history, sessions, show, summary, turn_ops, turns
 
 
 def say(store: Store, text: str) -> None:
@@ -27,8 +27,8 @@ def begin(store: Store) -> turns.BegunTurn:
 def finish(store: Store, begun: turns.BegunTurn, text: str) -> None:
     fence = turns.TurnFence(begun.session, begun.turn, begun.epoch)
     caller = Caller(begun.session, begun.key, begun.turn, begun.root)
-    block = show.Block(1, (ClaimRequest("block", text, begun.home),))
-    store.write_sync(show.finish, fence, caller, [block], show.Slots(), show.End("answered", "end_turn"))
+    block = turn_ops.Block(1, (ClaimRequest("block", text, begun.home),))
+    store.write_sync(show.finish, fence, caller, [block], turn_ops.Slots(), show.End("answered", "end_turn"))
 
 
 def test_a_message_heard_during_a_turn_comes_after_its_answer_in_the_history() -> None:
@@ -73,8 +73,10 @@ def test_what_a_lost_attempt_said_and_did_is_not_told_as_past_but_as_begun() -> 
         fence = turns.TurnFence(first.session, first.turn, first.epoch)
         caller = Caller(first.session, first.key, first.turn, first.root)
         store.write_sync(turns.record_prompting, fence, "start", 1, "memory", {})
-        tool = show.ItemOpen(1, "tool", "t1", body={"title": "deploy", "status": "running", "input": {"to": "prod"}})
-        store.write_sync(show.show, fence, caller, [tool, show.Preview(2, "half")], show.Slots())
+        tool = turn_ops.ItemOpen(
+            1, "tool", "t1", body={"title": "deploy", "status": "running", "input": {"to": "prod"}}
+        )
+        store.write_sync(show.show, fence, caller, [tool, turn_ops.Preview(2, "half")], turn_ops.Slots())
         store.write_sync(turns.release_lease, fence)
         second = begin(store)
         told = store.read_sync(history.read_past_turns, 1, 1000)

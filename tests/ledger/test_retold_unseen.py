@@ -13,7 +13,7 @@ from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
 from semel.gateway.turns.speech import Speech
 from semel.gateway.turns.stream_view import StreamView
-from semel.ledger.turns import show, turns
+from semel.ledger.turns import show, turn_ops, turns
 from semel.testing import FakeChannel
 
 ATTEMPT = (
@@ -52,10 +52,12 @@ def test_a_text_whose_retry_was_lost_is_told_once_by_the_next_attempt(desk: Desk
     says = block(1, "It is warm.", home, legs=legs)
     desk.hear("Is it warm?", key)
     lost = desk.begin(key)
-    desk.show(lost, show.Preview(1, "It is warm."), says, show.Supersede(1))
+    desk.show(lost, turn_ops.Preview(1, "It is warm."), says, turn_ops.Supersede(1))
     desk.do(turns.release_lease, fence(lost))
     begun = desk.begin(key)
-    desk.do(show.finish, fence(begun), caller(begun, "restart"), [says], show.Slots(), show.End("answered", "end_turn"))
+    desk.do(
+        show.finish, fence(begun), caller(begun, "restart"), [says], turn_ops.Slots(), show.End("answered", "end_turn")
+    )
 
     said = [one["text"] for one in desk.entries(key) if one["role"] == "agent" and not one.get("superseded")]
     assert said == ["It is warm."]

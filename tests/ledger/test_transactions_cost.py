@@ -20,7 +20,7 @@ from semel.ledger.storage.rows import SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
 from semel.ledger.transcript import views
-from semel.ledger.turns import history, show, spawns, tool_calls, turns
+from semel.ledger.turns import history, show, spawns, tool_calls, turn_ops, turns
 
 HOME = "chat:1"
 RULES = Rules("at-most-once")
@@ -55,9 +55,11 @@ def one_turn(tx: Tx, n: int, key: str = "s") -> None:
     begun = turns.begin(tx, session, "g0")
     assert isinstance(begun, turns.BegunTurn)
     fence, caller = turns.TurnFence(session, begun.turn, begun.epoch), Caller(session, key, begun.turn, begun.root)
-    slots = show.show(tx, fence, caller, [show.ItemOpen(1, "tool", body={}), show.Preview(2, "answer")], show.Slots())
+    slots = show.show(
+        tx, fence, caller, [turn_ops.ItemOpen(1, "tool", body={}), turn_ops.Preview(2, "answer")], turn_ops.Slots()
+    )
     text = f"answer {n}"
-    block = show.Block(2, (ClaimRequest("block", text, HOME),))
+    block = turn_ops.Block(2, (ClaimRequest("block", text, HOME),))
     show.finish(tx, fence, caller, [block], slots, show.End("answered", "end_turn", closing=2, legs=(leg(text),)))
     for one in outgoing.depart(tx, {"chat": ChannelCapacity(RULES, 9)}).sends:
         outgoing.record_outcome(tx, one.part, AttemptOutcome("receipt", receipt=f"r{one.part}"), RULES)
@@ -92,16 +94,16 @@ def measure(store: Store, rev: int) -> dict[str, tuple[int, int]]:
     spawn = do("spawn", spawns.record_start, session, "main", "g0", b"token")
     begun = do("begin", turns.begin, session, "g0", spawn)
     fence, caller = turns.TurnFence(session, begun.turn, begun.epoch), Caller(session, "s", begun.turn, begun.root)
-    ops = [show.ItemOpen(1, "tool", body={}), show.ItemGrow(1, "out", "out"), show.Preview(2, "answer")]
-    slots = do("show", show.show, fence, caller, ops, show.Slots())
-    slots = do("show on", show.show, fence, caller, [show.Preview(2, " goes on")], slots)
+    ops = [turn_ops.ItemOpen(1, "tool", body={}), turn_ops.ItemGrow(1, "out", "out"), turn_ops.Preview(2, "answer")]
+    slots = do("show", show.show, fence, caller, ops, turn_ops.Slots())
+    slots = do("show on", show.show, fence, caller, [turn_ops.Preview(2, " goes on")], slots)
     call = tool_calls.ToolCallRequest(b"token", "c", "k1", b"args")
     do("call", tool_calls.record_call, call, ClaimRequest("tool", "by tool", HOME, legs=(leg("by tool"),)))
     do("call again", tool_calls.record_call, call, ClaimRequest("tool", "by tool", HOME, legs=(leg("by tool"),)))
     item = slots.items[1]
     do("answer", answers.record_answer, session, item, "yes", "me", b"d")
     text = "answer goes on"
-    block = show.Block(2, (ClaimRequest("block", text, HOME),))
+    block = turn_ops.Block(2, (ClaimRequest("block", text, HOME),))
     end = show.End("answered", "end_turn", closing=2, legs=(leg(text),))
     do("finish", show.finish, fence, caller, [block], slots, end)
     went = do("depart", outgoing.depart, {"chat": ChannelCapacity(RULES, 9)})
@@ -186,11 +188,11 @@ def test_a_message_costs_the_same_in_a_long_turn(store: Store, small: dict[str, 
     begun = store.write_sync(turns.begin, session, "g0")
     fence, caller = turns.TurnFence(session, begun.turn, begun.epoch), Caller(session, "s", begun.turn, begun.root)
     meter = Meter(store._require_committer()._db)
-    slots, costs = show.Slots(), []
+    slots, costs = turn_ops.Slots(), []
     for n in range(1000):
-        ops: list[show.Op] = [show.Preview(1, "piece ")]
+        ops: list[turn_ops.Op] = [turn_ops.Preview(1, "piece ")]
         if n % 10 == 0:
-            ops.append(show.ItemOpen(100 + n, "tool", body={}))
+            ops.append(turn_ops.ItemOpen(100 + n, "tool", body={}))
         slots = meter.run("show", store.write_sync, show.show, fence, caller, ops, slots)
         costs.append(meter.costs["show"])
     assert costs[11] == costs[1] == costs[991]

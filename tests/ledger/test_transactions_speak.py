@@ -12,7 +12,7 @@ from semel.ledger.delivery import outgoing
 from semel.ledger.delivery.claims import ClaimRequest
 from semel.ledger.delivery.outgoing import AttemptOutcome, ChannelCapacity
 from semel.ledger.transcript import lookup
-from semel.ledger.turns import show, spawns, tool_calls, turns, utterances
+from semel.ledger.turns import show, spawns, tool_calls, turn_ops, turns, utterances
 
 RULES = Rules("at-most-once")
 
@@ -67,7 +67,7 @@ def test_a_message_addressed_to_home_beside_bare_text_is_a_claim_of_its_own(desk
     desk.hear("hi", "chat")
     begun = desk.begin("chat")
     says = [ClaimRequest("block", text, "chat:1", legs=(leg(text),)) for text in ("Bare.", "Addressed.")]
-    desk.finish(begun, show.Block(1, tuple(says)))
+    desk.finish(begun, turn_ops.Block(1, tuple(says)))
     assert texts(desk, "chat") == ["Bare.", "Addressed."]
     assert sorted(departed(desk)) == ["Addressed.", "Bare."]
 
@@ -80,7 +80,7 @@ def test_a_closing_text_that_a_lost_attempt_said_but_never_sent_is_sent(desk: De
     second = desk.begin("chat", lease="g1")
     end = show.End("answered", "end_turn", closing=1, legs=(leg(again),))
     ops = [block(1, again, "chat:1")]
-    desk.do(show.finish, fence(second), caller(second, "restart"), ops, show.Slots(), end)
+    desk.do(show.finish, fence(second), caller(second, "restart"), ops, turn_ops.Slots(), end)
     assert texts(desk, "chat") == ["Part one."], "said once"
     assert departed(desk) == [again], "and sent once"
 
@@ -98,12 +98,12 @@ def test_what_a_root_said_last_and_never_sent_is_known(desk: Desk) -> None:
     """An agent that resumes and knows that it has answered adds nothing: its answer has to leave all the same."""
     desk.hear("hi", "chat")
     first = desk.begin("chat")
-    desk.show(first, block(1, "Working.", "chat:1"), show.Preview(2, "All done: 42."))
+    desk.show(first, block(1, "Working.", "chat:1"), turn_ops.Preview(2, "All done: 42."))
     assert last_text(desk, first.root) == ("Working.", "unsent")
     second = desk.begin("chat", lease="g1")
     assert last_text(desk, first.root) == ("All done: 42.", "unsent")
     end = show.End("answered", "end_turn")
-    desk.do(show.finish, fence(second), caller(second, "resume"), [], show.Slots(), end)
+    desk.do(show.finish, fence(second), caller(second, "resume"), [], turn_ops.Slots(), end)
     assert departed(desk) == ["All done: 42."]
     assert last_text(desk, first.root) == ("All done: 42.", "arrived")
 
@@ -128,7 +128,7 @@ def test_a_restart_consumes_what_was_said_copy_by_copy(desk: Desk) -> None:
     second = desk.begin(lease="g1")
     ops = [block(1, "ha"), block(2, "ha"), block(3, "ha")]
     end = show.End("answered", "end_turn")
-    desk.do(show.finish, fence(second), caller(second, "restart"), ops, show.Slots(), end)
+    desk.do(show.finish, fence(second), caller(second, "restart"), ops, turn_ops.Slots(), end)
     assert texts(desk) == ["ha", "ha", "ha"]
 
 

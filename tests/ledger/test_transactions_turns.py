@@ -7,7 +7,7 @@ from transaction_desk import Desk, block, caller, fence
 
 from semel.ledger.delivery.claims import ClaimRequest
 from semel.ledger.inbound import answers
-from semel.ledger.turns import show, turns
+from semel.ledger.turns import turn_ops, turns
 
 
 def test_nothing_begins_where_nothing_wakes(desk: Desk) -> None:
@@ -42,7 +42,7 @@ def test_a_settled_turn_is_fenced_off(desk: Desk) -> None:
     desk.hear("one")
     first = desk.begin()
     desk.begin(lease="g1")
-    for deed in (lambda: desk.show(first, show.Preview(1, "x")), lambda: desk.finish(first)):
+    for deed in (lambda: desk.show(first, turn_ops.Preview(1, "x")), lambda: desk.finish(first)):
         with pytest.raises(turns.Fenced):
             deed()
     with pytest.raises(turns.Fenced):
@@ -54,9 +54,9 @@ def test_a_settled_turn_is_fenced_off(desk: Desk) -> None:
 def test_what_streamed_behind_a_rewritten_preview_is_in_the_partial_entry(desk: Desk) -> None:
     desk.hear("one")
     begun = desk.begin()
-    desk.show(begun, show.Preview(1, "Half of"), show.Replace(1, "Anew "))
-    desk.show(begun, show.Preview(1, "and on "))
-    desk.show(begun, show.Preview(1, "and on"))
+    desk.show(begun, turn_ops.Preview(1, "Half of"), turn_ops.Replace(1, "Anew "))
+    desk.show(begun, turn_ops.Preview(1, "and on "))
+    desk.show(begun, turn_ops.Preview(1, "and on"))
     desk.begin(lease="gateway B")
     entry = desk.entries()[1]
     assert (entry["text"], entry["partial"], "live" in entry) == ("Anew and on and on", True, False)
@@ -65,7 +65,9 @@ def test_what_streamed_behind_a_rewritten_preview_is_in_the_partial_entry(desk: 
 def test_what_was_shown_when_a_turn_was_lost_stays_partial_and_is_told(desk: Desk) -> None:
     desk.hear("one")
     first = desk.begin()
-    desk.show(first, show.Preview(1, "Half an "), show.Preview(1, "answ"), show.ItemOpen(2, "tool", started=True))
+    desk.show(
+        first, turn_ops.Preview(1, "Half an "), turn_ops.Preview(1, "answ"), turn_ops.ItemOpen(2, "tool", started=True)
+    )
     second = desk.begin(lease="g1")
     entry = desk.entries()[-1]
     assert (entry["text"], entry["partial"], "live" in entry) == ("Half an answ", True, False)
@@ -111,7 +113,7 @@ def test_a_notice_never_wakes(desk: Desk) -> None:
 def test_a_preview_that_nothing_ended_does_not_outlive_its_turn(desk: Desk) -> None:
     desk.hear("one")
     begun = desk.begin()
-    desk.show(begun, show.Preview(1, "and so"))
+    desk.show(begun, turn_ops.Preview(1, "and so"))
     desk.finish(begun)
     assert [(e["text"], e.get("partial")) for e in desk.entries()[1:]] == [("and so", True)]
 
@@ -120,8 +122,8 @@ def test_a_preview_taken_back_to_nothing_is_an_entry_all_the_same(desk: Desk) ->
     """It was seen: it has its row and its claim, and is not left streaming."""
     desk.hear("one")
     begun = desk.begin()
-    desk.show(begun, show.Preview(1, "hm"), show.Replace(1, ""))
-    desk.finish(begun, show.Block(1, (), partial=True))
+    desk.show(begun, turn_ops.Preview(1, "hm"), turn_ops.Replace(1, ""))
+    desk.finish(begun, turn_ops.Block(1, (), partial=True))
     entry = desk.entries()[-1]
     assert "live" not in entry
     assert entry["partial"] is True
@@ -130,7 +132,7 @@ def test_a_preview_taken_back_to_nothing_is_an_entry_all_the_same(desk: Desk) ->
 def test_a_quiet_word_that_was_already_shown_is_said(desk: Desk) -> None:
     desk.hear("one")
     begun = desk.begin()
-    desk.show(begun, show.Preview(1, "NO_REPLY"))
+    desk.show(begun, turn_ops.Preview(1, "NO_REPLY"))
     desk.finish(begun, block(1, "NO_REPLY", quiet_words=("NO_REPLY",)))
     assert [e["text"] for e in desk.entries()] == ["one", "NO_REPLY"]
 
@@ -158,7 +160,7 @@ def test_a_question_outlives_the_agent_that_asked_it(desk: Desk) -> None:
 def test_a_permission_request_of_a_lost_turn_is_closed(desk: Desk) -> None:
     desk.hear("one")
     asked = {"state": "open", "options": [{"optionId": "yes"}]}
-    desk.show(desk.begin(), show.ItemOpen(1, "permission", "r1", body=asked))
+    desk.show(desk.begin(), turn_ops.ItemOpen(1, "permission", "r1", body=asked))
     desk.begin(lease="g1")
     (item,) = desk.items()
     assert item["state"] == "cancelled"
@@ -170,11 +172,11 @@ def test_an_answer_before_the_deadline_stands_and_one_that_a_stop_overtakes_does
     begun = desk.begin()
     asked = {"state": "open", "options": [{"optionId": "yes"}]}
     for slot in (1, 2, 3):
-        desk.show(begun, show.ItemOpen(slot, "permission", f"r{slot}", body=asked))
+        desk.show(begun, turn_ops.ItemOpen(slot, "permission", f"r{slot}", body=asked))
     for item in desk.items()[:2]:
         assert desk.do(answers.record_answer, desk.session().id, item["id"], "yes", "anna", b"d").status == "answered"
-    desk.show(begun, *(show.ItemSet(slot, {"state": "expired"}, live=False) for slot in (1, 3)))
-    desk.show(begun, *(show.ItemSet(slot, {"state": "cancelled"}, live=False) for slot in (2, 3)))
+    desk.show(begun, *(turn_ops.ItemSet(slot, {"state": "expired"}, live=False) for slot in (1, 3)))
+    desk.show(begun, *(turn_ops.ItemSet(slot, {"state": "cancelled"}, live=False) for slot in (2, 3)))
     assert [item["state"] for item in desk.items()] == ["answered", "cancelled", "expired"]
     assert desk.slots.expired == {3}
 
@@ -182,7 +184,7 @@ def test_an_answer_before_the_deadline_stands_and_one_that_a_stop_overtakes_does
 def test_only_an_option_that_was_offered_permits(desk: Desk) -> None:
     desk.hear("one")
     asked = {"state": "open", "options": [{"optionId": "yes"}]}
-    desk.show(desk.begin(), show.ItemOpen(1, "permission", "r1", body=asked))
+    desk.show(desk.begin(), turn_ops.ItemOpen(1, "permission", "r1", body=asked))
     (item,) = desk.items()
     session = desk.session().id
     assert desk.do(answers.record_answer, session, item["id"], "rm -rf", "anna", b"d").status == "no such option"
@@ -214,14 +216,14 @@ def test_a_finished_turn_is_not_finished_twice(desk: Desk) -> None:
 def test_what_arrives_for_an_item_after_its_end_joins_it(desk: Desk) -> None:
     desk.hear("one")
     begun = desk.begin()
-    desk.show(begun, show.ItemOpen(1, "tool"), show.ItemGrow(1, "out", "out"), show.ItemSet(1, live=False))
-    desk.show(begun, show.ItemGrow(1, "put", "put"))
+    desk.show(begun, turn_ops.ItemOpen(1, "tool"), turn_ops.ItemGrow(1, "out", "out"), turn_ops.ItemSet(1, live=False))
+    desk.show(begun, turn_ops.ItemGrow(1, "put", "put"))
     slots = desk.slots
     desk.finish(begun, block(2, "Done."))
     desk.hear("two")
     later = desk.begin()
-    desk.slots = show.Slots(items=slots.items)
-    desk.show(later, show.ItemGrow(1, "!", "!"), show.ItemSet(1, {"status": "done"}))
+    desk.slots = turn_ops.Slots(items=slots.items)
+    desk.show(later, turn_ops.ItemGrow(1, "!", "!"), turn_ops.ItemSet(1, {"status": "done"}))
     (item,) = desk.items()
     assert (item["text"], item["status"], "live" in item) == ("output!", "done", False)
     assert caller(later).turn != item["turn"]

@@ -13,7 +13,7 @@ from semel.ledger.delivery import outgoing
 from semel.ledger.delivery.claims import ClaimRequest
 from semel.ledger.delivery.outgoing import AttemptOutcome, ChannelCapacity
 from semel.ledger.transcript import views
-from semel.ledger.turns import show
+from semel.ledger.turns import turn_ops
 
 Json = dict[str, Any]
 
@@ -26,15 +26,15 @@ def since(desk: Desk, rev: int, limit: int = 1000) -> list[Json] | None:
 def streaming(desk: Desk) -> Any:
     desk.hear("hi")
     begun = desk.begin()
-    desk.show(begun, show.Preview(1, "one "))
+    desk.show(begun, turn_ops.Preview(1, "one "))
     return begun
 
 
 def test_a_live_text_is_sent_on_from_where_the_watcher_left(desk: Desk) -> None:
     begun = streaming(desk)
     rev = desk.session().rev
-    desk.show(begun, show.Preview(1, "two "))
-    desk.show(begun, show.Preview(1, "three"))
+    desk.show(begun, turn_ops.Preview(1, "two "))
+    desk.show(begun, turn_ops.Preview(1, "three"))
     assert since(desk, rev) == [{"op": "append", "rev": rev + 2, "seq": 2, "text": "two three"}]
     assert since(desk, rev + 1) == [{"op": "append", "rev": rev + 2, "seq": 2, "text": "three"}]
     assert since(desk, rev + 2) == []
@@ -46,10 +46,10 @@ def test_a_text_that_was_folded_meanwhile_is_sent_whole(desk: Desk, end: str) ->
     begun = streaming(desk)
     rev = desk.session().rev
     if end == "replaced":
-        desk.show(begun, show.Preview(1, "tw"), show.Replace(1, "anew "), show.Preview(1, "and on"))
+        desk.show(begun, turn_ops.Preview(1, "tw"), turn_ops.Replace(1, "anew "), turn_ops.Preview(1, "and on"))
         want = "anew and on"
     elif end == "ended":
-        desk.show(begun, show.Preview(1, "two"), block(1, "one two"))
+        desk.show(begun, turn_ops.Preview(1, "two"), block(1, "one two"))
         want = "one two"
     else:
         desk.begin(lease="g1")
@@ -60,9 +60,9 @@ def test_a_text_that_was_folded_meanwhile_is_sent_whole(desk: Desk, end: str) ->
 
 def test_growth_after_a_replacement_is_sent_on_from_there(desk: Desk) -> None:
     begun = streaming(desk)
-    desk.show(begun, show.Replace(1, "anew "))
+    desk.show(begun, turn_ops.Replace(1, "anew "))
     rev = desk.session().rev
-    desk.show(begun, show.Preview(1, "and on"))
+    desk.show(begun, turn_ops.Preview(1, "and on"))
     (change,) = since(desk, rev) or []
     assert (change["op"], change["text"]) == ("append", "and on")
 
@@ -70,16 +70,16 @@ def test_growth_after_a_replacement_is_sent_on_from_there(desk: Desk) -> None:
 def test_the_same_holds_for_the_output_of_a_tool(desk: Desk) -> None:
     desk.hear("hi")
     begun = desk.begin()
-    desk.show(begun, show.ItemOpen(1, "tool"), show.ItemGrow(1, "one ", "one "))
+    desk.show(begun, turn_ops.ItemOpen(1, "tool"), turn_ops.ItemGrow(1, "one ", "one "))
     rev = desk.session().rev
-    desk.show(begun, show.ItemGrow(1, "two", "two"))
+    desk.show(begun, turn_ops.ItemGrow(1, "two", "two"))
     assert since(desk, rev) == [{"op": "output", "rev": rev + 1, "id": 1, "text": "two"}]
-    desk.show(begun, show.ItemSet(1, {"status": "done"}), show.ItemGrow(1, "!", "!"))
+    desk.show(begun, turn_ops.ItemSet(1, {"status": "done"}), turn_ops.ItemGrow(1, "!", "!"))
     (change,) = since(desk, rev) or []
     assert (change["op"], change["text"], change["status"]) == ("item", "one two!", "done")
-    desk.show(begun, show.ItemSet(1, live=False))
+    desk.show(begun, turn_ops.ItemSet(1, live=False))
     rev = desk.session().rev
-    desk.show(begun, show.ItemGrow(1, "late", "late"))
+    desk.show(begun, turn_ops.ItemGrow(1, "late", "late"))
     (change,) = since(desk, rev) or []
     assert (change["op"], change["text"]) == ("item", "one two!late")
     desk.finish(begun, block(2, "Done."))
@@ -111,9 +111,9 @@ def test_history_is_parted_between_stretches_without_loss_or_overlap(desk: Desk)
     for n in range(6):
         desk.hear(str(n))
         begun = desk.begin()
-        ops = [show.ItemOpen(1, "tool"), show.ItemOpen(2, "thought", live=False)]
+        ops = [turn_ops.ItemOpen(1, "tool"), turn_ops.ItemOpen(2, "thought", live=False)]
         desk.show(begun, *ops)
-        desk.finish(begun, block(3, f"answer {n}"), show.ItemSet(1, {"status": "done"}))
+        desk.finish(begun, block(3, f"answer {n}"), turn_ops.ItemSet(1, {"status": "done"}))
     session = desk.session().id
     page = desk.look(views.read_snapshot, session, 5)
     entries, items = page["entries"], page["items"]
@@ -159,7 +159,7 @@ def test_a_notice_tells_the_story_of_what_it_is_about(desk: Desk) -> None:
 def test_a_refusal_tells_why(desk: Desk) -> None:
     desk.hear("hi")
     begun = desk.begin()
-    desk.finish(begun, show.Block(1, (ClaimRequest("block", "x", None, problem="no destination is named 'bob'"),)))
+    desk.finish(begun, turn_ops.Block(1, (ClaimRequest("block", "x", None, problem="no destination is named 'bob'"),)))
     assert "no destination is named 'bob'" in told(desk, "s#2")
 
 

@@ -11,7 +11,7 @@ from semel.ledger.delivery.cutting import Leg
 from semel.ledger.inbound import hear
 from semel.ledger.storage.store import Store
 from semel.ledger.transcript import views
-from semel.ledger.turns import show, spawns, tool_calls, turns
+from semel.ledger.turns import show, spawns, tool_calls, turn_ops, turns
 
 Json = dict[str, Any]
 HOMES: dict[str, str | None] = {"s": "web:s", "chat": "chat:1", "chat-too": "chat:1", "job": None}
@@ -21,7 +21,7 @@ class Desk:
     def __init__(self) -> None:
         self.now = 1_000
         self.store = Store.in_memory(clock=lambda: self.now)
-        self.slots = show.Slots()
+        self.slots = turn_ops.Slots()
 
     def do(self, body: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return self.store.write_sync(body, *args, **kwargs)
@@ -39,16 +39,16 @@ class Desk:
         return self.look(views.find_session, key)
 
     def begin(self, key: str = "s", lease: str = "g0", spawn: int | None = None) -> Any:
-        self.slots = show.Slots()
+        self.slots = turn_ops.Slots()
         begun = self.do(turns.begin, self.session(key).id, lease, spawn)
         if isinstance(begun, turns.BegunTurn):
             self.do(lambda tx: tx.run("turn_how", id=begun.turn, how="start", spawn=spawn))  # its agent is asked
         return begun
 
-    def show(self, begun: turns.BegunTurn, *ops: show.Op) -> None:
+    def show(self, begun: turns.BegunTurn, *ops: turn_ops.Op) -> None:
         self.slots = self.do(show.show, fence(begun), caller(begun), ops, self.slots)
 
-    def finish(self, begun: turns.BegunTurn, *ops: show.Op, event: Any = "answered", **more: Any) -> bool:
+    def finish(self, begun: turns.BegunTurn, *ops: turn_ops.Op, event: Any = "answered", **more: Any) -> bool:
         end = show.End(event, "end_turn", **more)
         self.slots, due = self.do(show.finish, fence(begun), caller(begun), ops, self.slots, end)
         return bool(due)
@@ -85,8 +85,8 @@ def caller(begun: turns.BegunTurn, how: Any = "start") -> Caller:
     return Caller(begun.session, begun.key, begun.turn, begun.root, how)
 
 
-def block(slot: int, text: str, dest: str = "web:s", **more: Any) -> show.Block:
-    return show.Block(slot, (ClaimRequest("block", text, dest, **more),))
+def block(slot: int, text: str, dest: str = "web:s", **more: Any) -> turn_ops.Block:
+    return turn_ops.Block(slot, (ClaimRequest("block", text, dest, **more),))
 
 
 def leg(text: str, dest: str = "chat:1") -> Leg:

@@ -20,7 +20,7 @@ from semel.ledger.admin import books
 from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.inbound import hear
 from semel.ledger.storage.rows import OutgoingPart, SessionRow, TurnRow
-from semel.ledger.turns import show, turns
+from semel.ledger.turns import show, turn_ops, turns
 from semel.testing import FakeChannel, Fault, FrozenClock
 
 HOME, KEY = "chat:room", "main:chat:room"
@@ -79,11 +79,11 @@ class Life:
         fence = turns.TurnFence(begun.session, begun.turn, begun.epoch)
         await self.write(turns.record_prompting, fence, "start" if begun.attempt == 1 else "resume", 1, "m", {})
         caller = Caller(begun.session, KEY, begun.turn, begun.root, "start" if begun.attempt == 1 else "resume")
-        slots, shown = show.Slots(), ""
+        slots, shown = turn_ops.Slots(), ""
         for word in (text + " of it.").split(" ")[: self.dice.randrange(BATCHES + 1)]:
             await self.chance()
             shown += word + " "
-            ops = [show.Preview(1, word + " "), show.Reserve(self.places.placeholder_leg(HOME, KEY))]
+            ops = [turn_ops.Preview(1, word + " "), turn_ops.Reserve(self.places.placeholder_leg(HOME, KEY))]
             slots = await self.write(show.show, fence, caller, ops, slots)
             if slots.reserved is not None:
                 self.desk.outbox.previews.show(HOME, slots.reserved, lambda shown=shown: shown)
@@ -100,7 +100,7 @@ class Life:
         text = f"aside {self.dice.random()}"
         await self.write(claims.say, caller, ClaimRequest("tool", text, HOME, legs=self.places.legs(HOME, KEY, text)))
 
-    async def _end(self, fence: turns.TurnFence, caller: Caller, slots: show.Slots, text: str) -> None:
+    async def _end(self, fence: turns.TurnFence, caller: Caller, slots: turn_ops.Slots, text: str) -> None:
         how = self.dice.choice(["answered", "answered", "answered", "cancelled by the ledger", "says nothing"])
         if how == "cancelled by the ledger":
             row = await self.desk.store.read(lambda tx: tx.one(TurnRow, "turn_get", id=fence.turn))
@@ -110,7 +110,7 @@ class Life:
             await self.write(show.finish, fence, caller, [], slots, show.End("answered", "end_turn"))
             self.said[-1] = ""
         else:
-            block = show.Block(1, (ClaimRequest("block", text, HOME),))
+            block = turn_ops.Block(1, (ClaimRequest("block", text, HOME),))
             end = show.End("answered", "end_turn", None, 0, 1, self.places.answer_legs(HOME, KEY, text))
             await self.write(show.finish, fence, caller, [block], slots, end)
 
@@ -185,9 +185,9 @@ async def test_what_two_lost_attempts_showed_leaves_once_each_and_in_order(tmp_p
             fence = turns.TurnFence(begun.session, begun.turn, begun.epoch)
             how = "start" if begun.attempt == 1 else "resume"
             await life.write(turns.record_prompting, fence, how, 1, "m", {})
-            caller, slots = Caller(begun.session, KEY, begun.turn, begun.root, how), show.Slots()
+            caller, slots = Caller(begun.session, KEY, begun.turn, begun.root, how), turn_ops.Slots()
             for text in seen:
-                ops = [show.Preview(1, text), show.Reserve(life.places.placeholder_leg(HOME, KEY))]
+                ops = [turn_ops.Preview(1, text), turn_ops.Reserve(life.places.placeholder_leg(HOME, KEY))]
                 slots = await life.write(show.show, fence, caller, ops, slots)
                 await life.desk.pass_time(2)
     async with life:

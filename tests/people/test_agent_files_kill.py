@@ -22,7 +22,7 @@ from people_world import Chat
 from semel.gateway.record import Record
 from semel.gateway.turns import agent_files
 from semel.ledger.inbound import channel_batch
-from semel.ledger.turns import show
+from semel.ledger.turns import show, turn_ops
 
 POINT = {point!r}
 def die():
@@ -30,7 +30,7 @@ def die():
 
 def has_file(args):
     return any(request.kind == "file" for ops in args if isinstance(ops, list) for op in ops
-               if isinstance(op, show.Block) for request in op.requests)
+               if isinstance(op, turn_ops.Block) for request in op.requests)
 
 write, keep_bytes = Record.write, agent_files.files.store_bytes
 async def dying_write(self, what, *args, **more):

@@ -17,7 +17,7 @@ from semel.ledger.inbound.hear import KnownEvent
 from semel.ledger.storage.rows import EntryRow, PartRow, SessionRow
 from semel.ledger.storage.store import Store
 from semel.ledger.transcript import entries, views
-from semel.ledger.turns import sessions, show, turns
+from semel.ledger.turns import sessions, show, turn_ops, turns
 
 WORKER = Path(__file__).parent / "erase_worker.py"
 MANY = 3_000
@@ -41,12 +41,12 @@ def _some(tx: Any, to: Any, start: int, count: int) -> None:
         fence, caller = turns.TurnFence(session, begun.turn, begun.epoch), Caller(session, "s", begun.turn, begun.root)
         leg = Leg(0, len(f"answer secret {n}"), "chat", "chat:room", {"kind": "post", "text": f"answer secret {n}"})
         ops = [
-            show.ItemOpen(1, "tool", f"t{n}", text="secret", started=True),
-            show.ItemGrow(1, output=f"secret output {n}"),
-            show.Block(2, (ClaimRequest("block", f"answer secret {n}", "chat:room", legs=(leg,)),)),
-            show.Notice(f"a secret notice {n}", "note", tell=True),
+            turn_ops.ItemOpen(1, "tool", f"t{n}", text="secret", started=True),
+            turn_ops.ItemGrow(1, output=f"secret output {n}"),
+            turn_ops.Block(2, (ClaimRequest("block", f"answer secret {n}", "chat:room", legs=(leg,)),)),
+            turn_ops.Notice(f"a secret notice {n}", "note", tell=True),
         ]
-        slots = show.show(tx, fence, caller, ops, show.Slots())
+        slots = show.show(tx, fence, caller, ops, turn_ops.Slots())
         show.finish(tx, fence, caller, [], slots, show.End("answered", "end_turn", told_upto=1 << 40))
         for part in tx.all(PartRow, "parts_of_claim", claim=slots.claims[2]):
             tx.run("part_depart", id=part.id, state="sending", now=tx.now, marked=0)

@@ -20,7 +20,7 @@ from semel.gateway.inbound.commands import Commands
 from semel.gateway.outbound.outbox import Outbox
 from semel.gateway.record import Record
 from semel.ledger.inbound import answers
-from semel.ledger.turns import show
+from semel.ledger.turns import show, turn_ops
 
 UNREAD = ("agent asked", "request recorded", "notice leaves")
 """Before what is asked can be seen; at the later steps it was, and from `notice sent` on it was answered."""
@@ -50,7 +50,7 @@ def around(owner: Any, name: str, when: Callable[..., bool], *, before: bool) ->
 
 def asks(_: Any, body: Any, *args: Any) -> bool:
     """A batch that records a permission request, with its notice in line."""
-    return body is show.show and any(isinstance(op, show.ItemOpen) and op.kind == "permission" for op in args[2])
+    return body is show.show and any(isinstance(op, turn_ops.ItemOpen) and op.kind == "permission" for op in args[2])
 
 
 def is_notice(_: Any, op: Any) -> bool:

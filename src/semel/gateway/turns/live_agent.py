@@ -10,7 +10,7 @@ from semel.acp_stream import Fold
 from semel.gateway.ports import Conversation, Signal, Update
 from semel.gateway.turns.agent_files import AgentFiles
 from semel.gateway.turns.stream_view import StreamView
-from semel.ledger.turns import show
+from semel.ledger.turns import turn_ops
 
 
 class FlushBarrier(asyncio.Event):
@@ -55,7 +55,7 @@ class LiveAgent:
     is_settling: bool = False
     fold: Fold = field(default_factory=Fold, repr=False)
     view: StreamView = field(default_factory=StreamView, repr=False)
-    slots: show.Slots = field(default_factory=show.Slots, repr=False)
+    slots: turn_ops.Slots = field(default_factory=turn_ops.Slots, repr=False)
     pump: asyncio.Task[None] | None = field(default=None, repr=False)
 
     def cancel_timer(self) -> None:

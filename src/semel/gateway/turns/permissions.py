@@ -15,7 +15,7 @@ from semel.law import permission_questions
 from semel.law.access import in_words
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.transcript.entries import read_object
-from semel.ledger.turns import show
+from semel.ledger.turns import turn_ops
 from semel.ledger.turns.turns import TurnEvent
 from semel.text.json_types import Json
 
@@ -58,7 +58,7 @@ class Permissions:
     conversation: Conversation
     policy: str
     deadline: float  # seconds until a request expires
-    on_expired: Callable[[show.Op], None]  # called with the operation to show when a deadline passes
+    on_expired: Callable[[turn_ops.Op], None]  # called with the operation to show when a deadline passes
     is_seen: Callable[[], bool] = lambda: True
     """Returns whether anyone can see a request now. If nobody can, it is denied at once."""
     make_legs: Callable[[str], tuple[Leg, ...]] = lambda text: ()
@@ -75,7 +75,7 @@ class Permissions:
         self._next_number = self.last_number + 1  # of the next option; never used again (Law 13)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def ask(self, request: Asked, announced: Json) -> list[show.Op]:
+    def ask(self, request: Asked, announced: Json) -> list[turn_ops.Op]:
         """Answer a new request by the policy, or open it for people. Returns the operations that show it.
 
         `announced`: the fields of its tool call that the stream announced.
@@ -109,7 +109,7 @@ class Permissions:
             )
         entry = self.open[slot] = OpenRequest(request, slot)
         entry.timer = asyncio.get_running_loop().call_later(
-            self.deadline, self.on_expired, show.ItemSet(slot, {"state": "expired"}, live=False)
+            self.deadline, self.on_expired, turn_ops.ItemSet(slot, {"state": "expired"}, live=False)
         )
         first = self._next_number
         self._next_number = permission_questions.numbers_from(first, body["options"])[-1] + 1
@@ -118,14 +118,14 @@ class Permissions:
             str(body["title"]), body["input"], body["options"], first, minutes, in_words(self.approvals)
         )
         legs = self.make_legs(question)
-        announce = show.Announcement(question, legs) if legs else None
+        announce = turn_ops.Announcement(question, legs) if legs else None
         open_body = {**body, "state": "open", "first": first}
-        return [show.ItemOpen(slot, "permission", request.id, body=open_body, announcement=announce)]
+        return [turn_ops.ItemOpen(slot, "permission", request.id, body=open_body, announcement=announce)]
 
-    def _answer_at_once(self, request: Asked, option: str | None, slot: int, body: Json) -> list[show.Op]:
+    def _answer_at_once(self, request: Asked, option: str | None, slot: int, body: Json) -> list[turn_ops.Op]:
         """Answer a request without asking a person. Returns the operations that show the answer."""
         self._answer(request, option)
-        return [show.ItemOpen(slot, "permission", request.id, body=body, live=False)]
+        return [turn_ops.ItemOpen(slot, "permission", request.id, body=body, live=False)]
 
     def note_recorded(self, items: Mapping[int, int], expired: Collection[int]) -> None:
         """Note which items of the view show the open requests, and answer the expired requests as cancelled.
@@ -147,7 +147,7 @@ class Permissions:
                 return True
         return False
 
-    def stop(self) -> list[show.Op]:
+    def stop(self) -> list[turn_ops.Op]:
         """Answer open and later requests as cancelled, because a person stops the turn (ACP).
 
         Returns the operations that show it.
@@ -155,13 +155,13 @@ class Permissions:
         self.stopped = True
         return self.cancel()
 
-    def cancel(self) -> list[show.Op]:
+    def cancel(self) -> list[turn_ops.Op]:
         """Answer every open request as cancelled. Returns the operations that show it."""
-        out: list[show.Op] = []
+        out: list[turn_ops.Op] = []
         for slot, entry in list(self.open.items()):
             self._close(slot)
             self._answer(entry.request, None)
-            out.append(show.ItemSet(slot, {"state": "cancelled"}, live=False))
+            out.append(turn_ops.ItemSet(slot, {"state": "cancelled"}, live=False))
         return out
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from semel.gateway.turns.speech import say_file_elsewhere
 from semel.gateway.turns.stream_view import OutputView
 from semel.law import interrupted_turn
 from semel.ledger.delivery.claims import ClaimRequest
-from semel.ledger.turns import show
+from semel.ledger.turns import turn_ops
 from semel.ledger.turns.history import Deed
 from semel.ledger.turns.turns import BegunTurn
 from semel.ledger.turns.utterances import Utterance, WrittenBlock
@@ -72,7 +72,7 @@ class Recollection:
     remembers in the same words. `answer`: the claim of the text with which the turn is known to have ended.
     """
 
-    ops: list[show.Op] = field(default_factory=list)
+    ops: list[turn_ops.Op] = field(default_factory=list)
     slots: set[int] = field(default_factory=set)
     remembered_claims: set[int] = field(default_factory=set)
     answer: int | None = None
@@ -144,25 +144,25 @@ def recollect(
                 known_contents.add(str(content))
                 first = firsts.setdefault(piece.block, slot)
                 say = _say_file(piece.file, begun, places)
-                recollection.ops.append(show.Block(slot, (say,), follows=first if first != slot else None))
+                recollection.ops.append(turn_ops.Block(slot, (say,), follows=first if first != slot else None))
         elif piece.say is not None:
             if piece.say.dest is None and piece.text in held_texts:
                 continue
-            recollection.ops.append(show.Block(slot, (piece.say,)))
+            recollection.ops.append(turn_ops.Block(slot, (piece.say,)))
         elif (comparison := beyond[n]).equal_claim is not None:
             recollection.remembered_claims.add(comparison.equal_claim)
             recollection.answer = comparison.equal_claim if ended and n == max(homes) else None
             later = (text for k, text in homes.items() if k > n)
             if comparison.equal_claim in waiting and n not in lasts and not _is_begun_again(piece.text, later):
                 legs = _say_home(waiting[comparison.equal_claim], begun, places, quiet, piece, False).legs
-                recollection.ops += [show.Complete(comparison.equal_claim, legs)] if legs else []
+                recollection.ops += [turn_ops.Complete(comparison.equal_claim, legs)] if legs else []
         elif not is_blank(comparison.rest):
             partial = n == len(pieces) - 1 and not ended and not piece.closed
             if partial and any(sent != (half := bare(comparison.rest)) and sent.startswith(half) for sent in by_tool):
                 continue  # the beginning of an echo, which was not shown because it could become one (Law 5)
             first = firsts.setdefault(piece.block, slot)
             say = _say_home(comparison.rest, begun, places, quiet, piece, partial)
-            recollection.ops.append(show.Block(slot, (say,), partial, False, first if first != slot else None))
+            recollection.ops.append(turn_ops.Block(slot, (say,), partial, False, first if first != slot else None))
             recollection.slots.add(slot)
     return recollection
 
@@ -293,7 +293,7 @@ def _say_home(
     return ClaimRequest("recovery", text, home or f"session:{begun.key}", legs=legs, quiet_words=tuple(quiet))
 
 
-def _open_call(slot: int, item: ViewItem) -> list[show.Op]:
+def _open_call(slot: int, item: ViewItem) -> list[turn_ops.Op]:
     """Return the operations that show a tool call which only the agent's history has."""
     body = {name: item.fields[name] for name in ("title", "status", "tool_kind", "input") if name in item.fields}
     if interrupted_turn.is_open(item):
@@ -303,5 +303,5 @@ def _open_call(slot: int, item: ViewItem) -> list[show.Op]:
     output = OutputView()
     output.grow(item.text)
     name = str(item.fields["call"]) if item.fields.get("call") else None
-    opened = show.ItemOpen(slot, "tool", name, output.head, {**body, **output.body()}, live=False, started=True)
-    return [opened, show.ItemGrow(slot, output=item.text)] if item.text else [opened]
+    opened = turn_ops.ItemOpen(slot, "tool", name, output.head, {**body, **output.body()}, live=False, started=True)
+    return [opened, turn_ops.ItemGrow(slot, output=item.text)] if item.text else [opened]

@@ -37,7 +37,7 @@ from semel.gateway.turns.turn_end import (
 from semel.law import turn as law
 from semel.ledger.delivery.claims import Caller
 from semel.ledger.delivery.cutting import Leg, is_local
-from semel.ledger.turns import show, turns, utterances
+from semel.ledger.turns import show, turn_ops, turns, utterances
 from semel.ledger.turns.turns import BegunTurn, EntryToTell, StopRequest, TurnEvent, TurnFence
 from semel.ledger.turns.utterances import Utterance
 from semel.text.json_types import Json
@@ -80,7 +80,7 @@ class Run:
         self.agent_died = False  # the agent's process died
         self.was_prompted = False  # whether the agent got the prompt, with its notes and entries
         self.open_prompts = 0  # prompts that the agent has not answered
-        self.end_notices: list[show.Notice] = []  # of a prompt that ended before others of this turn
+        self.end_notices: list[turn_ops.Notice] = []  # of a prompt that ended before others of this turn
         self.is_ending = False  # whether the last answer came, so that no message can join the turn
         self.streams_home = self.begun.home is not None and self.places.streams(self.begun.home)
         self.previewed_part: int | None = None  # the part of the placeholder message with the preview
@@ -90,7 +90,7 @@ class Run:
         self.speech = Speech(self.begun.key, self.begun.home, self.places, self.names, quiet, is_heartbeat)
         self.view = self.live.view
         self.view.begin_turn(self.speech, self.begun.turn)
-        self.slots = show.Slots(items={s: i for s, i in self.live.slots.items.items() if s in self.view.kinds})
+        self.slots = turn_ops.Slots(items={s: i for s, i in self.live.slots.items.items() if s in self.view.kinds})
         self.permissions = Permissions(
             self.live.conversation, self.agent.permissions, self.permission_deadline, self._on_expired, self._is_seen,
             self._legs_home, self.agent.approvals, self.begun.last_number, lambda: self.may_wait(self),
@@ -181,7 +181,7 @@ class Run:
         home = self.begun.home
         return self.places.legs(home, self.begun.key, text) if home is not None else ()
 
-    def _on_expired(self, op: show.Op) -> None:
+    def _on_expired(self, op: turn_ops.Op) -> None:
         self.view.pending.append(op)
         self.live.put_barrier()
 
@@ -324,11 +324,11 @@ class Run:
         self.last_shown_at = asyncio.get_running_loop().time()
         if self.streams_home and self.speech.is_streaming:
             leg = self.places.placeholder_leg(str(self.begun.home), self.begun.key)
-            ops.append(show.Reserve(leg, self.speech.previewed_text()))
+            ops.append(turn_ops.Reserve(leg, self.speech.previewed_text()))
         text = self.speech.previewed_text()
         self.slots = await self.record.write(show.show, self.fence, self.caller(), ops, self.slots)
         self.permissions.note_recorded(self.slots.items, self.slots.expired)
-        if any(map(show.may_announce, ops)):
+        if any(map(turn_ops.may_announce, ops)):
             self.kick()
         if self.streams_home:
             self._preview(text)
@@ -429,7 +429,7 @@ class Run:
         self.slots, due = await self.record.write(show.finish, self.fence, self.caller(), ops, self.slots, turn_end)
         return due
 
-    async def _put_off(self, ops: list[show.Op], end: Answered) -> bool:
+    async def _put_off(self, ops: list[turn_ops.Op], end: Answered) -> bool:
         """Put off a turn that failed for a transient reason; it is retried under the same root (Law 9).
 
         Returns False if the turn is not retried.

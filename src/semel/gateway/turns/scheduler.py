@@ -32,7 +32,7 @@ from semel.law.access import may_hold_agent
 from semel.ledger.delivery.claims import Caller
 from semel.ledger.inbound.hear import Addressed
 from semel.ledger.storage.errors import LedgerError
-from semel.ledger.turns import show, turns
+from semel.ledger.turns import show, turn_ops, turns
 from semel.ledger.turns.turns import BegunTurn, Fenced, GivenUp, Later, StopRequest, TurnFence
 
 log = structlog.get_logger("semel.turns")
@@ -379,16 +379,18 @@ class Turns:
             return
         caller = Caller(session=begun.session, key=begun.key, turn=begun.turn, root=begun.root)
         notices_retry = [make_retry_notice(reason, delay_s, begun.attempt + 1)]
-        await self.record.write(show.put_off, fence, caller, notices_retry, show.Slots(), reason, round(delay_s * 1000))
+        await self.record.write(
+            show.put_off, fence, caller, notices_retry, turn_ops.Slots(), reason, round(delay_s * 1000)
+        )
 
     async def _fail(self, fence: TurnFence, begun: BegunTurn, reason: str) -> None:
-        notice = show.Notice(f"The agent's turn failed: {reason}", "turn.failed", tell=True)
+        notice = turn_ops.Notice(f"The agent's turn failed: {reason}", "turn.failed", tell=True)
         await self._finish_unasked(fence, begun, show.End("errored", "error", reason, notices=(notice,)))
 
     async def _finish_unasked(self, fence: TurnFence, begun: BegunTurn, end: show.End) -> None:
         """End a turn whose agent was not prompted."""
         caller = Caller(session=begun.session, key=begun.key, turn=begun.turn, root=begun.root)
-        await self.record.write(show.finish, fence, caller, [], show.Slots(), end)
+        await self.record.write(show.finish, fence, caller, [], turn_ops.Slots(), end)
         self.kick()
 
     # ------------------------------------------------------------ stopping

@@ -16,7 +16,7 @@ from semel.acp_stream.attachment import AgentFile
 from semel.gateway.outbound.destinations import HOME, Place, Places
 from semel.ledger.delivery.claims import ClaimRequest
 from semel.ledger.delivery.cutting import Leg
-from semel.ledger.turns import show
+from semel.ledger.turns import turn_ops
 from semel.text.message_markup import HandedFile, Internal, MarkupProblem, MarkupReader, Piece, Said
 from semel.text.verbatim import Hold, verbatim_form
 from semel.text.visible import is_blank
@@ -130,7 +130,7 @@ class Speech:
 
     # ------------------------------------------------------------ one block
 
-    def begin_block(self, slot: int, text: str = "", one_message: bool = False) -> list[show.Op]:
+    def begin_block(self, slot: int, text: str = "", one_message: bool = False) -> list[turn_ops.Op]:
         """Begin a block. `one_message`: whether the agent gave it an id."""
         self.open_blocks[slot] = StreamedBlock(slot, self._new_reader(), one_message)
         return self.grow_block(slot, text) if text else []
@@ -138,7 +138,7 @@ class Speech:
     def _new_reader(self) -> MarkupReader:
         return MarkupReader(self.has_names, (HOME, *self.names, *([self.home] if self.home else [])))
 
-    def grow_block(self, slot: int, text: str) -> list[show.Op]:
+    def grow_block(self, slot: int, text: str) -> list[turn_ops.Op]:
         """Append streamed text to a block."""
         block = self.open_blocks.get(slot)
         if block is None:
@@ -146,8 +146,8 @@ class Speech:
         block.fed_texts.append(text)
         return self._take_pieces(block, block.reader.feed(text))
 
-    def _take_pieces(self, block: StreamedBlock, pieces: Sequence[Piece]) -> list[show.Op]:
-        out: list[show.Op] = []
+    def _take_pieces(self, block: StreamedBlock, pieces: Sequence[Piece]) -> list[turn_ops.Op]:
+        out: list[turn_ops.Op] = []
         for piece in pieces:
             if isinstance(piece, Internal):
                 continue
@@ -166,7 +166,7 @@ class Speech:
                 block.parts.append(self._hold_problem(piece))
         return out
 
-    def _take_bare(self, block: StreamedBlock, piece: Said) -> list[show.Op]:
+    def _take_bare(self, block: StreamedBlock, piece: Said) -> list[turn_ops.Op]:
         if piece.final:
             block.stretch = None
             return []
@@ -179,13 +179,13 @@ class Speech:
         block.parts.append(part)
         return part
 
-    def _grow_part(self, block: StreamedBlock, part: HomePart, text: str) -> list[show.Op]:
+    def _grow_part(self, block: StreamedBlock, part: HomePart, text: str) -> list[turn_ops.Op]:
         part.texts.append(text)
         if self.judge_at_end:
             return []
         return self._preview(block, part, part.hold.feed(text))
 
-    def _preview(self, block: StreamedBlock, part: HomePart, text: str) -> list[show.Op]:
+    def _preview(self, block: StreamedBlock, part: HomePart, text: str) -> list[turn_ops.Op]:
         """Return the operations that preview `text`, the next text of a part."""
         ready = part.waiting + text
         if not part.is_shown and is_blank(ready):
@@ -197,7 +197,7 @@ class Speech:
         part.previewed.append(ready)
         block.previewed.append(ready)
         self._last_previewed = block.previewed
-        return [show.Preview(part.slot, ready)] if ready else []
+        return [turn_ops.Preview(part.slot, ready)] if ready else []
 
     def _is_home(self, name: str) -> bool:
         return name == HOME or self.places.resolve(self.session, self.home, name).home
@@ -213,7 +213,7 @@ class Speech:
         self.held_count += 1
         return ClaimRequest("block", piece.text, None, problem=piece.reason)
 
-    def replace_block(self, slot: int, text: str) -> list[show.Op]:
+    def replace_block(self, slot: int, text: str) -> list[turn_ops.Op]:
         """Replace a block's text, because the fold recognised a re-delivery. Claims that were made of it stay."""
         old = self.open_blocks.get(slot)
         if old is None:
@@ -243,10 +243,10 @@ class Speech:
         for _, file in old.handed_files[len(new.handed_files) :]:  # its place in the new text is not known
             if isinstance(file.get("file"), AgentFile) and file["file"].row() not in old.home_files:
                 new.parts.append(self._hold_problem(MarkupProblem("unreadable", TEXT_REPLACED, "")))
-        kept_ops = [op for op in ops if not (isinstance(op, show.Preview) and op.slot in shown)]
+        kept_ops = [op for op in ops if not (isinstance(op, turn_ops.Preview) and op.slot in shown)]
         return [*(self._replaced(new, n) for n in sorted(shown)), *kept_ops]
 
-    def _replaced(self, block: StreamedBlock, slot: int) -> show.Op:
+    def _replaced(self, block: StreamedBlock, slot: int) -> turn_ops.Op:
         """Return the operation that replaces a preview by the part's new text, or by "" if there is no such part."""
         part = next((part for part in block.at_home() if part.slot == slot), None)
         if part is None:
@@ -254,9 +254,9 @@ class Speech:
             block.parts.append(part)
             block.slot_count = max(block.slot_count, (slot - block.slot) // PART_SLOT_STEP + 1)
         part.is_shown = True
-        return show.Replace(slot, "".join(part.previewed))
+        return turn_ops.Replace(slot, "".join(part.previewed))
 
-    def end_block(self, slot: int, partial: bool = False, last: bool = False, cut: bool = False) -> list[show.Op]:
+    def end_block(self, slot: int, partial: bool = False, last: bool = False, cut: bool = False) -> list[turn_ops.Op]:
         """End a block and make its claims.
 
         `partial`: whether the block broke off with the attempt. `last`: whether the turn ends with it. `cut`: whether
@@ -267,7 +267,7 @@ class Speech:
             return []
         return self._take_pieces(block, block.reader.end()) + self._claims(block, block.parts, partial, last, cut)
 
-    def break_off(self) -> list[show.Op]:
+    def break_off(self) -> list[turn_ops.Op]:
         """Claim the text whose preview was withheld because it might have become an echo, when the agent has died.
 
         Nobody saw it. If it is no echo, it is sent only as the answer, like previewed text that broke off.
@@ -277,7 +277,7 @@ class Speech:
             part for part in last if isinstance(part, HomePart) and not part.is_shown and not is_blank(part.text)
         ]
         return [
-            show.Block(part.slot, (replace(self._say_home(part.text), legs=()),), partial=True) for part in withheld
+            turn_ops.Block(part.slot, (replace(self._say_home(part.text), legs=()),), partial=True) for part in withheld
         ]
 
     def _claims(
@@ -287,15 +287,15 @@ class Speech:
         partial: bool = False,
         last: bool = False,
         broken: bool = False,
-    ) -> list[show.Op]:
+    ) -> list[turn_ops.Op]:
         """Make a claim of each of these parts, in order. `partial`, `last`: as in `end_block`. `broken`: its `cut`."""
-        out: list[show.Op] = []
+        out: list[turn_ops.Op] = []
         spoken: list[SpokenPart] = []
         first = block.spoken[0].slot if block.spoken else None
         final = next((part for part in reversed(parts) if isinstance(part, HomePart)), None)
         for n, part in enumerate(parts):
             if isinstance(part, ClaimRequest):
-                out.append(show.Block(block.next_slot(), (part,)))
+                out.append(turn_ops.Block(block.next_slot(), (part,)))
                 continue
             cut = partial and part is final
             if not is_blank(part.text):
@@ -305,13 +305,13 @@ class Speech:
                     say = replace(say, is_cut=True)
                 if block.superseded:  # it stays in the record, and is sent as the beginning of the next block
                     self.claim_count += 1
-                    out += [show.Block(part.slot, (replace(say, legs=()),), cut), show.Supersede(part.slot)]
+                    out += [turn_ops.Block(part.slot, (replace(say, legs=()),), cut), turn_ops.Supersede(part.slot)]
                     continue
-                out.append(show.Block(part.slot, (say,), cut, follows=first))
+                out.append(turn_ops.Block(part.slot, (say,), cut, follows=first))
                 first = part.slot if first is None else first
                 spoken.append(SpokenPart(part.slot, part.text))
             elif part.is_shown:
-                out.append(show.Block(part.slot, (), cut))
+                out.append(turn_ops.Block(part.slot, (), cut))
         if spoken:
             self._note_spoken(block, spoken)
         if any(isinstance(part, HomePart) and part.leaves_at_once for part in parts):
@@ -338,7 +338,7 @@ class Speech:
 
     # ------------------------------------------------------------ files
 
-    def attach(self, slot: int, named: Mapping[str, Any]) -> list[show.Op]:
+    def attach(self, slot: int, named: Mapping[str, Any]) -> list[turn_ops.Op]:
         """Add a file to a block: `named` has the "file", or why it is "missing". It goes where its text goes."""
         block = self.open_blocks.get(slot)
         if block is None:
@@ -346,7 +346,7 @@ class Speech:
         block.handed_files.append((sum(map(len, block.fed_texts)), named))
         return self._take_pieces(block, block.reader.hand(named))
 
-    def _hand_over(self, block: StreamedBlock, name: str | None, named: Mapping[str, Any]) -> list[show.Op]:
+    def _hand_over(self, block: StreamedBlock, name: str | None, named: Mapping[str, Any]) -> list[turn_ops.Op]:
         """Say a file at the destination `name` (None: home). `named`: see `attach`."""
         at_home = name is None or self._is_home(name)
         file = named.get("file")
@@ -364,7 +364,7 @@ class Speech:
             block.parts.append(self._hold_problem(MarkupProblem("unreadable", reason, "")))
         return []
 
-    def _attach_home(self, block: StreamedBlock, file: Mapping[str, Any], at_once: bool) -> list[show.Op]:
+    def _attach_home(self, block: StreamedBlock, file: Mapping[str, Any], at_once: bool) -> list[turn_ops.Op]:
         """Say a file at home, after claiming the text before it.
 
         The same file again in one block is a repeat made by an adapter, and is ignored.
@@ -380,7 +380,7 @@ class Speech:
             block.previewed = []  # the previewed text has a message of its own
         at = block.next_slot()
         follows = block.spoken[0].slot if block.spoken else None
-        ops.append(show.Block(at, (self._say_file(file, at_once),), follows=follows))
+        ops.append(turn_ops.Block(at, (self._say_file(file, at_once),), follows=follows))
         self._note_spoken(block, [SpokenPart(at, file=file)])
         return ops
 
@@ -399,7 +399,7 @@ class Speech:
 
     # ------------------------------------------------------------ another prompt joins the turn
 
-    def before_join(self) -> list[show.Op]:
+    def before_join(self) -> list[turn_ops.Op]:
         """Prepare for another prompt that joins the turn: later blocks are no echo of texts said until now.
 
         An open block ends here, unless the agent's message id shows that it goes on. If it repeats an earlier text
@@ -408,7 +408,7 @@ class Speech:
         originals, self.originals = self.originals, {verbatim_form(word) for word in self.quiet}
         return [op for block in self.open_blocks.values() for op in self._settle_for_join(block, originals)]
 
-    def _settle_for_join(self, block: StreamedBlock, originals: set[str]) -> list[show.Op]:
+    def _settle_for_join(self, block: StreamedBlock, originals: set[str]) -> list[turn_ops.Op]:
         stretch = block.stretch
         repeats = stretch is not None and not stretch.is_shown and verbatim_form(stretch.text) in originals
         if block.one_message and not repeats:
@@ -425,7 +425,7 @@ class Speech:
         block.parts, block.stretch = [], None
         block.claimed_chars = sum(map(len, block.fed_texts)) - block.reader.waiting
 
-    def _restart_preview(self, block: StreamedBlock, part: HomePart) -> list[show.Op]:
+    def _restart_preview(self, block: StreamedBlock, part: HomePart) -> list[turn_ops.Op]:
         if part.is_shown or self.judge_at_end:
             return []
         part.hold, part.waiting = Hold(self.originals), ""
@@ -433,13 +433,13 @@ class Speech:
 
     # ------------------------------------------------------------ the turn
 
-    def claim_silence(self) -> list[show.Op]:
+    def claim_silence(self) -> list[turn_ops.Op]:
         """Claim an empty answer, which counts as quiet, if the turn has quiet words and said nothing at all."""
         if not self.quiet or self.claim_count or self.held_count:
             return []
-        return [show.Block(-1, (self._say_home(""),))]
+        return [turn_ops.Block(-1, (self._say_home(""),))]
 
-    def supersede(self, slot: int) -> list[show.Op]:
+    def supersede(self, slot: int) -> list[turn_ops.Op]:
         """Mark a block as superseded, because the next one repeats it in full: it is not used as the closing text."""
         block = self.open_blocks.get(slot)
         if block is not None:
@@ -450,7 +450,7 @@ class Speech:
         self._before_last = [b for b in self._before_last if not any(spoken_part.slot in slots for spoken_part in b)]
         if any(spoken_part.slot in slots for spoken_part in self.last_spoken):
             self.last_spoken = self._before_last.pop() if self._before_last else []
-        return [show.Supersede(part_slot) for part_slot in slots]
+        return [turn_ops.Supersede(part_slot) for part_slot in slots]
 
     def closing(self) -> tuple[int | None, tuple[Leg, ...]]:
         """Return (slot of the closing text's last part, its legs); (None, ()) if not only closing texts are sent."""
@@ -464,13 +464,13 @@ class Speech:
             return self.places.file_legs(home, self.session, spoken.file)
         return self.places.answer_legs(home, self.session, spoken.text)
 
-    def leave(self, but_last: bool = False) -> list[show.Op]:
+    def leave(self, but_last: bool = False) -> list[turn_ops.Op]:
         """Deliver the block that was said last, if only closing texts are delivered. `but_last`: not its last part."""
         if self.home is None or self.places.narrates_all(self.home) or not self.places.is_on_channel(self.home):
             return []
         parts = self.last_spoken[:-1] if but_last else self.last_spoken
         self._before_last = []  # earlier blocks are not delivered after it
-        return [show.Leave(spoken.slot, self._legs_of(self.home, spoken)) for spoken in parts]
+        return [turn_ops.Leave(spoken.slot, self._legs_of(self.home, spoken)) for spoken in parts]
 
     @property
     def is_streaming(self) -> bool:

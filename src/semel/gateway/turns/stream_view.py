@@ -14,7 +14,7 @@ from semel.acp_stream.attachment import AgentFile
 from semel.acp_stream.display import MAX_MUTABLE_CHARS, Display
 from semel.gateway.outbound.attachment_text import describe_attachments
 from semel.gateway.turns.speech import Speech
-from semel.ledger.turns import show
+from semel.ledger.turns import show, turn_ops
 
 HEAD_CHARS = 16_384  # characters at the beginning of a tool's output that watchers get
 TAIL_CHARS = 8_192  # characters at its end that watchers get; the whole output is in the ledger
@@ -82,7 +82,7 @@ class StreamView:
         )  # kinds of what this turn's agent told so far; "queued": prose that says only that
         self._grown_slots: set[int] = set()  # slots of outputs whose tail or gap is to be shown again
         self._redrawn_slots: set[int] = set()  # slots of outputs whose head was overwritten and is to be shown again
-        self.pending: list[show.Op] = []
+        self.pending: list[turn_ops.Op] = []
 
     def begin_turn(self, speech: Speech, turn: int) -> None:
         """Begin a turn. The latest items of earlier turns keep their slots, because an agent may still update them."""
@@ -113,12 +113,12 @@ class StreamView:
             else:
                 self._ended(op)
 
-    def take_batch(self) -> list[show.Op]:
+    def take_batch(self) -> list[turn_ops.Op]:
         """Remove and return the operations that are to be shown now."""
         for slot in sorted(self._grown_slots):
             output, redrawn = self.outputs[slot], slot in self._redrawn_slots
             if output.is_dirty or redrawn:
-                self.pending.append(show.ItemSet(slot, output.body(), text=output.head if redrawn else None))
+                self.pending.append(turn_ops.ItemSet(slot, output.body(), text=output.head if redrawn else None))
         self._grown_slots.clear()
         self._redrawn_slots.clear()
         out, self.pending = _join_growth(self.pending), []
@@ -185,9 +185,9 @@ class StreamView:
     def _about(self, kind: str, fields: dict[str, Any]) -> None:
         """Show a change that concerns the session as a whole: its title, mode or commands."""
         if kind == "title":
-            self.pending.append(show.Title(str(fields.get("title") or "")))
+            self.pending.append(turn_ops.Title(str(fields.get("title") or "")))
         else:
-            self.pending.append(show.About(fields))
+            self.pending.append(turn_ops.About(fields))
 
     def _open(self, slot: int, kind: str, fields: dict[str, Any], text: str) -> None:
         name = fields.pop("call", None)
@@ -202,7 +202,7 @@ class StreamView:
         live = kind in ("tool", "thought", "plan")
         body = _make_body(kind, fields)
         self.pending.append(
-            show.ItemOpen(slot, kind, name, "" if kind == "tool" else text, body, live, started=kind == "tool")
+            turn_ops.ItemOpen(slot, kind, name, "" if kind == "tool" else text, body, live, started=kind == "tool")
         )
         if kind == "tool" and text:
             self._output(slot, text)
@@ -226,7 +226,7 @@ class StreamView:
             case "tool":
                 self._output(op.id, op.text)
             case _:
-                self.pending.append(show.ItemGrow(op.id, op.text))
+                self.pending.append(turn_ops.ItemGrow(op.id, op.text))
 
     def _output(self, slot: int, text: str) -> None:
         head = self.outputs[slot].grow(text)
@@ -234,7 +234,7 @@ class StreamView:
         if head is None:
             self._redrawn_slots.add(slot)
         grew = "" if slot in self._redrawn_slots else head or ""
-        self.pending.append(show.ItemGrow(slot, grew, output=text))
+        self.pending.append(turn_ops.ItemGrow(slot, grew, output=text))
 
     def _changed(self, op: Changed) -> None:
         kind, fields = self.kinds[op.id], dict(op.fields)
@@ -257,13 +257,13 @@ class StreamView:
                 self._replace_output(op.id, text)
             text = None
         if fields or text is not None:
-            self.pending.append(show.ItemSet(op.id, _make_body(kind, fields), text=text))
+            self.pending.append(turn_ops.ItemSet(op.id, _make_body(kind, fields), text=text))
 
     def _replace_output(self, slot: int, text: str) -> None:
         output = self.outputs[slot] = OutputView()
         output.grow(text)
         self._redrawn_slots.discard(slot)
-        self.pending.append(show.ItemSet(slot, output.body(), text=output.head, output=text))
+        self.pending.append(turn_ops.ItemSet(slot, output.body(), text=output.head, output=text))
 
     def _ended(self, op: Ended) -> None:
         kind, fields = self.kinds[op.id], dict(op.fields)
@@ -281,17 +281,17 @@ class StreamView:
             return
         if kind == "tool":
             self.call_fields[op.id].update(fields)
-        self.pending.append(show.ItemSet(op.id, _make_body(kind, fields), live=False))
+        self.pending.append(turn_ops.ItemSet(op.id, _make_body(kind, fields), live=False))
 
-    def _describe_missing(self, attached: Sequence[Mapping[str, Any]], partial: bool) -> list[show.Op]:
+    def _describe_missing(self, attached: Sequence[Mapping[str, Any]], partial: bool) -> list[turn_ops.Op]:
         """Return the operations that show a notice about files which could not be stored, after their block.
 
         `partial`: whether the attempt broke off; then the notice does not go to a chat yet.
         """
         text = describe_attachments(attached)
         if partial:
-            return [show.Notice(text, "attached", tell=True)]
-        return [*self.speech.leave(), show.Notice(text, show.ATTACHED_KIND, tell=True)]
+            return [turn_ops.Notice(text, "attached", tell=True)]
+        return [*self.speech.leave(), turn_ops.Notice(text, show.ATTACHED_KIND, tell=True)]
 
 
 def _names_tool(announced: Mapping[str, Any], tool: str) -> bool:
@@ -321,16 +321,16 @@ def _make_body(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in fields.items() if k not in ("history", "message_id")}
 
 
-def _join_growth(ops: list[show.Op]) -> list[show.Op]:
+def _join_growth(ops: list[turn_ops.Op]) -> list[turn_ops.Op]:
     """Join consecutive operations that extend the text of one slot into one operation."""
-    joined: list[show.Op] = []
+    joined: list[turn_ops.Op] = []
     for _, group in itertools.groupby(ops, lambda op: (type(op), getattr(op, "slot", None))):
         run = list(group)
-        text = "".join(op.text for op in run if isinstance(op, show.Preview | show.ItemGrow))
-        if isinstance(run[0], show.Preview):
-            run = [show.Preview(run[0].slot, text)]
-        elif isinstance(run[0], show.ItemGrow):
-            output = "".join(op.output for op in run if isinstance(op, show.ItemGrow))
-            run = [show.ItemGrow(run[0].slot, text, output)]
+        text = "".join(op.text for op in run if isinstance(op, turn_ops.Preview | turn_ops.ItemGrow))
+        if isinstance(run[0], turn_ops.Preview):
+            run = [turn_ops.Preview(run[0].slot, text)]
+        elif isinstance(run[0], turn_ops.ItemGrow):
+            output = "".join(op.output for op in run if isinstance(op, turn_ops.ItemGrow))
+            run = [turn_ops.ItemGrow(run[0].slot, text, output)]
         joined += run
     return joined

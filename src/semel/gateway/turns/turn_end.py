@@ -10,7 +10,7 @@ from semel.gateway.ports import Answered
 from semel.law import retries
 from semel.law import turn as law
 from semel.ledger.delivery.cutting import is_local
-from semel.ledger.turns import show
+from semel.ledger.turns import turn_ops
 from semel.text.message_markup import MarkupProblem
 
 LONG_DELAY_S = 30.0  # delays of this many seconds or more are announced in chats, too
@@ -43,7 +43,7 @@ def failure_reason(end: Answered) -> str:
     return end.error or "it gave no reason"
 
 
-def make_retry_notice(reason: str, delay_s: float, attempt: int) -> show.Notice:
+def make_retry_notice(reason: str, delay_s: float, attempt: int) -> turn_ops.Notice:
     """Make the notice that the turn is retried, and when. It goes to a chat only if the delay is long.
 
     `attempt`: the number of the next attempt.
@@ -51,22 +51,22 @@ def make_retry_notice(reason: str, delay_s: float, attempt: int) -> show.Notice:
     delay = f"{delay_s:.0f} s" if delay_s < 120 else f"{delay_s / 60:.0f} min"
     kind = "turn.retry" if delay_s >= LONG_DELAY_S else "retry"
     text = f"The agent's turn failed: {reason.rstrip('. ')}."
-    return show.Notice(f"{text} It is tried again in {delay} (attempt {attempt}).", kind)
+    return turn_ops.Notice(f"{text} It is tried again in {delay} (attempt {attempt}).", kind)
 
 
-def make_end_notices(event: law.Event, end: Answered, attempt: int) -> list[show.Notice]:
+def make_end_notices(event: law.Event, end: Answered, attempt: int) -> list[turn_ops.Notice]:
     """Make the notices about the end of a turn; none if a person stopped it, or it ended normally."""
     if event == "cancelled":
         return []
     if event == "errored":
         tried = f" (tried {attempt} times)" if attempt > 1 else ""
-        return [show.Notice(f"The agent's turn failed: {failure_reason(end)}{tried}", "turn.failed")]
+        return [turn_ops.Notice(f"The agent's turn failed: {failure_reason(end)}{tried}", "turn.failed")]
     words = {
         "max_tokens": "The answer was cut off at the model's token limit.",
         "max_turn_requests": "The agent stopped: it reached its limit of model requests in one turn.",
         "refusal": "The model refused to continue.",
     }
-    return [show.Notice(words[end.stop], f"turn.{end.stop}")] if end.stop in words else []
+    return [turn_ops.Notice(words[end.stop], f"turn.{end.stop}")] if end.stop in words else []
 
 
 class Corrections:
@@ -88,9 +88,9 @@ class Corrections:
         self.was_asked = True
         self._reasons = [problem.reason for problem in problems]
 
-    def notice(self, problems: Sequence[MarkupProblem], home: str | None) -> show.Notice | None:
+    def notice(self, problems: Sequence[MarkupProblem], home: str | None) -> turn_ops.Notice | None:
         """Make the notice for a chat about texts that were held back; None if there are none or the home is no chat."""
         reasons = [problem.reason for problem in problems] or self._reasons
         if not reasons or home is None or is_local(home):
             return None
-        return show.Notice(f"Something the agent wrote was held back: {'; '.join(reasons)}.", "turn.held")
+        return turn_ops.Notice(f"Something the agent wrote was held back: {'; '.join(reasons)}.", "turn.held")

@@ -1,0 +1,166 @@
+"""What a transaction writes of a running turn's output: the vocabulary of `show`, as data.
+
+The gateway translates what an agent streams into these operations (docs/decisions/stream-operations.md). Each names a
+slot, the gateway's own number for a block or an item; `Slots` maps slots to rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from semel.ledger.delivery import claims
+from semel.ledger.delivery.cutting import Leg
+from semel.ledger.turns import permission_requests
+
+
+@dataclass(frozen=True)
+class Preview:
+    """Agent text that streams in `slot`. The first preview of a slot creates its entry."""
+
+    slot: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Replace:
+    """The text of a live preview is replaced, because a re-delivery was recognised."""
+
+    slot: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block ended: the claims that it makes. The first claim to home takes over the slot's preview.
+
+    `partial`: the turn ended before the block did. `tell`: the agent may not remember the text. `follows`: the slot of
+    what the same block said first at home.
+    """
+
+    slot: int
+    requests: tuple[claims.ClaimRequest, ...]
+    partial: bool = False
+    tell: bool = True
+    follows: int | None = None
+
+
+@dataclass(frozen=True)
+class Supersede:
+    """The block in `slot` was said again in full by a later attempt of the agent's own model call."""
+
+    slot: int
+
+
+@dataclass(frozen=True)
+class Announcement:
+    """The words of a request, and the parts in which they leave for the session's home."""
+
+    text: str
+    legs: tuple[Leg, ...]
+
+
+@dataclass(frozen=True)
+class ItemOpen:
+    slot: int
+    kind: str
+    name: str | None = None
+    text: str = ""
+    body: Mapping[str, Any] = field(default_factory=dict)
+    live: bool = True
+    started: bool = False  # a tool call that counts for Law 9
+    announcement: Announcement | None = None  # a request that is also announced at home
+
+
+@dataclass(frozen=True)
+class ItemGrow:
+    """`text` is appended to what is shown, `output` to the stored whole of a tool's output."""
+
+    slot: int
+    text: str = ""
+    output: str = ""
+
+
+@dataclass(frozen=True)
+class ItemSet:
+    slot: int
+    body: Mapping[str, Any] = field(default_factory=dict)
+    text: str | None = None
+    live: bool | None = None
+    output: str | None = None  # a snapshot: the stored whole is replaced
+
+
+@dataclass(frozen=True)
+class Notice:
+    text: str
+    kind: str
+    tell: bool = False
+
+
+@dataclass(frozen=True)
+class Title:
+    text: str
+
+
+@dataclass(frozen=True)
+class About:
+    """What the agent offers in this session; merged into what is known."""
+
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Reserve:
+    """Place a placeholder at home for text that streams. `leg`: as the text would leave; `text`: what is seen now."""
+
+    leg: Leg
+    text: Callable[[], str] | None = None
+
+
+@dataclass(frozen=True)
+class Leave:
+    """Send what was said in `slot` in these parts, unless it has left, where only closing texts are delivered."""
+
+    slot: int
+    legs: tuple[Leg, ...]
+
+
+@dataclass(frozen=True)
+class Complete:
+    """The text in which a lost attempt was cut off was complete, as its agent remembers: send it in these parts."""
+
+    claim: int
+    legs: tuple[Leg, ...]
+
+
+Op = (
+    Leave | Complete | Reserve | About | Preview | Replace | Block | Supersede
+    | ItemOpen | ItemGrow | ItemSet | Notice | Title
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Slots:
+    """The rows of a running turn's slots. Each transaction returns a new one."""
+
+    entries: Mapping[int, int] = field(default_factory=dict)
+    items: Mapping[int, int] = field(default_factory=dict)
+    claims: Mapping[int, int] = field(default_factory=dict)  # said home claims by slot
+    said_count: int = 0
+    reserved: int | None = None  # the placeholder part of the last Reserve; None: it never arrived
+    expired: frozenset[int] = frozenset()  # permission requests that nobody had answered when their deadline passed
+    attached: int | None = None  # the last notice about what the agent handed over beside its text
+
+
+def may_announce(op: Op) -> bool:
+    """Whether an operation may send a notice to the session's home."""
+    if isinstance(op, ItemOpen):
+        return op.announcement is not None
+    if isinstance(op, Leave | Notice):
+        return True
+    return isinstance(op, ItemSet) and is_over(op)
+
+
+def is_over(op: ItemSet) -> bool:
+    return op.body.get("state") in permission_requests.OVER_STATES
