@@ -1,9 +1,9 @@
 """A block: a message or thought while it streams in, with the state for detecting re-deliveries of it.
 
-A *re-delivery* is text that the agent sends again although it belongs in the view once. There are two kinds: a *copy*
-of text that is in the view already, and another *attempt* at a message, after the model's stream broke. The *rivals* of
-a block are the earlier blocks of its turn that may be attempts at it. A *section* of a thought is the part since the
-last chunk of newlines, or since its beginning.
+A *re-delivery* is text that the agent sends again although it belongs in the view once. There are two kinds. A *copy*
+repeats text that is in the view already. If the model's stream breaks, the agent may make another *attempt* at the
+message, from its beginning; only the last attempt counts. The *rivals* of a block are earlier blocks of its turn that
+may be failed attempts at it. A thought has *sections*: a new one begins after each chunk that consists of newlines.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class TextBlock(Node):
         self.is_blank = True  # nothing but white space so far
         self.is_plain = True  # the fast path may append chunks: nothing has to be compared
         self.paragraph_ended = False  # the last chunk was empty: a paragraph ended
-        self.held_copy: tuple[str, str] | None = None  # (a chunk held back as a probable copy, the new text in it)
+        self.held_copy: tuple[str, str] | None = None  # (a chunk held back as a probable copy, the text after the copy)
         self.repeat_cursor: TextCursor | None = None  # compares the text from `repeat_start` on with the block's start
         self.repeat_start = 0
-        self.rivals: list[tuple[TextBlock, TextCursor]] = []  # with a cursor that compares this block's text with each
+        self.rivals: list[tuple[TextBlock, TextCursor]] = []  # (rival, cursor that compares this block's text with it)
 
     @property
     def superseded(self) -> bool:
@@ -108,11 +108,12 @@ class Section:
         Returns (the text after the copy, whether the wording alone proves it a copy); None if it is no copy. If the
         wording alone proves nothing, one of these must hold:
 
-        - The section ends and the chunk begins inside a word (`is_glued`).
-        - The chunk equals the section and nothing else, while the section came in chunks of at most half its length. A
-          section that ends with a single newline does not count: lists repeat lines.
+        - The section's last word runs into the chunk's first word (`is_glued`), and the section is distinctive. A short
+          section also counts if a chunk of newlines precedes it and new text follows the copy.
+        - The chunk is the section and nothing more, the section is distinctive, and it came in chunks of at most half
+          its length. A section that ends with a single newline does not count, because lists repeat lines.
 
-        White space at the section's ends may be missing in the copy, or be newlines there.
+        The copy may lack the white space at the section's ends, or have newlines there instead.
         """
         if not self.pieces or self.size > len(text) + MAX_EDGE:
             return None
@@ -134,9 +135,9 @@ class Section:
 
 
 def missing_newlines(before: str, after: str) -> int:
-    """Return how many newlines are missing for an empty line between two chunks: 0, 1 or 2.
+    """Return how many newlines to insert between two chunks so that an empty line separates them: 0, 1 or 2.
 
-    An agent that ends a paragraph with an empty chunk sends no newlines.
+    An agent that marks the end of a paragraph by an empty chunk does not send these newlines itself.
     """
     have = len(before) - len(before.rstrip("\n")) + len(after) - len(after.lstrip("\n"))
     return max(0, 2 - have)

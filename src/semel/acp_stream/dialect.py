@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from semel.acp_stream.profiles import Pattern, Profile
 from semel.text.json_types import objects_in, text_at, value_at
 
-# Ranks of output sources, poorest first: content before the result, content, rawOutput; toolResponse and terminals.
+# Ranks of output sources, poorest first: `content` before the result (some agents put the arguments there), `content`
+# with the result, `rawOutput`, and last `toolResponse` and terminals.
 ARGUMENTS, CONTENT, RAW, DIRECT = 1, 2, 3, 4
 
 STATUS = {
@@ -68,9 +69,9 @@ def is_wrapped(text: str) -> bool:
 
 
 def snapshots(data: Mapping[str, Any], profile: Profile, result: bool) -> list[Snapshot]:
-    """Return the output as each source in an update gives it, richest source first.
+    """Return one snapshot for each source in an update that contains output, richest source first.
 
-    `data`: the update. `result`: the call has its result. Sources without text are left out.
+    `data`: the update. `result`: whether the call has ended, in this update or before.
     """
     result_list: list[Snapshot] = []
     response = tool_response(data.get("_meta"))
@@ -109,7 +110,7 @@ def _without(text: str, notes: tuple[Pattern, ...]) -> tuple[str, bool]:
 
 
 def terminal_text(text: str, profile: Profile) -> Snapshot:
-    """Return a terminal's output as a snapshot, for an agent that sends all of it (`text`) with each update."""
+    """Return a terminal's output as a snapshot, for an agent that sends the whole output (`text`) in each update."""
     return _clean(text, DIRECT, profile, False)
 
 

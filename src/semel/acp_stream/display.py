@@ -1,4 +1,4 @@
-"""Render a tool call's output as a terminal would show it. All faces use this.
+"""Render a tool call's output as a terminal would show it, for every user interface.
 
 A carriage return or backspace moves back in the line, and the following text overwrites it; "erase in line" and cursor
 movements within the line are applied. Colours and all other escape sequences are removed, including those that move the

@@ -1,8 +1,10 @@
 """The fold: turn one session's stream of ACP updates into the view that a person sees.
 
 Messages and tool calls are upserts by id: fields that an update omits keep their values, and chunks of content or
-terminal output are appended (ACP v2; profiles adapt v1). A *replay* is the history that an agent sends when a session
-is loaded; the caller says which updates belong to one. The fold has no clock and does no I/O. The cost of an update is
+terminal output are appended. ACP v2 defines updates in this way; for v1, a profile says how each agent differs.
+
+To *fold* an update is to apply it to the view. A *replay* is the history that an agent sends when a session is loaded;
+the caller says which updates belong to one. The fold has no clock and does no I/O. The cost of an update is
 proportional to the update's size.
 """
 
@@ -59,11 +61,14 @@ class Fold:
         return self.board.items()
 
     def settle(self) -> list[Op]:
-        """Finish what waits for the next update, as the stream pauses: a replay, a held chunk, half a character."""
+        """Show all that waits for a further update, because none comes for now.
+
+        This ends a replay, treats a chunk that was held back as a copy, and shows U+FFFD for half a surrogate pair.
+        """
         return self._show_lost_halves() + self._finish_replay() + self.talk.settle()
 
     def add_known_text(self, role: str, text: str, message_id: str | None = None) -> None:
-        """Add a text that the record has from before this fold, so that a replay does not show it again.
+        """Add a text that was recorded before this fold began, so that a replay does not show it again.
 
         `role`: "agent", "user" or "thought". `message_id`: ACP's, if the record has one.
         """
@@ -73,7 +78,7 @@ class Fold:
         self._known_before.append(node)
 
     def add_known_call(self, call: str, title: str = "", tool_input: object = None) -> None:
-        """Add a tool call that the record has from before this fold, so that a replay does not show it again.
+        """Add a tool call that was recorded before this fold began, so that a replay does not show it again.
 
         `call`: the agent's id of the call.
         """
@@ -138,7 +143,7 @@ class Fold:
         return ops + self.calls.fold_permission(cid, tool_call)
 
     def cancel(self) -> list[Op]:
-        """Cancel the unfinished tool calls, because a person cancelled the turn. Later reports do not change that."""
+        """Cancel the unfinished tool calls, because a person cancelled the turn. Later updates do not revive them."""
         return self._show_lost_halves(tools_only=True) + self.calls.finish_all("cancelled")
 
     def end(self, stop: str, error: str | None = None, died: bool = False) -> list[Op]:
@@ -180,7 +185,7 @@ class Fold:
             return []
 
     def _update_halves(self, data: Mapping[str, Any], text: str | None, replay: bool) -> list[Op]:
-        """Fold an update while halves of surrogate pairs wait, or whose text has one.
+        """Fold an update if its text contains half of a surrogate pair, or if an earlier half waits for the other one.
 
         `text`: the update's streamed text; None if it has none.
         """
@@ -234,6 +239,7 @@ class Fold:
             return []
         announces = kind == "tool_call"
         call = self.calls.find(cid, data, announces)
+        # The fast path, for an update that contains nothing but its kind, the call's id and new terminal output.
         if call is not None and call.has_started and len(data) == 3 and self.calls.has_plain_deltas:
             meta = data.get("_meta")
             if type(meta) is dict and len(meta) == 1:

@@ -168,7 +168,11 @@ class Replay:
         return [*ops, began, Changed(block.id, {"content": [description]}), block.end()]
 
     def flush(self) -> list[Op]:
-        """End the text collected so far, and fold it: compare it as a whole with known texts, then chunk by chunk."""
+        """Fold the text collected so far, because its message is complete.
+
+        If it came in several chunks without a message id, it is compared with the known texts as a whole and, if it
+        repeats none, chunk by chunk.
+        """
         pieces, role, mid = self.pieces, self.role, self.mid
         self.pieces, self.role, self.mid = [], "", None
         text = "".join(pieces)
@@ -221,10 +225,10 @@ class Replay:
         return [known_text for known_text in islice(alike, MAX_CANDIDATES) if not known_text.repeated_size]
 
     def _consume(self, role: str, bare_text: str) -> bool:
-        """Mark what `bare_text` repeats as repeated. Returns False if it repeats no known text.
+        """Mark as repeated the known texts that `bare_text` repeats. Returns False if it repeats none.
 
-        It may repeat one known text, the next part of one, or several in a row; or one of the two is the other with
-        failed attempts before it.
+        It may repeat one known text, the next part of one, or several in a row. It may also equal one except for failed
+        attempts before either of the two.
         """
         same = self.by_text.get((role, bare_text), deque())
         while same:
@@ -258,7 +262,7 @@ class Replay:
         return True
 
     def _take_with_attempts(self, role: str, bare_text: str) -> bool:
-        """Mark a known text as repeated that equals `bare_text`, except for failed attempts before one of the two.
+        """Mark a known text as repeated if it and `bare_text` differ only by failed attempts at the beginning of one.
 
         An agent that retries without saying so may store or stream the attempts and the answer as one text. Returns
         False if there is no such known text.
@@ -299,14 +303,15 @@ class Replay:
         return False
 
     def _same_call(self, data: Mapping[str, Any]) -> str:
-        """Return the id of the first known, unrepeated call that has a mark in common with this one; "" if none has."""
+        """Return the id of the first known, unrepeated call that has one of this call's `_marks`; "" if none has."""
         marks = _marks(data.get("title"), data.get("rawInput"), content_text(data.get("content")))
         return next((name for name, (_, known_marks) in self.unrepeated_calls.items() if marks & known_marks), "")
 
 
 def _marks(title: object, tool_input: object, content: str) -> set[str]:
-    """Return the marks by which a call is recognised under another id: its input, and its title if it is descriptive.
+    """Return strings for a call's input and title, by which it is recognised under another id.
 
+    Two calls count as the same if they share a string. A title of one word is left out if the call has an input.
     `content`: the call's content as text, because some agents state the input there.
     """
     marks: set[str] = set()

@@ -1,16 +1,19 @@
 """Messages and thoughts: join streamed chunks into blocks, and recognise failed attempts and copies.
 
-A block ends at a tool call, a new message id, or the turn's end (a thought also when the agent begins a message).
-Chunks of one block are joined unchanged. `block` explains the words attempt, copy, rival and section; `redelivery` says
-what evidence a re-delivery needs. A block whose whole text comes again as the beginning of a later block was an attempt
-at it: it stays in the record, marked superseded. If an adapter sends a whole copy of a streamed block in one chunk, the
-view shows the text once.
+A block ends at a tool call, a new message id, or the turn's end; a thought also ends when a message begins. The chunks
+of a block are joined unchanged. `block` defines the words attempt, copy, rival and section; `redelivery` says what
+evidence a re-delivery needs.
 
-Thoughts need less evidence: adapters often repeat them (a summary first in tokens, then whole), the only sign of the
-copy is that it comes in one chunk, and thoughts are not sent to chats. So a copy may also be shorter than the lengths
-in `redelivery`, if it repeats the whole thought (or its latest section) in one chunk after several, and nothing follows
-it. Such a chunk is held back, and added after all if the thought continues. The rule is wrong only for a thought that
-consists of the same words twice and nothing else, with the second half in one chunk and the first half in several.
+- If the whole text of a block comes again as the beginning of a later block, the earlier block was a failed attempt. It
+  stays in the record, marked superseded.
+- If an adapter streams a block and then sends a whole copy of it in one chunk, the view shows the text once.
+
+A copy of a thought needs less evidence. Adapters often stream a summary in tokens and then send it whole; the only
+sign of the copy is that it comes in one chunk. A wrong decision also costs less, because thoughts are not sent to
+chats. So a copy of a thought may be shorter than the limits in `redelivery`: a chunk counts as a copy if it repeats the
+whole thought (or its current section), which came in several chunks, and if nothing follows it. Such a chunk is held
+back until the next one arrives; if the thought continues, the chunk is added after all. The rule fails only for a
+thought that is the same words twice and nothing else, first in several chunks and then in one.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ MAX_RIVALS = 8  # how many earlier blocks, at most, a block is compared with
 
 
 class Talk:
-    """Folds the chunks of messages and thoughts (ACP's `agent_message_chunk` and `agent_thought_chunk`)."""
+    """Joins the chunks of messages and thoughts (ACP's `agent_message_chunk`, `agent_thought_chunk`) into blocks."""
 
     def __init__(self, board: Board, profile: Profile) -> None:
         self.board = board
@@ -57,7 +60,7 @@ class Talk:
     # ---- the hot path
 
     def chunk(self, kind: str, data: Mapping[str, Any]) -> list[Op]:
-        """Fold one live chunk. `kind`: MESSAGE or THOUGHT. `data`: the update that contains it."""
+        """Fold one chunk, which is not part of a replay. `kind`: MESSAGE or THOUGHT. `data`: the chunk's update."""
         content = data.get("content")
         text = content.get("text") if type(content) is dict else None
         block = self.open_blocks[kind]
@@ -168,8 +171,8 @@ class Talk:
     def _compare_rivals(self, block: TextBlock, text: str) -> list[Op]:
         """Compare a new chunk of the block with its rivals.
 
-        A rival whose text differs is dropped. A rival that was an attempt is superseded once its whole text has come
-        again.
+        A rival is dropped as soon as its text differs. Once its whole text has come again, it is superseded if it was
+        a failed attempt.
         """
         ops: list[Op] = []
         remaining_rivals: list[tuple[TextBlock, TextCursor]] = []
@@ -184,9 +187,9 @@ class Talk:
         return ops
 
     def _is_attempt(self, rival: TextBlock, block: TextBlock) -> bool:
-        """Whether `rival`, an earlier block whose whole text `block` begins with, was an attempt at it.
+        """Whether `rival` was a failed attempt at `block`.
 
-        No tool ran between the two.
+        The caller has checked that `block` begins with the rival's whole text. No tool call started between the two.
         """
         if rival.superseded:
             return True
@@ -195,7 +198,7 @@ class Talk:
         return rival.size >= LEAST_RETRY_CHARS and is_distinctive(rival.text())
 
     def _retries_under_another_id(self, block: TextBlock, mid: str | None) -> bool:
-        """Whether the message id `mid` differs from the block's, and this agent's retries have another id."""
+        """Whether `mid` is not the block's message id, for an agent that retries a message under another id."""
         return self.profile.another_id == "retry" and None not in (block.mid, mid) and block.mid != mid
 
     def _find_restart(self, block: TextBlock, start: int, text: str) -> list[Op]:
@@ -246,9 +249,9 @@ class Talk:
         return ops
 
     def _superseded_by(self, kind: str) -> list[Op]:
-        """Supersede the blocks discarded by a retry signal, because a new block of this kind begins.
+        """Mark as superseded the blocks that a retry signal discarded, because the next attempt begins.
 
-        A thought supersedes thoughts; a message supersedes thoughts and messages.
+        `kind`: of the block that begins. A new thought supersedes only thoughts, a new message both kinds.
         """
         kinds = (THOUGHT,) if kind == THOUGHT else (THOUGHT, MESSAGE)
         void = [block for block_kind in kinds for block in self.void_blocks[block_kind]]
@@ -257,9 +260,10 @@ class Talk:
         return [op for block in void for op in supersede(block)] if self.profile.signal_means_retry else []
 
     def seal_message(self) -> list[Op]:
-        """Seal the open message: the agent confirmed that it was streamed to its end.
+        """Seal the open message, because the agent confirmed that it was streamed to its end.
 
-        Earlier messages that were not sealed, with no tool call in between, were attempts at it: they are superseded.
+        Earlier messages that are not sealed were failed attempts at it and are superseded, unless a tool call started
+        after them.
         """
         block = self.open_blocks[MESSAGE]
         if block is None or block.sealed or not self._has_model_id(block):
@@ -327,7 +331,7 @@ class Talk:
         return []
 
     def _settle_held(self, block: TextBlock, text: str = "") -> list[Op]:
-        """Decide about the held chunk: it is a copy if nothing or an empty line follows it; otherwise it is text.
+        """Decide about the chunk that was held back: if nothing or an empty line follows, it is a copy, otherwise text.
 
         `text`: the next chunk; "" if there is none.
         """
@@ -388,7 +392,7 @@ class Talk:
         ops = self._settle_held(block)
         self.open_blocks[kind] = None
         for rival, cursor in block.rivals:
-            is_whole_repeat = not cursor.remaining and rival.size == block.size  # whole, so it may be short
+            is_whole_repeat = not cursor.remaining and rival.size == block.size  # equal: even a short text counts
             if is_whole_repeat and self._retries_under_another_id(rival, block.mid):
                 ops += supersede(rival, repeated=True)
         block.rivals, block.repeat_cursor = [], None
@@ -402,13 +406,13 @@ class Talk:
         return self._close_open()
 
     def note_side_effect(self) -> None:
-        """Record that a tool call has started: earlier blocks are no attempts at later ones, as no retry undoes it."""
+        """Record that a tool call has started. No retry undoes it, so no earlier block is an attempt at a later one."""
         self.recent_blocks.clear()
         for void in self.void_blocks.values():
             void.clear()
 
     def settle(self) -> list[Op]:
-        """Treat the held chunk as a copy, because no more chunks are coming for now."""
+        """Treat a chunk that was held back as a copy, because no more chunks are coming for now."""
         block = self.open_blocks[THOUGHT]
         return self._settle_held(block) if block is not None else []
 

@@ -29,9 +29,10 @@ class Notices:
         return [self.board.add(node), node.end()]
 
     def classify(self, text: str, mid: str | None, data: Mapping[str, Any], is_first: bool) -> str | None:
-        """Return the kind of notice (as in `Profile.prose`) that a message chunk is; None if it is the agent's text.
+        """Return the kind of notice that a message chunk contains, or None if it contains text of the agent.
 
-        `mid`: the chunk's message id. `data`: the whole update. `is_first`: the chunk is the turn's first text.
+        The kinds are those of `Profile.prose`. `mid`: the chunk's message id. `data`: the whole update. `is_first`: the
+        chunk is the turn's first text.
         """
         if _is_informational(data.get("_meta")):
             return "note"

@@ -52,7 +52,7 @@ Op = Began | Grew | Changed | Ended
 
 @dataclass(frozen=True)
 class Limits:
-    """How much of a tool call's output an `ViewItem` keeps in memory, in characters.
+    """How much of a tool call's output a `ViewItem` keeps in memory, in characters.
 
     `head`: from its beginning; None: all of it. `tail`: from its end. What lies between is the gap. The operations
     always carry every character, so that the ledger can store it (Laws 8, 11).
@@ -70,8 +70,8 @@ WHOLE = Limits(head=None, tail=0)
 class ViewItem:
     """One row of the view.
 
-    `kind` is message, thought, tool, plan, notice, usage, mode, commands, title, or turn (the end of a turn). `fields`
-    depends on the kind; those in brackets are present only where they apply:
+    `kind` is message, thought, tool, plan, notice, usage, mode, commands, title, or turn (the end of a turn). Each kind
+    has its own `fields`. Those of the following kinds are (optional ones in brackets):
 
     - message: role, text [message_id, content (attachments), partial, superseded, history, broken (the agent announced
       a retry while the message was open)]

@@ -27,9 +27,9 @@ class Profile:
     another attempt (`redelivery` says how long it must be). `continue`: the rest of the answer only."""
 
     another_id: Literal["copy", "retry", "message"] = "copy"
-    """What text is that comes again under another message id, with no tool call in between. `retry`: another attempt at
-    the same message. `message`: another message, because the agent signals its retries. `copy`: the same message if it
-    now comes in one chunk and came in several before; otherwise another message."""
+    """What it means if text comes again under another message id, with no tool call in between. `retry`: it is another
+    attempt at the same message. `message`: it is another message, because the agent signals its retries. `copy`: it is
+    the same message if it now comes in one chunk and came in several before; otherwise another message."""
 
     signal_means_retry: bool = True
     """Whether, after a retry signal, the next text replaces the text before it, even if the wording differs."""
@@ -106,7 +106,7 @@ class Profile:
 
     @cached_property
     def prose_leads(self) -> frozenset[str]:
-        """The first characters of texts that `prose` and `foreign_id_errors` match: any other chunk is no notice."""
+        """The characters with which a match of `prose` or `foreign_id_errors` can begin."""
         patterns = [pattern for pattern, _ in self.prose]
         if self.foreign_id_errors is not None:
             patterns.append(self.foreign_id_errors)

@@ -65,12 +65,12 @@ def is_repetition(text: str) -> bool:
 
 
 def bare(text: str) -> str:
-    """Return the text without white space. Replays and echoes are compared so, because agents trim and reflow text."""
+    """Return the text without white space. Agents trim and reflow text, so repeats are looked for in this form."""
     return "".join(text.split())
 
 
 def are_attempts(texts: str, answer: str) -> bool:
-    """Whether `texts` consists of one or more beginnings of `answer` in a row. Both are without white space."""
+    """Whether `texts` is one or more beginnings of `answer`, one after another. Neither contains white space."""
     offset = 0
     while offset < len(texts):
         following = texts[offset : offset + len(answer)]

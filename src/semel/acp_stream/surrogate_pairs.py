@@ -75,10 +75,11 @@ class Halves:
         return f"<Halves {sorted(self.waiting)}>"
 
     def join(self, update: Mapping[str, Any], text: str, waits: bool = True) -> Json | None:
-        """Join the half that waits in this stream with an update. Returns the update without unpaired halves.
+        """Join the half that waits in the update's stream with the update. Returns the update without unpaired halves.
 
-        None if nothing but a half is left of it. `text`: its streamed text. `waits`: a half at the end of the text is
-        kept for the next update; false if each update of the stream repeats the whole text.
+        Returns None if the update is a chunk that contains nothing but a half. `text`: the update's streamed text.
+        `waits`: whether a half at the end of the text waits for the next update; false if each update of the stream
+        repeats the whole text.
         """
         stream = _stream_of(update)
         half, _ = self.waiting.pop(stream, ("", {}))
@@ -91,10 +92,10 @@ class Halves:
         return replace_streamed_text(update, scrub(joined))
 
     def take_lost(self, update: Mapping[str, Any] | None = None, tools_only: bool = False) -> Iterator[Json]:
-        """Remove halves whose other half will not come, and yield an update that shows U+FFFD for each.
+        """Remove each half whose other half will not come, and yield an update that shows U+FFFD in its place.
 
-        `update`: the next update, which decides which halves are lost; None: all are. `tools_only`: only those in the
-        output of tool calls.
+        `update`: the next update, which decides which halves are lost; None: all of them. `tools_only`: only halves in
+        the output of tool calls.
         """
         for stream, (_, last) in list(self.waiting.items()):
             if tools_only and stream in CHUNKS:

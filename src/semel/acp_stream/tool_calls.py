@@ -64,7 +64,8 @@ class ToolCall(Node):
 class ToolCalls:
     """Folds ACP's `tool_call` and `tool_call_update`, and the `toolCall` of permission requests.
 
-    `cid` stands for the id that the agent gives a call. `by_id` may have a call under two such ids.
+    `cid` is always the id that the agent gives a call (`toolCallId`). `by_id` has a call under two ids if its
+    permission request had an id of its own.
     """
 
     def __init__(self, board: Board, profile: Profile, limits: Limits) -> None:
@@ -157,7 +158,7 @@ class ToolCalls:
         return ops
 
     def fold_permission(self, cid: str, tool_call: Mapping[str, Any]) -> list[Op]:
-        """Fold the `toolCall` of a permission request: its description of the call, but no status or result."""
+        """Fold the `toolCall` of a permission request. Only its description of the call counts, no status or result."""
         known_call = self.find(cid, tool_call, announces=True)
         if known_call is None and not self.profile.permission_is_call:
             return []
@@ -181,7 +182,10 @@ class ToolCalls:
         return ops
 
     def _take_over_request(self, cid: str, data: Mapping[str, Any]) -> ToolCall | None:
-        """Find the call of a new id among those known only from permission requests. It then has both ids."""
+        """Return the call that is known only from a permission request and now comes under the new id `cid`.
+
+        It then has both ids. Returns None if there is no such call.
+        """
         call = self._find_alike(data, [call for call in self._requests if call.is_only_requested and not call.ended])
         if call is not None:
             self.by_id[cid] = call
@@ -272,7 +276,7 @@ class ToolCalls:
         if statements:
             richest = _choose_snapshot(statements)
             same_source = [s for s in statements if s is not richest and is_same_source(s.rank, call.output.rank)]
-            for snapshot in (*same_source, richest):  # first the source that the present text is from
+            for snapshot in (*same_source, richest):  # first those from the same source as the text so far
                 ops += self._apply_change(call, call.output.merge(snapshot))
         return ops
 
@@ -347,7 +351,7 @@ class ToolCalls:
 
 
 def _choose_snapshot(statements: list[Snapshot]) -> Snapshot:
-    """Return the richest snapshot that is complete; if all lack a part, the longest. They are sorted, richest first."""
+    """Return the richest complete snapshot; if none is complete, the longest. The list has the richest first."""
     complete = [snapshot for snapshot in statements if not snapshot.missing]
     return complete[0] if complete else max(statements, key=lambda snapshot: len(snapshot.text))
 

@@ -40,7 +40,7 @@ class OutputChange(NamedTuple):
 
 
 def is_same_source(rank: int, other: int) -> bool:
-    """Whether two ranks are of one source. Content is one source, before the result and with it."""
+    """Whether two ranks belong to one source. ARGUMENTS and CONTENT do: both are the field `content`."""
     return max(rank, CONTENT) == max(other, CONTENT)
 
 
@@ -179,7 +179,7 @@ class ToolOutput:
         return OutputChange(text)
 
     def is_contradicted_by(self, delta: str) -> bool:
-        """Whether the known text is from a poorer source than deltas, and differs from this first delta."""
+        """Whether this first delta differs from the known text, which came as a snapshot from a poorer source."""
         if not self.total or self.accounted or self.rank >= DIRECT:
             return False
         known_text = self._known_text(0, len(delta))
@@ -205,7 +205,8 @@ class ToolOutput:
     def merge(self, snapshot: Snapshot) -> OutputChange | None:
         """Merge a snapshot with the known text. Returns the change; None if nothing changes.
 
-        The snapshot's mark ("the beginning was cut") becomes part of the text only if the output before it is unknown.
+        A snapshot may come with the agent's own note that its beginning was cut (`mark`). The note is added to the text
+        only where the output before the snapshot is unknown.
         """
         text, rank, missing, window, mark = snapshot
         if not text:
@@ -243,7 +244,10 @@ class ToolOutput:
         return None if poorer or rank < self.rank else self._set(text, rank, missing)
 
     def _is_replacement(self, rank: int, window: bool, missing: bool) -> bool:
-        """Whether a snapshot with these properties replaces the whole known text."""
+        """Whether a snapshot replaces the known text of the same source, because it is neither cut nor sliding.
+
+        Snapshots of a terminal or `toolResponse` never do. `rank`, `window`, `missing`: as in `Snapshot`.
+        """
         slides = window and self.total >= LEAST_WINDOW
         return rank < DIRECT and is_same_source(rank, self.rank) and not missing and not slides
 
@@ -261,9 +265,9 @@ class ToolOutput:
         return OutputChange(new_text) if new_text else None
 
     def _find_new_text(self, text: str) -> str | None:
-        """Return the part of a snapshot's text by which it is longer than the known text.
+        """Return what a snapshot's text adds at the end of the known text; None if the two differ.
 
-        It is "" if the known text has it all: as the whole, as its beginning or as its end. None if the two differ.
+        It adds "" if the known text contains all of it: as the whole, as its beginning or as its end.
         """
         if self.snapshot and text.startswith(self.snapshot):
             return text[len(self.snapshot) :]
@@ -290,7 +294,7 @@ class ToolOutput:
         return self._tail is None and len(text) > self.total and text.endswith(self._joined_head())
 
     def overlap(self, text: str) -> int:
-        """Return how many characters at the beginning of `text` end the known text; 0 if the two do not overlap."""
+        """Return how many characters at the beginning of `text` overlap with the end of the known text; 0 if none."""
         size = self.total - self._gap[1]
         if size < LEAST_OVERLAP or len(text) < PROBE_CHARS:
             return 0
@@ -303,8 +307,8 @@ class ToolOutput:
     def _fill(self, text: str, rank: int) -> OutputChange | None:
         """Fill the place where output never arrived (`_gap`), wholly or in part, from a snapshot's text.
 
-        Returns None if that is impossible: the snapshot must begin before the known text after that place, and contain
-        all of it. `rank`: the snapshot's.
+        The snapshot must contain all of the known text after that place, and something before it. Otherwise, returns
+        None. `rank`: the snapshot's.
         """
         before, after = self._gap
         if not after or self._tail is not None:
@@ -322,7 +326,7 @@ class ToolOutput:
 
 
 def _overlap_length(before: str, text: str) -> int:
-    """Return how many characters at the beginning of `text` end `before`; 0 if the texts are too short to tell."""
+    """Return how many characters at the beginning of `text` are also the end of `before`; 0 if a text is too short."""
     if len(text) < PROBE_CHARS or len(before) < LEAST_OVERLAP:
         return 0
     offset = before.find(text[:PROBE_CHARS])

@@ -141,10 +141,10 @@ class RecordedStreamReader:
             self.wire.fold_note(message)
 
     def _read_message(self, message: Mapping[str, Any]) -> None:
-        """Fold a message whose sender is not recorded: it is derived from the method."""
+        """Fold a message of which the trace does not say who sent it. The method tells whether client or agent did."""
         method, result = message.get("method"), message.get("result")
         if method is None and isinstance(result, dict) and "outcome" in result:
-            return  # our answer to a permission request: its id is the agent's
+            return  # the client's answer to a permission request; its id belongs to a request of the agent
         ours = isinstance(method, str) and (method == "initialize" or method.startswith("session/"))
         if ours and method not in ("session/update", "session/request_permission"):
             self.wire.fold_sent(dict(message))

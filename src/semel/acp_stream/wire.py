@@ -21,7 +21,7 @@ END_REMARKS = ("eof", "exit", "spawn")  # after one of these, the process sends 
 class Wire:
     """Passes messages to one `Fold` per session.
 
-    `profile`: None if it shall be chosen by the name that the agent gives in its answer to ACP's initialize.
+    `profile`: if it is None, it is chosen by the agent's name in the answer to ACP's `initialize`.
     """
 
     def __init__(self, profile: Profile | None = None, limits: Limits = WHOLE) -> None:
@@ -88,7 +88,7 @@ class Wire:
         return self.fold(session).update(data, session in self._replaying)
 
     def fold_note(self, note: object) -> list[Op]:
-        """Fold a remark of the recorder (a trace record "note"). If it means that the process has ended, turns end."""
+        """Fold a note that the recorder put into the trace. If it says that the process has ended, turns end."""
         if not isinstance(note, dict) or not any(key in note for key in END_REMARKS):
             return []
         return self.fold_death()

@@ -172,7 +172,7 @@ class DemoSession:
                 self._say(f"You said: {line}\n\nI am Semel's demo agent. Say `help` to see what I can show.")
 
     def _say(self, text: str, delay_s: float = 0.015) -> None:
-        """Stream a message in small chunks, with a pause of `delay_s` seconds after each. Raises Cancelled."""
+        """Stream a message in small chunks, with a pause of `delay_s` seconds after each. Raises TurnCancelled."""
         message = make_chunk("agent_message_chunk", "")
         self._history.append(message)
         for start in range(0, len(text), 14):

@@ -107,7 +107,7 @@ def make(settings: ChannelSettings) -> Channel:
 
 
 def make_all(settings: Mapping[str, ChannelSettings]) -> dict[str, Channel]:
-    """Create all configured channels, by name. Raises ChannelError, also if two sections share one account."""
+    """Create all configured channels, by name. Raises ChannelError if one cannot be created or two share an account."""
     channels: dict[str, Channel] = {}
     owners: dict[tuple[str, str], str] = {}
     for name, section in settings.items():

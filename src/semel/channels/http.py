@@ -1,8 +1,8 @@
 """Send one HTTP request with a definite outcome: an answer, provably not sent, or unknown (Law 7).
 
-At most one request leaves: a fresh connection, no retries, no redirects, no proxy. Before the first byte of the request
-is written, every failure is NotSent (and the next address of the host is tried); from then on, every failure except an
-HTTP answer is Unknown.
+At most one request leaves: a fresh connection, no retries, no redirects, no proxy. A failure before the first byte of
+the request is written is NotSent, and the next address of the host is tried. After that, the outcome is the HTTP
+answer, or Unknown if none arrives.
 
 Against DNS rebinding and SSRF, the host is resolved once, its addresses are checked, and the connection is made to one
 of the checked addresses; the name cannot resolve to another address between check and use.
@@ -149,7 +149,7 @@ class _OutgoingRequest:
 
 
 async def _attempt(outgoing: _OutgoingRequest, address: str, connect: float) -> HttpAnswer:
-    """Send the request to one address. Raises NotSent if no byte of it left, else Unknown."""
+    """Send the request to one address. `connect`: seconds to connect. Raises NotSent if no byte left, else Unknown."""
     may_have_left = False  # whether a byte of the request may have left
 
     async def trace(event: str, info: Mapping[str, Any]) -> None:
@@ -181,7 +181,7 @@ async def _attempt(outgoing: _OutgoingRequest, address: str, connect: float) -> 
 
 
 async def _read(response: httpx2.Response, max_bytes: int) -> HttpAnswer:
-    """Read the body up to `max_bytes`. A broken-off body is no error: the status alone settles the outcome."""
+    """Read the body up to `max_bytes`. A truncated body is not an error, because the status decides the outcome."""
     body = bytearray()
     try:
         async for chunk in response.aiter_raw():

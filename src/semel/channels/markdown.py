@@ -7,11 +7,12 @@ renderer would drop silently is kept:
 |---|---|---|
 | `<b>`, `&lt;` | the tag; the entity's letters | text |
 | `\\\\server` | a backslash | text |
-| `[INFO]: done` | the line, a link's definition | text |
+| `[INFO]: done` | the line, as a link reference definition | text |
 | a table's row with more cells than its head | the cells | in the last cell |
-| blocks nested too deep | their content | text as it was written |
+| blocks nested too deep | their content | the whole text, as it was written |
 | "```sh run this" | all but "sh" | a line above the code |
-| `[text](url "title")`, `[](url)`, `![](url)` | the title; the whole link | behind the text; the address as text |
+| `[text](url "title")` | the title | appended to the text |
+| `[](url)`, `![](url)` | the whole link or image | the address, as text |
 | `3. a`, then `7. b` | the 7 | two lists |
 | `https://e.org/a%20b` | the spelling of the address | as it was written |
 """
@@ -36,6 +37,7 @@ MAX_NESTING = 40
 
 _LANGUAGE = re.compile(r"[\w+#.-]{1,20}")
 _EXTRA = "cells"
+"""Key of a token's metadata under which `_table` keeps surplus cells."""
 
 
 class _Reader(MarkdownIt):
@@ -81,7 +83,8 @@ def parse(text: str) -> list[Token]:
 def spell_links(tokens: Sequence[Token], follows: Callable[[str], bool], keep: bool = False) -> None:
     """Write out the addresses of links and images that readers could not follow: "text (address)". Changes `tokens`.
 
-    `follows` says whether the destination shows an address as a working link. With `keep`, such links stay links, too.
+    `follows` says whether the destination shows an address as a working link. With `keep`, links whose address is
+    written out stay links, too; without it, only their text and address remain.
     """
     for token in tokens:
         if token.children:
@@ -102,7 +105,7 @@ def has_scheme(schemes: frozenset[str]) -> Callable[[str], bool]:
 
 
 def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Parse a table. Surplus cells of a row (more than its head has) are kept in the metadata of its last cell."""
+    """Parse a table. A row's surplus cells (beyond the columns of its head) are kept in its last cell's metadata."""
     previous = len(state.tokens)
     if not table(state, start, end, silent):
         return False

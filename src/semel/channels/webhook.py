@@ -1,11 +1,13 @@
 """The webhook channel: it POSTs outgoing messages to a URL, and accepts incoming ones by POST.
 
 Outgoing requests carry Standard Webhooks headers, with the same `webhook-id` on every retry. The receiver has to
-discard repeated ids; this contract makes the channel idempotent. Body:
+discard repeated ids; this contract makes the channel idempotent. Body (`?` marks optional fields):
 
     {"type": "message.post", "timestamp": "2026-11-21T22:38:01.250Z",
      "data": {"session": "...", "to": "...", "kind": "post", "key": "...", "text": "...", "target"?,
      "repeat"?}}
+
+`target` is the id of the message to edit or react to; `repeat` is true if a person asked to send the message again.
 
 Incoming requests: see `semel.channels.webhook_in`.
 """
@@ -85,7 +87,7 @@ def _check_url(url: str, allow_private: bool) -> None:
         return
     try:
         private = not is_public(parsed.host)
-    except ValueError:  # a name: looked up before each attempt
+    except ValueError:  # a host name: its addresses are checked before each attempt
         private = parsed.host == "localhost" or parsed.host.endswith(".localhost")
     if private:
         raise ValueError(f"url leads to {parsed.host}: set allow_private = true if that is meant")
@@ -126,7 +128,7 @@ class WebhookChannel:
         await asyncio.Event().wait()
 
     async def receive(self, inbox: Inbox, headers: Mapping[str, str], body: bytes) -> tuple[int, Json]:
-        """Handle one incoming POST: (status, JSON to answer with), returned after the commit."""
+        """Handle one incoming POST. Returns (HTTP status, JSON body of the answer), after the commit."""
         return await self._receiver.receive(inbox, headers, body)
 
     async def send(self, op: Op) -> Receipt:

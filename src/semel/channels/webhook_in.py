@@ -66,9 +66,9 @@ class WebhookReceiver:
         return f"<WebhookReceiver {self._name} {' or '.join(ways) or 'shut'}>"
 
     async def receive(self, inbox: Inbox, headers: Mapping[str, str], body: bytes) -> tuple[int, Json]:
-        """Handle one request: (status, JSON to answer with).
+        """Handle one request. Returns (HTTP status, JSON body of the answer).
 
-        Exceptions of the inbox are passed on; the event was not accepted then.
+        If the inbox raises an exception, it propagates, and the event was not accepted.
         """
         try:
             key = self._authenticate({name.lower(): value for name, value in headers.items()}, body)

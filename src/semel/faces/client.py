@@ -2,9 +2,9 @@
 
 Whoever can reach that socket is the owner, so no token is needed (`tools/address.py`).
 
-Callers name the operation by its path, as in /v1/openapi.json: `await client.get("/v1/jobs")`. Only what takes more
-than one request and answer has a method of its own: a message that is sent again, listings of many pages, streams and
-files.
+Callers name an operation by its path, as in /v1/openapi.json: `await client.get("/v1/jobs")`. Only operations that take
+more than one request and answer have methods of their own: sending a message with retries, listings of several pages,
+streams and files.
 """
 
 from __future__ import annotations

@@ -48,10 +48,10 @@ def configure_logging(format: Literal["auto", "human", "json"] | str, verbose: b
 
 
 def escape_event_values(logger: object, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """A structlog processor that makes control characters visible and indents further lines of every string.
+    """A structlog processor that makes control characters visible and indents continuation lines in every string.
 
     Names, reasons and an agent's stderr are untrusted text: they must not control the terminal or forge a log line.
-    The JSON renderer escapes them itself.
+    JSON output does not need this processor, because its renderer escapes control characters.
     """
     return {
         name: visible(value).replace("\n", "\n    ") if isinstance(value, str) else value

@@ -5,9 +5,10 @@ as the gateway's user, so an agent could read them with `cat /proc/PID/environ`.
 (PR_SET_DUMPABLE(2const)): then only root can read, trace or dump it. Files that the same user can read (`owner.token`,
 files with secrets) stay readable: docs/security.md.
 
-Fragmentation: glibc gives each thread its own heap and, once a large block was freed, places later ones in the heaps.
-Rows allocated by one thread and freed by another leave holes there, so a busy gateway grew for hours although its
-objects did not. One heap for all threads and separate pages for large blocks prevent this.
+Fragmentation: glibc gives each thread its own heap. When a large block is freed, glibc raises the size from which
+blocks get separate pages, so later large blocks are placed in the heaps. Rows allocated by one thread and freed by
+another leave holes there, so a busy gateway grew for hours although its objects did not. One heap for all threads and
+separate pages for large blocks prevent this.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ PR_SET_DUMPABLE = 4
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
 """Parameters of mallopt(3)."""
 LARGE_BYTES = 128 * 1024
-"""Blocks of this size or more get their own pages, returned on free. glibc starts here, too, but raises it later."""
+"""Blocks of at least this size get their own pages, returned on free. It is glibc's initial threshold, kept fixed."""
 DUMPABLE_VARIABLE = "SEMEL_DUMPABLE"
 """Environment variable; "1" keeps the process open to debuggers (py-spy, gdb) and core dumps."""
 

@@ -1,7 +1,7 @@
 """The composition root: builds ledger, agents, channels, gateway and HTTP server from a configuration (`semel up`).
 
-async with open_gateway(config) as house:
-    ...                                  # the gateway serves at house.url until the block ends
+async with open_gateway(config) as running:
+    ...                                  # the gateway serves at running.url until the block ends
 
 The port is bound before anything starts, because binding may fail. At the end the gateway stops before the HTTP
 server, so that watchers still see the last turns finish.
@@ -164,7 +164,7 @@ def _build_http_settings(config: GatewayConfig) -> Settings:
 
 
 async def _recall_sources(store: Store, configured: Sequence[NodeSettings]) -> tuple[NodeSettings, ...]:
-    """Add to each node the event source that the ledger recorded for it, which a renamed node keeps (Law 1)."""
+    """Give each node the event source that the ledger recorded for its token: a renamed node keeps it (Law 1)."""
     sources = await store.write(nodes.assign_sources, {node.name: node.digest for node in configured})
     return tuple(node.model_copy(update={"recorded_source": sources[node.name]}) for node in configured)
 
@@ -243,7 +243,7 @@ def _build_agent(settings: AgentSettings, config: GatewayConfig) -> AcpAgent | M
 
 
 def _build_workplaces(config: GatewayConfig) -> dict[str, Workplace]:
-    """Map each agent to the working directory and environment of its background jobs, which are the agent's own."""
+    """Map each agent's name to the directory and environment of its background jobs: those of the agent itself."""
     agents = config.gateway.agents
     return {
         name: Workplace(agent.cwd, build_environment(agent.command, agent.env, hidden=config.secrets))

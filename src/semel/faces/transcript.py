@@ -21,7 +21,7 @@ def speaker(entry: Json) -> str:
 
 
 def is_summary(entry: Json) -> bool:
-    """Whether the entry is a model's summary of older entries for its own prompts; those entries stay, too."""
+    """Whether the entry is a summary that a model made of older entries for its own prompts. The older entries stay."""
     return entry.get("role") == "notice" and entry.get("kind") == "summary"
 
 

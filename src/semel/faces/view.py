@@ -38,7 +38,11 @@ class SessionView:
         return list(touched.values())
 
     def _apply_snapshot(self, frame: Json) -> list[Json]:
-        """Apply a snapshot. Rows older than its rows stay, unless its rev is lower: then the ledger was replaced."""
+        """Replace the view's rows by those of a snapshot. Returns the removed rows, marked as gone, and the new ones.
+
+        Rows older than the snapshot's oldest row stay if the snapshot says that older history exists, unless its rev is
+        lower than the view's: then the ledger was replaced.
+        """
         previous = {**self.entries, **{-id: item for id, item in self.items.items()}}
         rows = [*frame["entries"], *frame["items"]]
         oldest = min((int(row["born"]) for row in rows), default=0)

@@ -54,7 +54,10 @@ async def wait_for_answer(client: Client, session: str, event: int, on_news: Cal
 
 
 def find_answer(view: SessionView, event: int) -> TurnAnswer | None:
-    """The entries that follow the event's own; `None` while the session is busy or the event is not in the view."""
+    """The agent's entries and the notices after the event's entry; for a command, the gateway's answer to it.
+
+    `None` while there is no answer: the session is busy, or the event is not in the view yet.
+    """
     rows = view.ordered()
     start = next((index for index, row in enumerate(rows) if row.get("event") == event and "seq" in row), None)
     if start is None:
@@ -70,7 +73,11 @@ def find_answer(view: SessionView, event: int) -> TurnAnswer | None:
 
 
 def _keep_own_entries(answer: TurnAnswer, turns: Collection[int]) -> TurnAnswer:
-    """Keep the entries of these turns, and notices without a turn up to the first entry of another turn."""
+    """Keep only what answers the message: the entries of `turns`, the turns that took it.
+
+    An entry without a turn, such as a notice, is kept if it comes before the first entry of another turn and is not
+    the answer to a command.
+    """
     own_entries: list[Json] = []
     other_turn_seen = False
     for row in answer.entries:

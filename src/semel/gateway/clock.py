@@ -51,7 +51,7 @@ def find_zone(name: str) -> tzinfo:
     """Return the time zone with this name in the tz database. Raises BadSchedule if there is none."""
     try:
         return UTC if name == "UTC" else ZoneInfo(name)
-    except (KeyError, ValueError, OSError):  # an unknown name, an odd one, a directory of the database
+    except (KeyError, ValueError, OSError):  # an unknown or malformed name, or a directory of the database
         raise _unknown_zone(name) from None
 
 
@@ -70,6 +70,6 @@ def _unknown_zone(name: str) -> BadSchedule:
 def format_local(at: int, name: str) -> str:
     """Format an instant as local time with its zone, like "2026-03-29 07:30 Europe/Berlin".
 
-    `at`: seconds since the epoch. `name`: of the zone.
+    `at`: in seconds since the epoch. `name`: the zone's name.
     """
     return f"{datetime.fromtimestamp(at, find_zone(name)):%Y-%m-%d %H:%M} {name}"

@@ -1,8 +1,8 @@
 """Count the stored files that no entry refers to yet, so that none is removed before its message is recorded.
 
 A file of a channel or an agent is stored first, and the message or entry with it is recorded later. Until then it is
-*held*: counted here. `Erasures` removes only files that are not held and belong to no entry. Because equal content
-shares one blob, a file that is just being stored may be one that `Erasures` is about to remove.
+*held*: counted here. `Erasures` removes only files that are not held and belong to no entry. Equal content shares one
+blob. Without the count, `Erasures` could therefore remove a blob that is just being stored again.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ WRITE_BYTES = 1 << 20  # bytes per write of a file that is received
 class FileStore:
     """The directory of stored files. Use `with` around a copy into the store and the transaction that records it.
 
-    `begun`: how many such `with` blocks have begun. `open`: how many of them have not ended. `held`: how often each
-    blob is held, by its id. `unused`: set when a file may have become unused.
+    While such a `with` block is open, no file is removed. `begun`: how many blocks have begun. `open`: how many of them
+    have not ended. `held`: how often each blob is held, by its id. `unused`: set when a file may have become unused.
     """
 
     def __init__(self, path: Path) -> None:
@@ -103,7 +103,7 @@ class ReceivedFiles(HeldFiles):
             await _receive(draft, name, content, limit)
             id = await asyncio.to_thread(draft.finish)
             kept = Kept(id, draft.size, plain_name(name), plain_mime(mime))
-            await self.hold(id, kept.size, kept.name, kept.mime, draft.publish)  # not earlier: a download may take long
+            await self.hold(id, kept.size, kept.name, kept.mime, draft.publish)  # only now: `hold` delays removals
         finally:
             draft.discard()
         return kept

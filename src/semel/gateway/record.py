@@ -22,14 +22,14 @@ from semel.text.json_types import Json
 
 T = TypeVar("T")
 
-GROWTH_OPS = ("append", "output")
+GROWTH_OPS = ("append", "output")  # the `op` of changes that only extend a text
 MAX_PENDING_CHANGES = 2000  # changes queued for one watcher before its queue is dropped and it reads the ledger instead
 
 
 class Watcher:
     """The queue of one watcher. If `lagged` is true, changes are missing and the watcher must read the ledger.
 
-    `pending`: the queued changes. `ready`: set if there is something to take, or it lags.
+    `pending`: the queued changes. `ready`: set if there are changes to take, or `lagged` is true.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Watcher:
         self.urgent.set()
 
     def take(self, after: int = 0) -> list[Json]:
-        """Empty the queue and return its changes above the rev `after`, merged by `join`.
+        """Empty the queue and return its changes above the rev `after`, merged by `join_growth`.
 
         Changes that the watcher already has are dropped before merging: merged with newer ones they would be shown
         twice (Law 8).
@@ -140,8 +140,8 @@ class Hub:
 class Record:
     """Runs transactions on a store and publishes their changes to the hub before the caller continues (Law 6).
 
-    `cut`: the function that splits a text into the parts that are sent to a destination. A transaction needs it if it
-    finds that an earlier text must be sent first (Law 7).
+    `cut`: splits a text into the parts that are sent to a destination. A transaction calls it as `tx.cut` if it has to
+    send a text for which its caller made no parts, such as a notice.
     """
 
     def __init__(self, store: Store, hub: Hub, cut: CutText | None = None) -> None:

@@ -1,8 +1,7 @@
 """The gateway's unix socket: its path, and a listener that only the gateway's user can reach.
 
-The socket has mode 0600 in a directory of mode 0700, which belongs to the gateway's user. Both the process that listens
-and every process that connects therefore belong to that user (or root), and neither needs a token or has to look the
-other up.
+The socket has mode 0600 in a directory of mode 0700, which belongs to the gateway's user. Every process that listens or
+connects there therefore belongs to that user (or root), and no further authentication is needed.
 """
 
 from __future__ import annotations

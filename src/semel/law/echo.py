@@ -5,12 +5,13 @@ Only claims with the same root, the same resolved destination and the same verba
 1. A text that consists of white space or of a quiet word alone is quiet.
 2. A block that equals a text sent by tool, in any attempt of the root, is an echo.
 3. An attempt that restarts the prompt (or recalls its answer from the agent's history) says again what the lost
-   attempts said. So the k-th of its equal texts is an echo of the k-th that the lost attempts said, by tool or as a
-   block: each earlier utterance is the original of one echo only. An attempt that resumes knows what was said, so this
-   rule does not apply to it. A block that repeats a tool call of its own attempt falls under rule 2 and is not counted.
+   attempts said, by tool or as a block. So each utterance of the lost attempts is the original of at most one echo. If
+   the new attempt says a text several times, the first is an echo of the first earlier utterance of that text, the
+   second of the second, and any further ones are said. An attempt that resumes knows what was said, so this rule does
+   not apply to it. A block that repeats a tool call of its own attempt falls under rule 2 and is not counted.
 4. If the agent was asked to correct a text that was held back, it was also told what had been delivered, and should not
-   repeat it. So after that request, the k-th of equal texts is an echo of the k-th block that this attempt had said
-   before it.
+   repeat it. So each block that this attempt had delivered before that request is the original of at most one echo
+   after it, counted as in rule 3.
 5. A block that ends after another prompt joined the turn is no echo of anything said before that: it answers the later
    prompt. The same holds for a block of an attempt that resumes such a turn. An attempt that restarts the turn answers
    all of its prompts again, so rule 3 also covers what the lost attempts said before the prompt joined; but not for its

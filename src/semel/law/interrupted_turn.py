@@ -309,10 +309,10 @@ class _Texts:
         return text
 
     def _take_part(self, form: str, following: str) -> bool:
-        """Match `form` with the beginning of what is unmatched of a text. Returns False if no text fits.
+        """Match `form` with the first text whose unmatched rest begins with it. Returns False if no text fits.
 
-        A short form that ends inside a word does not fit: it may begin like the text by chance. `following`: as in
-        `find_remainder`.
+        A short form that ends inside a word does not fit, because the text may begin with it by chance, unless what
+        follows in the history confirms it (`_breaks_off`). `following`: as in `find_remainder`.
         """
         for n, recorded in enumerate(self.written):
             if not self._remaining(n).startswith(form):
@@ -327,9 +327,9 @@ class _Texts:
         return False
 
     def _breaks_off(self, n: int, form: str, following: str) -> bool:
-        """Whether the history continues after `form` with the rest of text `n`, or may break off there.
+        """Whether the history continues after `form` with the rest of text `n`, or may break off inside that text.
 
-        `following`: as in `find_remainder`.
+        A text that was cut off or matched in part may always break off. `following`: as in `find_remainder`.
         """
         remaining, upcoming = self._remaining(n), form + following
         if self.written[n].is_cut or self.matched[n]:
@@ -361,9 +361,9 @@ class _Texts:
         return _split(text, size)[1]
 
     def _is_torn(self, n: int, text: str, size: int) -> bool:
-        """Whether text `n` is an attempt that broke off, after which the gateway did not see the next attempt.
+        """Whether text `n` is a failed attempt, and the gateway never saw the attempt after it.
 
-        It is one if it is the last recorded text, is not short, and ends inside a word of the message `text`. `size`:
+        That is so if it is the last recorded text, is not short, and ends inside a word of the message `text`. `size`:
         how many non-blank characters of the message are covered by the texts up to `n`.
         """
         return (

@@ -159,7 +159,7 @@ class FakeChannel:
     # ------------------------------------------------------------ what people do there
 
     def write(self, address: str, text: str, *, key: str, copies: int = 1, **more: Any) -> asyncio.Future[None]:
-        """Report an event through `Inbox.hear`, `copies` times, as a program does that names its session.
+        """Report an event through `Inbox.hear`, `copies` times, as a program that names its session does.
 
         The future is done when all copies are acknowledged. `more`: other arguments of `hear`.
         """
@@ -175,7 +175,7 @@ class FakeChannel:
 
         `cursor`: the platform's cursor after the batch.
 
-        channel.tell(Incoming("message", "m1", "room", Person("ann", "Ann"), "hello"), cursor="1")
+            channel.tell(Incoming("message", "m1", "room", Person("ann", "Ann"), "hello"), cursor="1")
         """
 
         async def put(inbox: Inbox) -> None:
@@ -184,7 +184,7 @@ class FakeChannel:
         return self._soon(put, copies)
 
     def bounce(self, post: Post, reason: str, *, key: str = "", copies: int = 1) -> asyncio.Future[None]:
-        """Report, `copies` times, that `post`, which the platform had taken, failed. See `tell`."""
+        """Report, `copies` times, that a post which the platform had taken was not delivered. See `tell`."""
         return self.tell(Incoming("failed", key or f"failed/{post.id}", of=post.id, text=reason), copies=copies)
 
     def attach(self, name: str, content: bytes, mime: str = "application/octet-stream") -> asyncio.Future[Kept]:
@@ -200,7 +200,7 @@ class FakeChannel:
         return self._soon(keep, 1)
 
     def lose(self, error: Exception) -> None:
-        """Let `run` raise `Offline`, `Denied`, or another error as a bug, after it has put all earlier events."""
+        """Make `run` raise `error` after it has put all earlier events: Offline, Denied, or any other as a bug."""
 
         async def fail(inbox: Inbox) -> None:
             raise error

@@ -1,4 +1,8 @@
-"""Read HTTP/1.1 requests from a stream. Test doubles and proxies use this, because they must break off answers."""
+"""Read HTTP/1.1 requests from a stream.
+
+Test doubles and proxies use this instead of an HTTP server library, because they must be able to close the connection
+in the middle of an answer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fork server of whole gateways that kill themselves at a point which a test chooses.
+"""A fork server for gateways that kill themselves at a point that a test chooses.
 
     python -m semel.testing.mortal
 
@@ -8,8 +8,8 @@ Each line of stdin starts a process, as in `semel.testing.forking`:
      "die"?: [POINT, NUMBER], "cursor"?: [TEXT]}
 
 `die`: the process sends itself SIGKILL when it passes POINT for the NUMBERth time: "received" (the channel has an
-event, nothing is committed), "committed" (the event is committed, the channel does not know), "departing" (`sending`
-is durable, nothing has left), "answered" (the platform has answered, the answer is not recorded). `cursor`: a list
+event, nothing is committed), "committed" (the event is committed, the channel is not told yet), "departing" (`sending`
+is durable, nothing has left), "answered" (the platform has answered, the answer is not recorded yet). `cursor`: a list
 whose one item the channel gets as its cursor at its start, instead of the cursor in the ledger. `log`: the file for
 stdout and stderr. `paths`: directories that are put on `sys.path`.
 """

@@ -76,8 +76,8 @@ than a few; UAX 15 calls 30 the longest that is meaningful.
 def may_join_previous(char: str) -> bool:
     """Whether NFC may merge or reorder this character with the ones before it.
 
-    True for every combining mark, the vowels and tails of Hangul, and the Kirat Rai vowel signs. It may be true
-    without need, but is never wrongly false (a test tries every composition that this Python knows).
+    True for every combining mark, the vowels and tails of Hangul, and the Kirat Rai vowel signs. There may be false
+    positives, but no false negatives (a test tries every composition that this Python knows).
     """
     if char < "\u0300":
         return False

@@ -12,8 +12,8 @@ If a session may reach only its home, nothing is markup. If it may reach more de
 - The content of an open tag is a *region*. A file that arrives within a region belongs to it. In a body, it goes to the
   body's destination, after the text; in `<internal>`, it stays internal; in a text that is held back, it is held back,
   too. A file that arrives in the middle of a tag counts as after the tag.
-- A body without visible text is never sent. An unknown name, an unclosed block and an unreadable tag become a Problem,
-  with the text that was held back. `match_name` decides which destination a name means.
+- A body without visible text is never sent. For an unknown name, an unclosed block or an unreadable tag, the parser
+  returns a `MarkupProblem` with the text that was held back. `match_name` decides which destination a name means.
 
 Law 8: only markup is removed. No character of a body is changed or decoded. White space that pads a body inside its
 tags belongs to the markup: everything before its first and after its last visible character, except for the indentation
@@ -316,7 +316,7 @@ class _Home:
 
     def __init__(self, cut: bool = False) -> None:
         self.begun = False  # some text other than white space was passed on
-        self._cut = cut  # markup was removed since then
+        self._cut = cut  # markup was removed after the text that was passed on last
         self._gap: list[str] = []
 
     def text(self, text: str) -> str:

@@ -52,14 +52,14 @@ class Tag:
 
 
 class _More:
-    """The type of `_MORE`, the result that more characters are needed to decide."""
+    """The type of `_MORE`, a result which means that more characters are needed to decide."""
 
 
 _MORE = _More()
 
 
 def read_tag(text: str, start: int, final: bool) -> Tag | _More | None:
-    """Return the tag that begins at `start`; None if there is none; `_MORE` if the text to come decides.
+    """Return the tag that begins at `start`; None if there is none; `_MORE` if more text is needed to decide.
 
     `final`: no more text comes.
     """
@@ -129,7 +129,7 @@ class _Line:
 
     fence_line: FenceLine = field(default_factory=FenceLine)
     run: int | None = None  # length of the latest run of backticks, while it may still grow
-    spans: list[int] = field(default_factory=list)  # backtick runs that may have opened a code span
+    spans: list[int] = field(default_factory=list)  # lengths of the backtick runs that may have opened a code span
 
 
 class Lexer:
@@ -198,8 +198,8 @@ class Lexer:
     def _read_tag(self, text: str, start: int) -> tuple[Tag | _More | None, int]:
         """Read the `<` at `start`. Returns (the tag, its end) if it begins a tag that is not code.
 
-        Returns (`_MORE`, _) if more text decides, (None, start + 1) if the `<` is text, and (None, end) if the text up
-        to `end` is a code span.
+        Returns (`_MORE`, _) if more text is needed, (None, start + 1) if the `<` is text, and (None, end) if the text
+        up to `end` is a code span.
         """
         line = self._line.fence_line
         if self._fence:
@@ -233,9 +233,9 @@ class Lexer:
         return window if self._final or len(window) == MAX_CODE_SPAN_CHARS else None
 
     def _count_code_chars(self, ahead: str) -> int:
-        """Count the first characters of `ahead`, the rest of the line, that are code.
+        """Return how many characters at the beginning of `ahead` (the rest of the line) are code.
 
-        They are in a code span, or in the opening line of a fence, that began before them.
+        They belong to a code span, or to the opening line of a fence, that began before `ahead`.
         """
         line = self._line
         later = [(len(m[0]), m.end()) for m in re.finditer("`+", ahead)]

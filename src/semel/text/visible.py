@@ -2,7 +2,8 @@
 
 Invisible characters can hide the meaning of a text, the end of a name, or an imitated mark. A control character could
 move a terminal's cursor, forge a line or vanish in a browser; a bidirectional override could reorder the text next to
-it. For display, a stand-in replaces each of the latter two; none is dropped (Law 8), and stored text does not change.
+it. For display, stand-ins replace control characters and overrides; none is dropped (Law 8), and stored text does not
+change.
 Direction marks (U+200E, U+200F, U+061C) stay, because Hebrew and Arabic need them.
 """
 

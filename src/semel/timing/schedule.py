@@ -174,7 +174,7 @@ def read_schedule(form: Form, spec: str, zone: tzinfo, anchor: int = 0) -> Parse
 
 
 def newest_instants(schedule: ParsedSchedule, since: int, until: int, max_count: int) -> tuple[list[int], bool]:
-    """Return at most `max_count` of the newest due instants from `since` to `until` inclusive; whether there are more.
+    """Return (the newest due instants from `since` to `until` inclusive, at most `max_count`; whether there are more).
 
     The cost depends on `max_count`, not on the length of the period: a gateway may have been down for years.
     """

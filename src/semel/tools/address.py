@@ -1,7 +1,8 @@
-"""Find the gateway of a data directory: its unix socket, and what says where that is.
+"""Find the gateway of a data directory: read the address file that it writes there, which names its unix socket.
 
-Nobody but the directory's owner (or root) can have put either there, so whoever answers at the socket is this user's
-gateway, and needs no token to know this user. A gateway that was killed leaves both behind; nobody answers then.
+Both are used only if nobody but this user or root can have created them. So whoever answers at the socket is this
+user's gateway; only this user (or root) can connect to it, so it asks for no token. A killed gateway leaves both
+behind; then nobody answers at the socket.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from semel.tools import owned
 
 GATEWAY_FILE = "gateway.json"  # {"url", "socket", "pid"}, in the data directory while the gateway runs
 LOCAL_URL = "http://gateway"
-"""The base of URLs on the unix socket; the host's name means nothing there."""
+"""The base URL of requests on the unix socket; its host name is ignored."""
 
 
 class NoGateway(Exception):
@@ -24,7 +25,7 @@ class NoGateway(Exception):
 
 
 class AnotherUsers(NoGateway):
-    """The data directory, the file in it or the socket may be another user's. Nothing was sent."""
+    """The data directory, the address file or the socket may be another user's. Nothing was sent."""
 
     def __init__(self, reason: str):
         Exception.__init__(self, reason)

@@ -1,10 +1,10 @@
 """The link of an agent's MCP process to the gateway: HTTP/1.1 on its unix socket, without blocking.
 
-Each open request has a connection of its own, which a later request uses again. A request whose connection broke before
-its answer came is repeated: the same bytes with the same call id, so the gateway answers with the first outcome.
+Each open request has a connection of its own, which later requests reuse. A request whose connection broke before its
+answer came is repeated: the same bytes with the same call id, so the gateway answers with the first outcome.
 
-The little HTTP that this takes is written out here, because importing `http.client` would make the process, for which
-an agent waits before its first prompt, start in 50 ms instead of 33 (docs/decisions/one-local-protocol.md).
+The client side of HTTP is written out here, because an agent waits for this process before its first prompt, and
+importing `http.client` would raise its start time from 33 to 50 ms (docs/decisions/one-local-protocol.md).
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class _Connection:
         """Connect. Raises OSError."""
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | getattr(socket, "SOCK_CLOEXEC", 0))
         self.socket.setblocking(False)
-        self.request_number: int | None = None  # of the request, until its answer is complete
+        self.request_number: int | None = None  # of the request in progress
         self.unsent = memoryview(b"")
         self._received = bytearray()
         try:
@@ -131,8 +131,8 @@ class _Connection:
 
 
 def _read_outcome(head: bytes, body: bytes) -> Json | GatewayRefused:
-    """A result, or a problem document (RFC 9457) as refusal. Raises _BrokenConnection for anything else, such as the
-    HTTP server's own words when the gateway stops: then the request stays open."""
+    """The gateway's result, or its problem document (RFC 9457) as GatewayRefused. Raises _BrokenConnection for anything
+    else, such as the HTTP server's own error when the gateway stops: then the request stays open and is repeated."""
     try:
         status = int(head.split(b" ", 2)[1])
         message = json.loads(body)
@@ -174,10 +174,10 @@ class GatewayLink:
     def send_request(
         self, operation: str, body: Json, timeout_s: float, on_outcome: OnOutcome, *, in_order: bool = False
     ) -> int:
-        """Send a request; `on_outcome` gets its outcome, after `timeout_s` seconds at the latest.
+        """Send a request. `on_outcome` is called with its outcome, or with NoGatewayAnswer after `timeout_s` seconds.
 
-        `in_order`: it is sent when every earlier such request was answered, so that they arrive in their order. Returns
-        a number for `drop_request`. Raises GatewayRefused if the request exceeds the limit.
+        `in_order`: wait until no earlier request with this flag is open, so that such requests arrive in the order of
+        the calls. Returns a number for `drop_request`. Raises GatewayRefused if `body` is above MAX_BODY_BYTES as JSON.
         """
         content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
         if len(content) > MAX_BODY_BYTES:

@@ -49,7 +49,10 @@ class InsideTools:
         return catalogue.list_tools(self._greeting)
 
     async def call(self, name: str, raw_arguments: Json, tool_call_id: str) -> tuple[str, bool]:
-        """Call a tool; returns (text for the model, whether it succeeded). `tool_call_id`: the announced call's id."""
+        """Call a tool. Returns (the text for the model, whether the call succeeded).
+
+        `tool_call_id`: the id under which the agent announced this tool call in its stream.
+        """
         arguments = catalogue.check_arguments(name, raw_arguments)
         if isinstance(arguments, str):
             return arguments, False

@@ -10,15 +10,15 @@ import re
 from typing import NamedTuple
 
 MAX_LINE_BYTES = 8 << 20
-"""Longest line in bytes, both from the agent and to the gateway (which has the same limit)."""
+"""Longest line from the agent, in bytes; requests to the gateway have the same limit."""
 
 MAX_OUTLINE_BYTES = 4096
 """Longest outline in bytes."""
 
 
 class OverlongLine(NamedTuple):
-    """A line above the limit. `outline`: its JSON with 0 in place of each nested array or object; it is truncated,
-    and so not parseable, if that is too long as well."""
+    """A line above the limit. `outline`: its JSON with 0 in place of each nested array or object, cut off at
+    MAX_OUTLINE_BYTES. An outline that was cut off cannot be parsed."""
 
     outline: bytes
 

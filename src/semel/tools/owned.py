@@ -1,4 +1,4 @@
-"""Check that files and directories are ours before they are trusted, against planted files of other users.
+"""Check that a file or directory is ours before it is trusted: another user may have planted it.
 
 A file is ours if it belongs to us or to root and nobody else may write to it. Files are checked through the open
 descriptor (fstat), so the file that is checked is the one that is read.
@@ -29,7 +29,7 @@ def trusted_uids() -> tuple[int, int]:
 
 
 def format_user(uid: int) -> str:
-    """A user for people: name and uid, or only the uid if it has no name."""
+    """Format a user for a message: name and uid, or only the uid if it has no name."""
     try:
         return f"{pwd.getpwuid(uid).pw_name}, uid {uid}"
     except KeyError:

@@ -2,8 +2,9 @@
 
 Each tools/call gets a call id (an idempotency key) before the first request to the gateway, and every repeat of the
 request carries the same id, so a gateway that restarted in between answers with the first outcome. After an answer is
-written to the agent, the gateway is informed ("answered"): only a call that was never answered may be repeated by a
-later server process of the same turn.
+written to the agent, the gateway is informed ("answered"). It needs this because some agents restart a dead MCP server
+and silently send again the call that it had not answered: unless the ids of the tool calls settle it, a call is taken
+for such a repeat only if the first one was never answered.
 """
 
 from __future__ import annotations

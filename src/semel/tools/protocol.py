@@ -53,9 +53,9 @@ class McpReply(NamedTuple):
 class McpCall(NamedTuple):
     """Forward this call to the gateway.
 
-    given       the arguments as the agent wrote them; its ACP stream shows the same, so a call can be matched
-    arguments   the same after validation and aliases
-    stateless   answer in the stateless format
+    given       the arguments as the agent wrote them; its ACP stream shows the same ones, so the gateway can match them
+    arguments   the same after validation, with aliases resolved
+    stateless   whether the answer must have the stateless format
     """
 
     id: Id
@@ -82,7 +82,7 @@ class _InvalidRequest(Exception):
 
 
 def receive(line: bytes | OverlongLine, greeting: Greeting) -> list[Effect]:
-    """Parse item line from the agent and return the effects to carry out."""
+    """Parse one line from the agent and return the effects to carry out."""
     if isinstance(line, OverlongLine):
         return _refuse_overlong_line(line)
     if not line.strip():
@@ -92,7 +92,7 @@ def receive(line: bytes | OverlongLine, greeting: Greeting) -> list[Effect]:
     except (ValueError, RecursionError):
         return [_error(None, {"code": PARSE_ERROR, "message": "The line is not JSON."})]
     if SURROGATE_ESCAPE.search(line):
-        message = scrub(message)  # the JSON parser has joined pairs already
+        message = scrub(message)  # the JSON parser has joined surrogate pairs: only lone surrogates are left
     messages = message if isinstance(message, list) and message else [message]  # revision 2025-03-26 has batches
     return [effect for item in messages for effect in _receive_message(item, greeting)]
 
@@ -104,10 +104,10 @@ def answer(call: McpCall, text: str, *, ok: bool) -> Json:
 
 
 def _parse_json(line: bytes) -> Any:
-    """Parse a line; a broken byte spoils a character, not the call. Raises ValueError or RecursionError.
+    """Parse a line; bytes that are not UTF-8 become U+FFFD. Raises ValueError or RecursionError if it is not JSON.
 
-    Python's parser reads `NaN`, `Infinity` and 1e999, which JSON cannot express: they become null, so that a call that
-    has one somewhere is still answered by its id and can be passed on.
+    Python's parser accepts `NaN`, `Infinity` and 1e999, which JSON cannot express. They become null, so that a call
+    that contains one can be passed on, and is answered under its id.
     """
     text = line.decode("utf-8", "replace")
     return json.loads(text, parse_constant=lambda _name: None, parse_float=_parse_float)

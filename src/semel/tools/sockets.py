@@ -10,16 +10,16 @@ import socket
 import struct
 import sys
 
-NETLINK_SOCK_DIAG = 4  # NETLINK_SOCK_DIAG
-SOCK_DIAG_BY_FAMILY = 20  # SOCK_DIAG_BY_FAMILY
-NLM_F_REQUEST = 1  # NLM_F_REQUEST
+NETLINK_SOCK_DIAG = 4
+SOCK_DIAG_BY_FAMILY = 20
+NLM_F_REQUEST = 1
 _HEAD = struct.Struct("=IHHII")  # nlmsghdr: length, type, flags, sequence, port
 _DIAG_REQUEST = struct.Struct("=BBBxI")  # inet_diag_req_v2: family, protocol, extensions, states
 _SOCKET = struct.Struct("!HH16s16s")  # inet_diag_sockid: ports and addresses
 _ANY_INTERFACE_AND_COOKIE = struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)  # INET_DIAG_NOCOOKIE
 _UID_AND_INODE = struct.Struct("=II")  # inet_diag_msg: uid and inode, after 4 + 48 + 12 bytes
 _UID_OFFSET = _HEAD.size + 4 + 48 + 12
-_ALL_STATES = 0xFFFFFFFF  # all
+_ALL_STATES = 0xFFFFFFFF
 
 HostAndPort = tuple[str, int]
 
@@ -50,7 +50,7 @@ def _pack_address(family: int, address: str) -> bytes:
 
 
 def _parse_uid(answer: bytes) -> int | None:
-    """The uid in a netlink answer. A socket without an inode has no process; the kernel reports it as root's."""
+    """The uid in a netlink answer. `None` if the inode is 0: no process holds the socket, though its uid is root's."""
     message_type = _HEAD.unpack_from(answer)[1]
     if message_type != SOCK_DIAG_BY_FAMILY or len(answer) < _UID_OFFSET + _UID_AND_INODE.size:
         return None

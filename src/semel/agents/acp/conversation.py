@@ -256,13 +256,13 @@ class AcpConversation:
             log.debug("agent %s answered a request we did not make: %s", self.name, reply.id)
 
     def drop_signals(self) -> None:
-        """Drop all queued signals: they are the replay of a load that failed."""
+        """Drop all queued signals, because they belong to the replay of a load that failed."""
         self._signals.clear()
 
     async def wait_for_silence(self, quiet: float, at_most: float = 10.0) -> None:
         """Wait until no signal has arrived for `quiet` seconds, but not longer than `at_most` seconds.
 
-        This is how the end of a replay is found that the agent does not mark.
+        Some agents do not mark the end of a replay; this is how it is found.
         """
         loop = asyncio.get_running_loop()
         deadline, signal_count, quiet_since = loop.time() + at_most, len(self._signals), loop.time()

@@ -1,8 +1,8 @@
 """Open a conversation with an agent: `initialize`, then session/load, session/resume or session/new.
 
-If the agent has had the session before, it loads or else resumes it, by the session id that it gave then (`memory`). If
-neither works, a new session is created; `AcpConversation.restored` says which it was. An agent that rejects our MCP
-server gets a session without it.
+If the agent had the session before, it is asked to load or else to resume it. `memory` is the session id that the agent
+gave then. If neither works, a new session is created; `AcpConversation.restored` says which of the three was done. An
+agent that rejects our MCP server gets a session without it.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class LineSplitter:
             self._parts = [line[-self._end_size :]]
 
     def take_rest(self) -> bytes:
-        """Return the bytes since the last newline, and forget them. In a gap's place they have GAP_MARKER."""
+        """Return the bytes since the last newline, and forget them. GAP_MARKER takes the place of a gap."""
         line = b"".join(self._parts)
         self.missing_bytes = 0
         if self._head is not None:
@@ -146,9 +146,10 @@ def fill_gap(call: IncomingCall, missing_bytes: int) -> bool:
 
 
 def _is_content(update: Any, path: tuple[Any, ...]) -> bool:
-    """Whether the value at a path (of keys and indices) in an update is content of a file or of a tool call.
+    """Whether a value in an update belongs to a file, or to the content or raw output of a tool call.
 
-    A gap in the agent's own text is not allowed: the missing part may address the text to other people.
+    Only such a value may have a gap. In the agent's own text, the missing part could contain markup that addresses the
+    text to somebody else (`semel.text.message_markup`). `path`: the keys and indices that lead to the value.
     """
     if update.get("sessionUpdate") in ("tool_call", "tool_call_update"):
         return path[0] in ("content", "rawOutput")

@@ -28,8 +28,8 @@ Tell = Callable[[str], None]
 class CommandResult:
     """How a command ended.
 
-    `ending`: the same in words. `output`: what the model reads of its output: if it is long, the beginning and the
-    end, with the number of characters left out between them.
+    `ending`: how it ended, in words. `output`: what the model reads of its output; of a long output, the beginning and
+    the end, and the number of characters left out between them.
     """
 
     code: int | None  # `None` if it was killed at its time limit

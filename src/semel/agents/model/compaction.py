@@ -25,7 +25,7 @@ from semel.text.wellformed import scrub
 
 log = logging.getLogger("semel.agents")
 
-# The past is what a request contains of earlier turns; its room is how many bytes it may take.
+# The *past* is the part of a request that comes from earlier turns. Its *room* is the number of bytes it may take.
 VERBATIM_SHARE = 0.4  # share of the room for the newest turns, which are not summarised
 MAX_SUMMARY_SHARE = 0.4  # share of the room that a summary may take; the prompt asks for much less
 MAX_SUMMARY_WORDS = 1_000  # how many words the prompt allows at most
@@ -34,7 +34,7 @@ MIN_ROOM_BYTES = 3_000  # with less room, a summary is not worth a request
 READ_FACTOR = 4  # this many times the request's size is read from the ledger; it is then shortened to fit
 MIN_MESSAGE_CHARS = 200  # how much of each message is kept, at least, when messages are shortened
 SETTLE_TIMEOUT_S = 30.0  # how long to wait until the gateway has committed our signals
-MAX_SUMMARY_TIME_S = 300.0  # how long a summary may take; and at most half of the agent's setting `silence`
+MAX_SUMMARY_TIME_S = 300.0  # how long a summary may take; half of the agent's setting `silence` if that is less
 
 SUMMARY_PROMPT = (
     "You summarise a conversation between an agent and the person it works for, so that the agent can go on with it: "
@@ -69,9 +69,9 @@ class Compactor:
     async def summarise(self, root: int, room: int, max_request_bytes: int) -> bool:
         """Have the model summarise the older turns. Returns whether a summary was recorded.
 
-        If it was, the past must be read again. `root`: the running turn's root. `room`: how many bytes the past may
-        take. `max_request_bytes`: how many bytes the request for the summary may take. Failures are logged, without
-        the API key, and not raised.
+        If one was recorded, the caller must read the past from the ledger again. `root`: the running turn's root.
+        `room`: the maximum size of the past, in bytes. `max_request_bytes`: the maximum size of the request for the
+        summary. Failures are logged, without the API key, and not raised.
         """
         if (
             not self._models.agent.compaction
@@ -135,7 +135,10 @@ class Compactor:
         return response
 
     async def _sync_with_gateway(self) -> None:
-        """Wait for the gateway after the request, which it does not see: else it could take the agent to be silent."""
+        """Wait until the gateway has committed our signals, so that its timeout for silent agents starts anew.
+
+        The gateway did not see the request for the summary, and would count its duration as silence.
+        """
         with contextlib.suppress(Exception):
             async with asyncio.timeout(SETTLE_TIMEOUT_S):
                 await self._settled()

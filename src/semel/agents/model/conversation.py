@@ -33,8 +33,8 @@ log = logging.getLogger("semel.agents")
 
 AGENT_NAME = "semel-model"
 MAX_INSTRUCTIONS_CHARS = 200_000  # how much of the instructions file is read
-CONTEXT_SHARES = (0.75, 0.2, 0.0)  # the share of the context for system prompt and past; the next if it overflows
-MIN_PAST_BYTES = 3_000  # how much room the past always has, even with a huge system prompt
+CONTEXT_SHARES = (0.75, 0.2, 0.0)  # for system prompt and past; after an overflow, the next share is tried
+MIN_PAST_BYTES = 3_000  # the past may always take this much, even with a huge system prompt
 
 BASE_PROMPT = (
     "You are an agent that works for a person, in a conversation with them through Semel. Your workspace is the "

@@ -53,7 +53,7 @@ def estimate_tokens(text: str) -> int:
 def messages(past: Past, system: str) -> list[ModelMessage]:
     """Return the messages before the prompt. The first is a request with the system prompt.
 
-    The last may be a request or the model's. `past`: what was read from the ledger. `system`: the system prompt.
+    `past`: what was read from the ledger. `system`: the system prompt.
     """
     result: list[ModelMessage] = [ModelRequest([SystemPromptPart(system)])]
     sides = [pair for entry in past.spoken for pair in _render_entry(entry)]
@@ -155,7 +155,7 @@ def _begun(past: Past) -> str:
 
 
 def content(blocks: Sequence[Json]) -> list[UserContent]:
-    """Convert a prompt's ACP content blocks for the model. A block that it cannot take is replaced by its name."""
+    """Convert a prompt's ACP content blocks for the model. A block that the model cannot take becomes its name."""
     return [_content(block) for block in blocks]
 
 

@@ -70,7 +70,7 @@ class Toolbox:
         return [definition.name for definition in self.definitions()]
 
     def definitions(self) -> list[ToolDefinition]:
-        """Return the tools for the model. Of tools with one name, the first counts: Semel's own, built-in, MCP."""
+        """Return the tools for the model. If several have the same name, Semel's own wins, then the built-in one."""
         definitions = {
             tool_name: _definition(tool_name, listed["inputSchema"], listed["description"])
             for tool_name, listed in self._semel_tools.items()

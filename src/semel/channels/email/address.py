@@ -4,14 +4,14 @@ An address is `ada@example.org` (a new mail to her) or `ada@example.org:thread-1
 her, named by the hash of its first Message-ID). Each participant of a thread has their own address, and so their own
 session.
 
-Our own Message-IDs contain the conversation:
+Our own Message-IDs contain the thread:
 
     <semel.KEY@example.org>            a new mail to ada@example.org
     <semel.KEY.1f0c9a1e52d4b687@...>   a mail in that thread
 
-An answer can therefore be assigned by its References alone, even after a restart or with an emptied mailbox. KEY is the
-key of the outgoing part: random, unguessable, the same on every retry. By KEY a copy of our own mail is recognized, and
-a mail is searched for if the server's answer was lost.
+An answer can therefore be assigned to its thread by its References alone, even after a restart or with an emptied
+mailbox. KEY is the key of the outgoing part: random, unguessable, the same on every retry. It identifies the copies of
+our own mails, and a mail is searched for by it if the server's answer was lost.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class EmailChannel:
     def __repr__(self) -> str:
         return f"<EmailChannel {self.name} as {self.settings.address}, {len(self._threads)} threads known>"
 
-    # ------------------------------------------------------------ hearing
+    # ------------------------------------------------------------ receiving
 
     async def run(self, inbox: Inbox) -> None:
         """See `ports.Channel.run`."""
@@ -80,7 +80,7 @@ class EmailChannel:
             await run_to_end(connection.close())
 
     def _log_and_remember(self, letter: ParsedMail) -> None:
-        if letter.kind == "bounce":  # a delay of a mail of ours; the notice may be forged and settles nothing
+        if letter.kind == "bounce":  # not final, and perhaps forged: it settles nothing
             _log.warning("channel %s: %s (%s)", self.name, letter.text, letter.of)
         if letter.kind == "failed":
             _log.warning("channel %s: a mail could not be delivered to %s (%s)", self.name, letter.text, letter.of)
@@ -98,7 +98,7 @@ class EmailChannel:
         references = tuple(letter.data["references"])
         self._threads[letter.address] = AnsweredMail(letter.key, letter.title, references)
 
-    # ------------------------------------------------------------ speaking
+    # ------------------------------------------------------------ sending
 
     async def send(self, op: Op) -> Receipt:
         """Hand one mail to the server, once. The receipt's id is the Message-ID. See `ports.Channel.send`."""
@@ -151,7 +151,7 @@ class EmailChannel:
         return newest
 
     async def _run_lookup(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Run `work(mailbox, *given)` over a separate IMAP connection. Raises Offline or Denied."""
+        """Run `work(mailbox, *arguments)` over a separate IMAP connection. Raises Offline or Denied."""
         async with self._lookup_slots:
             connection: ImapConnection = await connect_imap(self.settings, await self._tls_context())
             try:

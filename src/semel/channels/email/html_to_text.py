@@ -26,8 +26,10 @@ _BLOCKS = _names(
     "h4 h5 h6 header hr html li main nav ol p pre section summary table tbody tfoot thead tr ul"
 )
 _APART = _names("blockquote dl h1 h2 h3 h4 h5 h6 ol p pre table ul")
+"""Block elements that are separated by an empty line from the text around them."""
 _VOID = _names("area base br col embed hr img input link meta source track wbr")
 _OMITTED = _names("p li td th tr dd dt")
+"""Elements whose end tag is often omitted: the start of another one ends them."""
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?![.\d]*[1-9])|mso-hide\s*:\s*all")
 _LINKS = ("http://", "https://", "mailto:", "tel:")
 _DEEPEST_QUOTE = 20

@@ -122,7 +122,7 @@ def wait_for_news(box: MailBox, line: ImapConnection, seconds: float) -> None:
         return
     tag = box.client._command("IDLE")
     has_news = False
-    while box.client._get_response() is not None:  # news that came before the server is ready
+    while box.client._get_response() is not None:  # notifications that came before the server's continuation
         has_news = True
         if box.client.tagged_commands[tag]:
             raise box.client.error(f"the server does not IDLE: {box.client.tagged_commands.pop(tag)!r}")
@@ -151,8 +151,9 @@ def _has_read_ahead(box: MailBox) -> bool:
 def find_mail(box: MailBox, mailboxes: Sequence[str], id: str, since: float) -> str | None:
     """The name of the mailbox that holds the mail with this Message-ID, or None.
 
-    Searches the mailboxes `mailboxes` and those of a special use. Raises if one of them cannot be searched, because a
-    negative answer would then prove nothing.
+    Searches the given mailboxes and those with a special use of `_FINDS_IN`. `since`: when the mail was sent, in
+    seconds since the epoch; mail received more than two days earlier is not searched. Raises if a mailbox cannot be
+    searched, because None would then prove nothing.
     """
     for name in dict.fromkeys((*mailboxes, *find_special_mailboxes(box, _FINDS_IN))):
         box.folder.set(name, readonly=True)

@@ -33,7 +33,7 @@ from semel.law.access import read_pairing_message
 MAX_REFERENCES = 30
 MAX_BOUNDARIES = 200
 MAX_COMMAND_CHARS = 2000
-"""A longer mail (in characters) is not taken for a command with a signature below it."""
+"""Maximum characters of a mail that may be a command with a signature below it."""
 PAIRING_CODE_REPLACEMENT = "[A pairing code. It counts only in a mail whose sender the mail server has verified.]"
 """Text that replaces a pairing code in an unverified mail; otherwise a forged From line could be paired."""
 _REPLY = re.compile(r"\s*(?:re|aw|sv|vs|antw|ref|rif|odp|fw|fwd|wg|tr|vb)\s*(?:\[\d+\])?\s*:\s*", re.I)
@@ -76,7 +76,7 @@ def parse_mail(raw: bytes, settings: EmailSettings, *, at: float = 0.0, size: in
     try:
         mail: Mail = email.message_from_bytes(raw)
         return _parse_mail(mail, raw, settings, at, size if size is not None else len(raw))
-    except Exception as error:  # a mail may hold anything, and the next one waits behind it
+    except Exception as error:  # one bad mail must not block all later ones (Law 1)
         return ParsedMail(
             "unreadable", _hash_mail(raw), at, reason=f"it could not be read: {type(error).__name__}", raw=raw
         )
@@ -217,7 +217,7 @@ def _parse_failure(notification: Bounce, key: str, at: float, author: Mailbox) -
 
 
 def mail_key(mail: Mail, raw: bytes) -> str:
-    """The mail's key: its Message-ID, as in receipts and in `of`, or a hash of its content if it has none."""
+    """The mail's event key: its Message-ID, with angle brackets, or a hash of its content if it has no usable one."""
     message_ids = find_message_ids(header_value(mail, "message-id"))
     return message_ids[0] if message_ids and len(message_ids[0]) <= 512 else _hash_mail(raw)
 

@@ -17,7 +17,7 @@ from semel.channels.email.parse_headers import Mail, decode_bytes, decode_words
 Value = TypeVar("Value")
 
 MAX_TEXT_CHARS = 60_000
-"""Characters of a mail's text in the message; of a longer one, the whole text is attached as a file, too."""
+"""Maximum characters of a mail's text in the message; a longer text is cut there, and attached whole as a file."""
 MAX_TEXT_PART_BYTES = 4_000_000
 """Bytes that are decoded of one text part."""
 MAX_FILES = 50
@@ -68,7 +68,10 @@ class MailBody:
 
 
 def read_body(mail: Mail, *, cut: str = "") -> MailBody:
-    """Read a mail's body. `is_cut`: why files are missing, if `mail` is only the beginning of a mail."""
+    """Extract the text and files of a mail. `cut`: if `mail` is only the beginning of a mail, the reason for that.
+
+    With `cut`, files are listed without content, and with this reason.
+    """
     content = MailBody()
     _read_part(mail, content, cut, 0)
     return content

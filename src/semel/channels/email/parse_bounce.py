@@ -98,7 +98,7 @@ def _find_original(mail: Mail, parts: list[Mail], domain: str) -> tuple[str, Own
 
 
 def _recipient_fields(report: Mail, own_addresses: Collection[str]) -> dict[str, str]:
-    """The status fields of one recipient: preferably not of our own copy, and of a failed delivery.
+    """The status fields of one recipient: preferably not one of our own addresses, and one whose delivery failed.
 
     A report has one group of fields per recipient; the email package parses each as a message with headers only.
     """

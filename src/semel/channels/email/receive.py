@@ -2,8 +2,9 @@
 
 The cursor holds `uidvalidity` (the mailbox's numbering), `uid` (the last UID read in it), `since` (when this account
 was first read, in seconds since the epoch; older mail is not reported) and `old`. If the server renumbers the mailbox
-(a new UIDVALIDITY), everything is read again; of the mails it held at that moment (UIDs below `old`), only those
-received after `since` by the server's clock. Mails reported before are recognized by their Message-ID (Law 1).
+(a new UIDVALIDITY), the mailbox is read again from its first UID. `old` is then the first UID that was unused at that
+moment: of the mails below it, only those received after `since` by the server's clock are reported. Repeated mails are
+recognized by their Message-ID (Law 1).
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _log = logging.getLogger("semel.email")
 
 @dataclass(frozen=True)
 class MailboxCursor:
-    """How far a mailbox was read."""
+    """How far a mailbox was read; the module's docstring describes the fields."""
 
     uidvalidity: int
     uid: int
@@ -77,7 +78,7 @@ class MailboxReceiver:
         on_committed: Callable[[ParsedMail], None],
         failed_fetches: Counter[int],
     ) -> None:
-        """`on_committed` is called with each mail after its commit. `failed_fetches` counts, by UID and across runs."""
+        """`on_committed` is called with each mail after its commit. `failed_fetches`: failures by UID, across runs."""
         self._settings = settings
         self._line = line
         self._inbox = inbox
@@ -162,7 +163,8 @@ class MailboxReceiver:
         )
 
     async def _fetch_beginning(self, item: StoredMail, max_bytes: int) -> ParsedMail | str | None:
-        """Fetch and parse the first `max_bytes` bytes. Raises Offline; answers above the limits are counted per UID."""
+        """Call `_fetch_and_parse` in the worker thread and return its result. Raises Offline, and AnswerTooLarge after
+        counting it as a failed fetch."""
         try:
             return await self._line.call(_fetch_and_parse, item, self._settings, max_bytes, mail_bytes=max_bytes)
         except AnswerTooLarge:
@@ -214,7 +216,8 @@ class MailboxReceiver:
 
 
 def _failure_events(letter: ParsedMail) -> list[Incoming]:
-    """A failure, preceded by an echo: only an accepted mail can bounce, so a lost SMTP answer is settled, too."""
+    """A "failed" event, preceded by an "echo": only an accepted mail can bounce, so this also settles a part whose SMTP
+    answer was lost."""
     key = str(letter.data["key"])
     return [
         Incoming("echo", key, at=letter.at, of=letter.of),

@@ -92,7 +92,7 @@ class ImapConnection:
         self._settings = settings
         self._socket_copy = socket.socket(
             fileno=os.dup(connected.fileno())
-        )  # a duplicate, to cut the connection any time
+        )  # a duplicate, to shut the connection down at any time
         self._wake_receiver, self._wake_sender = socket.socketpair()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="semel-imap")
         self._work: Future[Any] | None = None
@@ -104,7 +104,7 @@ class ImapConnection:
         return f"<ImapConnection to {self._settings.imap}, {state}>"
 
     async def call(self, work: Callable[..., T], *arguments: Any, mail_bytes: int = 0, wait_s: float = 0.0) -> T:
-        """Run `work(box, *given)` in the worker thread. Raises Offline (a subclass of it above the limits) or Denied.
+        """Run `work(box, *arguments)` in the worker thread. Raises Offline (AnswerTooLarge above the limits) or Denied.
 
         `mail_bytes`: bytes of mail that the work requests. `wait_s`: seconds that the work may wait for new mail.
         """
@@ -166,7 +166,7 @@ class ImapConnection:
                 open_socket.close()
 
     async def _wait_for_worker(self, seconds: float) -> bool:
-        """Wait for the worker thread's current work; whether it finished within that time."""
+        """Wait for the worker thread's current work. Returns whether it finished within that time."""
         if self._work is None or self._work.done():
             return True
         finished = asyncio.ensure_future(asyncio.wrap_future(self._work))

@@ -1,8 +1,8 @@
 """Our account on the homeserver: its login and device, and the authenticated requests of `run` and of `send`.
 
 A homeserver recognizes a repeated transaction id only from the device that used it first. Therefore each login names
-the same device (`device`, by default SEMEL): the new token of a known device repeats transactions of the old one safely
-(spec, "Transaction identifiers", since version 1.7; measured on Synapse 1.163). So a login's token need not survive a
+the same device (`device`, by default SEMEL). Transaction ids then stay valid when the access token changes (spec,
+"Transaction identifiers", since version 1.7; measured on Synapse 1.163). So the token of a login need not survive a
 restart: it is kept in memory only, and a restart logs in again.
 
 `MatrixReader` reads for `run` over one kept connection. `MatrixWriter` makes the requests of one attempt to send: first
@@ -60,7 +60,7 @@ class MatrixIdentity:
 
 
 class MatrixAccount:
-    """Logs in, or asks the homeserver whose the configured token is, on first use."""
+    """Our identity on the homeserver, found on first use: by a login, or by asking who owns the configured token."""
 
     def __init__(self, name: str, settings: MatrixSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self.name = name
@@ -94,7 +94,7 @@ class MatrixAccount:
             return self._me
 
     def forget_identity(self, me: MatrixIdentity) -> None:
-        """Forget an identity whose token was refused. The next `me()` logs in again."""
+        """Forget an identity whose token was refused. The next `identify` logs in again, or checks the token again."""
         if self._me is me:
             self._me = None
 
@@ -129,7 +129,7 @@ class MatrixAccount:
         return me
 
     def _check(self, reply: MatrixReply, denied_text: str) -> None:
-        """Raises Offline, or Denied (a refusal with `denied_text`), unless the login or token check succeeded."""
+        """Raise Offline or Denied unless the login or token check succeeded. `denied_text`: why it was refused."""
         if 200 <= reply.status < 300:
             if isinstance(reply.data.get("user_id"), str):
                 return
@@ -159,7 +159,7 @@ class MatrixReader:
         self.me: MatrixIdentity
 
     async def begin(self) -> MatrixIdentity:
-        """Raises Offline or Denied."""
+        """Set `me` and return it; logs in if necessary. Raises Offline or Denied."""
         self.me = await self.account.identify(retry_refused=True)
         return self.me
 

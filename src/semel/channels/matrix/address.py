@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MAX_ADDRESS_BYTES = 120
-"""Bytes of an address (`ports.Incoming`)."""
+"""Maximum bytes of an address (see `ports.Incoming`)."""
 _MARK = ":thread-"
 
 

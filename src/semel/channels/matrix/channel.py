@@ -74,7 +74,7 @@ class MatrixChannel:
         return await self._sender.send(op)
 
     async def find(self, op: Op, since: float) -> Receipt | None:
-        """The part's receipt, or None if it was certainly not sent since then. Raises NotSent, Rejected or Unknown."""
+        """The part's receipt; None if it was certainly not sent after `since`. Raises NotSent, Rejected or Unknown."""
         return await self._sender.find(op, since)
 
     async def typing(self, address: str) -> None:

@@ -1,9 +1,9 @@
 """Find or create the room for one person, and create it at most once.
 
-Creating a room is not idempotent: after a lost answer, it is unknown whether the room exists. Aliases make it so: a
-homeserver reserves an alias for one room, before it creates anything else of the room. So we create the room with an
-alias computed from both user ids; a second attempt is refused (M_ROOM_IN_USE) and finds the first one's room by the
-alias. The alias is not made canonical, so clients show the person's name instead of it.
+Creating a room is not idempotent: after a lost answer, it is unknown whether the room exists. An alias makes it
+idempotent: a homeserver reserves an alias for one room, before it creates anything else of the room. So we create the
+room with an alias computed from both user ids; a second attempt is refused (M_ROOM_IN_USE), and finds the room of the
+first attempt by the alias. The alias is not made canonical, so clients show the person's name instead of it.
 
 Anybody on our homeserver could take that alias first. If the alias leads to a room that we did not create or are not
 in, the next alias is tried.

@@ -49,7 +49,8 @@ class MatrixFetcher:
         self._sleep = sleep
 
     async def fetch(self, media: Media, inbox: Inbox, sender_known: bool) -> Kept | Missing:
-        """Download one file, or say why it is missing. It is skipped unless `sender_known`: the sender may speak here.
+        """Download one file, or say why it is missing. `sender_known`: whether the sender may speak here; if not, the
+        file is not downloaded.
 
         Raises Offline if our own homeserver cannot be reached, and passes on the inbox's exceptions.
         """

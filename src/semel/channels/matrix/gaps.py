@@ -78,7 +78,7 @@ def is_our_join(event: Any, me: str) -> bool:
         return False
     unsigned = object_at(event, "unsigned")
     previous = unsigned.get("prev_content")
-    if not isinstance(previous, dict):  # left out: a change of our name must not look like a join
+    if not isinstance(previous, dict):  # not given: do not take a change of our name for a join
         return "replaces_state" not in unsigned
     return previous.get("membership") != "join"
 

@@ -39,7 +39,8 @@ class Invite:
 class Invitations:
     """The unanswered invitations.
 
-    `waiting` holds them by room; `unanswered_strangers` counts those of strangers since `run` began.
+    `waiting`: the invitations by room id. `unanswered_strangers`: the number of invitations since `run` began that
+    the setting `join` does not allow us to answer.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Invitations:
         return f"<Invitations {len(self.waiting)} waiting, {self.unanswered_strangers} of strangers>"
 
     async def add(self, invited: Mapping[str, Any], me: str) -> None:
-        """Add the invitations of a /sync (its `invite` section) to those that wait."""
+        """Add the invitations of a /sync (its `invite` section) to the waiting ones. `me`: our user id."""
         for room, section in invited.items():
             if (invite := _parse_invite(section, me)) is None:
                 continue
@@ -77,7 +78,8 @@ class Invitations:
     async def answer(self) -> None:
         """Answer the waiting invitations that may be answered. Raises Offline or Denied; the rest keeps waiting.
 
-        Call it after the cursor with these invitations was put: a gateway that dies in between then answers them again.
+        Call it after the cursor with these invitations was saved, so that a gateway that is killed in between answers
+        them after its restart.
         """
         for room, invite in list(self.waiting.items()):
             if self._clock() >= self._due.get(room, 0.0) and await self._may_answer(invite):
@@ -118,7 +120,7 @@ class Invitations:
         except NotSent as error:
             raise Offline(str(error)) from None
         except Unknown:
-            return MANUAL_RETRY_DELAY_S  # joining a room of another server is slow, and continues without us
+            return MANUAL_RETRY_DELAY_S  # a join over federation is slow, and goes on after our timeout
         if reply.token_refused:
             self._account.forget_identity(me)
             return 0.0

@@ -1,8 +1,8 @@
 """Parse a room event into the message, edit, deletion or reaction that it is. Pure: look-ups are left to the caller.
 
-Ignored are: state events; calls, verifications, votes and live positions (frequent, and not messages); messages deleted
-before we saw them; and messages of our own account that carry no key of a part. An event of an unknown type is reported
-by its fallback text, or as unreadable if it has none.
+These events are ignored: state events; calls, verifications, votes and live locations (frequent, and not messages);
+messages deleted before we saw them; and messages of our own account that we did not send as a part. An event of an
+unknown type is reported by its fallback text, or as unreadable if it has none.
 
 A message mentions us if one of these holds, checked in this order:
 
@@ -57,8 +57,8 @@ class Media:
 class MatrixDraft:
     """A parsed event, before look-ups. `media` is a file to download, `references` are event ids to look up.
 
-    A group message has `references` if it may be addressed to us, as a reply to that event or in a thread begun by it.
-    An edit, deletion or reaction has one because its address is that of the referenced event.
+    A group message that does not mention us refers to the message it replies to and to the first of its thread: it is
+    addressed to us if one of them is ours. An edit, deletion or reaction refers to its original, whose address it gets.
     """
 
     incoming: Incoming
@@ -92,7 +92,10 @@ def parse_event(event: Any, room: Room, me: MatrixIdentity) -> MatrixDraft | Non
 
 
 def parse_own_event(event: Json, room: Room) -> MatrixDraft | None:
-    """The echo of a part of ours, recognized by its transaction id or the key in its content; None for others."""
+    """An "echo" event if this event of our account is a part that we sent, else None.
+
+    Our parts are recognized by their transaction id or by the key in their content.
+    """
     key = object_at(event, "unsigned").get("transaction_id") or event["content"].get(KEY)
     if not isinstance(key, str) or not key:
         return None
@@ -209,7 +212,7 @@ def _parse_sender(event: Json, room: Room, bot: bool = False) -> Person:
 
 
 def make_unreadable(event: Any, room: Room, reason: str) -> Incoming:
-    """An unreadable event with its raw JSON. Without an event id, its key is a hash of that."""
+    """An unreadable event with its raw JSON. Its key is the event id, or a hash of the JSON if there is none."""
     raw = json.dumps(event, ensure_ascii=False).encode("utf-8", "replace")
     key = text_at(event, "event_id") or "odd-" + hashlib.blake2b(raw, digest_size=16).hexdigest()
     sender = _parse_sender(event, room) if _is_event(event) else None

@@ -1,9 +1,10 @@
 """The /sync loop, and the order in which events and cursors are put into the inbox.
 
-    /sync from the cursor -> put left-out events, page by page -> put {events, next cursor} at once -> /sync ...
+    /sync from the cursor -> put omitted events, page by page -> put {events, next cursor} -> /sync ...
 
-The next /sync begins only after the put has returned. A gateway that is killed at any point gets the same events again;
-repeated ones are recognized by their event ids (Law 1).
+Events and the cursor after them are put in one transaction. The next /sync begins only after the put has returned. A
+gateway that is killed at any point gets the same events again after its restart; they are recognized as repeats by
+their event ids (Law 1).
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ _FIRST_FILTER: Json = {**_FILTER, "room": {**_FILTER["room"], "timeline": {"limi
 class SyncCursor:
     """The saved position of the account `user` in /sync; it is valid for no other account.
 
-    `since` is the homeserver's token. `gaps`: for rooms of which the /sync after `since` left out events, the token up
-    to which those have been put. `invites`: unanswered invitations.
+    `since`: the homeserver's token. `gaps`: for rooms of which the /sync from `since` omits events, the token up to
+    which the omitted events have been put. `invites`: the unanswered invitations.
     """
 
     user: str
@@ -82,7 +83,7 @@ class SyncCursor:
 
 
 class Sync:
-    """The loop of one run. `cursor` is the cursor that was put last."""
+    """The /sync loop of one run. `cursor` is the cursor that was saved last."""
 
     def __init__(self, reader: MatrixReader, resolver: EventResolver, invitations: Invitations, inbox: Inbox) -> None:
         self.cursor: SyncCursor
@@ -161,7 +162,7 @@ class Sync:
         await self._invitations.answer()
 
     async def _process_room(self, room: str, section: Json) -> list[Incoming]:
-        """Put the events that the answer left out of this room, and return those that are still to be put."""
+        """Put the events of this room that the answer omits. Returns the events that are still to be put."""
         timeline = object_at(section, "timeline")
         events = list_at(timeline, "events")
         if (state := self._resolver.rooms.get(room)) is not None:

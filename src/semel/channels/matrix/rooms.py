@@ -65,7 +65,7 @@ class Room:
 
 
 class Rooms:
-    """The rooms with events since `run` began."""
+    """The states of the rooms that had events since `run` began."""
 
     def __init__(self, reader: MatrixReader, clock: Callable[[], float] = time.monotonic) -> None:
         self._reader = reader

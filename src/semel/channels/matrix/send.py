@@ -1,7 +1,7 @@
-"""Make one attempt to send a part: look-ups first, then exactly one visible request. And find a part that was sent.
+"""Make one attempt to send a part (look-ups first, then exactly one visible request), and find a part that was sent.
 
 The request is `PUT .../send/{type}/{Op.key}`. If the same device repeats it, the homeserver creates no second event and
-answers with the first one's id. A file is uploaded before; an upload without an event is invisible.
+answers with the first one's id. A file is uploaded first; an upload without an event is invisible.
 
 No text is sent to encrypted rooms: it would be readable by the homeservers, while people there believe that it is
 encrypted. Deletions are sent, because they have no text.
@@ -45,7 +45,7 @@ _DUPLICATE = "M_DUPLICATE_ANNOTATION"
 
 
 class MatrixSender:
-    """Sends the parts of one account. `known(room)` returns the room's state that `run` holds, or None."""
+    """Sends the parts of one account. `get_room(room_id)` returns the room's state as `run` knows it, or None."""
 
     def __init__(self, writer: MatrixWriter) -> None:
         self.direct = DirectRooms(writer)
@@ -98,7 +98,7 @@ class MatrixSender:
             start = {"from": page["next_batch"]}
         return None
 
-    # ------------------------------------------------------------ where
+    # ------------------------------------------------------------ destination
 
     async def resolve_place(self, address: str, make: bool = True) -> RoomPlace:
         """Resolve an address to a room id and thread. Creates a direct room if needed. Raises NotSent, Rejected."""
@@ -121,7 +121,7 @@ class MatrixSender:
         return self._aliases[alias]
 
     async def _check_readable(self, room: str) -> None:
-        """Raises Rejected for an encrypted room."""
+        """Raise Rejected for an encrypted room. Raises NotSent if that cannot be looked up."""
         state = self.get_room(room)
         encrypted = room in self._encrypted or (state is not None and state.encrypted)
         if state is None and not encrypted:
@@ -130,7 +130,7 @@ class MatrixSender:
             self._encrypted.add(room)
             raise Rejected("the room is encrypted, and this channel does not send clear text there")
 
-    # ------------------------------------------------------------ what
+    # ------------------------------------------------------------ content
 
     async def _make_content(self, op: Op, place: RoomPlace) -> Json:
         text = "m.notice" if self.settings.notices else "m.text"
@@ -173,10 +173,10 @@ class MatrixSender:
         self._uploads[key] = mxc
         return mxc
 
-    # ------------------------------------------------------------ what was sent
+    # ------------------------------------------------------------ look-up
 
     async def find(self, op: Op, since: float) -> Receipt | None:
-        """The part's receipt, or None if it was certainly not sent since then. Raises NotSent, Rejected or Unknown."""
+        """The part's receipt; None if it was certainly not sent after `since`. Raises NotSent, Rejected or Unknown."""
         me = await self._writer.identify()
         room = await self._existing_room(op.address)
         if room is None:

@@ -1,7 +1,7 @@
 """HTTP requests to the homeserver, and the meaning of their answers.
 
-There are two ways to send requests. `request_once` makes exactly one attempt and distinguishes "provably not sent" from
-"unknown"; sending uses it. `MatrixLink` is a kept connection, over which `run` reads.
+There are two ways to make requests. `request_once` makes exactly one attempt over a new connection and distinguishes
+"provably not sent" from "unknown"; `send` uses it. `MatrixLink` is a persistent connection, which `run` uses to read.
 
 The meaning of an answer to a write (spec, "Standard error response", and measured on Synapse 1.163):
 
@@ -141,7 +141,10 @@ def dump(body: Json) -> bytes:
 
 
 def check_write(reply: MatrixReply, field: str) -> Json:
-    """The JSON of a successful write; `field` is the field it must have ("": none). Raises as the module says."""
+    """The JSON of a successful write; `field` is the field it must have ("": none).
+
+    Raises NotSent, Rejected or Unknown, by the table at the top of this module.
+    """
     status = reply.status
     if 200 <= status < 300:
         if field and not (isinstance(reply.data.get(field), str) and reply.data[field]):
@@ -164,7 +167,7 @@ def check_write(reply: MatrixReply, field: str) -> Json:
 
 
 class MatrixLink:
-    """A kept connection for reading, without retries, redirects or proxies."""
+    """A persistent HTTP connection for reading, without retries, redirects or proxies."""
 
     def __init__(self, base: str, tls: Any, timeout: float) -> None:
         self.base = base

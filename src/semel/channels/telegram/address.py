@@ -1,8 +1,8 @@
 """Addresses of chats, ids of messages, and the cursor.
 
 An address is a chat's id, followed by `:topic-ID` for a topic of a forum. A message id is `CHAT/MESSAGE`, in receipts,
-keys and references alike. When a group becomes a supergroup, Telegram gives it a new id; its address here keeps the
-first id, because the conversation goes on.
+keys and references alike. When a group becomes a supergroup, Telegram gives it a new id; its address keeps the first
+id, so that the conversation stays in its session.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class TelegramCursor:
 
     @classmethod
     def load(cls, text: str) -> TelegramCursor:
-        """Parse the result of `dump`. A malformed cursor is offset 0: Telegram still has all unconfirmed updates."""
+        """Parse the result of `dump`. If it is malformed, the offset is 0: Telegram returns all unconfirmed updates."""
         try:
             data: Any = json.loads(text)
             if isinstance(data, int) and not isinstance(data, bool):
@@ -91,10 +91,10 @@ class TelegramCursor:
 
 
 def current_chat(moved: Mapping[int, int], chat: int) -> int:
-    """The current id of a chat, which may have become a supergroup."""
+    """The current id of the chat whose first id is `chat`. `moved` maps first ids of groups to their current ids."""
     return moved.get(chat, chat)
 
 
 def first_chat(moved: Mapping[int, int], chat: int) -> int:
-    """The first id of a chat, which its address has."""
+    """The first id of the chat whose current id is `chat`; addresses contain the first id."""
     return next((first_id for first_id, current_id in moved.items() if current_id == chat), chat)

@@ -15,14 +15,14 @@ from semel.gateway.ports import Inbox, Incoming, Kept, Missing, NotSent, Offline
 
 MAX_CONCURRENT_DOWNLOADS = 4
 MAX_DOWNLOAD_ATTEMPTS = 3
-"""Failed attempts for a file, after which its message is put without it."""
+"""Number of failed downloads of a file after which its message is put into the inbox without it."""
 FILE_TIMEOUT_S = 120.0
 """Time limit for the download of one file, in seconds."""
 
 
 class TelegramFetcher:
-    """Downloads files. A transient failure ends the run with Offline, so that the unconfirmed updates come again; after
-    a few such failures the file is reported as missing."""
+    """Downloads files. A transient failure raises Offline, which ends the run; Telegram then sends the unconfirmed
+    updates again. After MAX_DOWNLOAD_ATTEMPTS failures the file is reported as missing."""
 
     def __init__(self, api: BotApi, fetch: bool) -> None:
         self._api = api

@@ -1,7 +1,7 @@
 """Build a text piece by piece together with its message entities, whose offsets are in UTF-16 units.
 
-https://core.telegram.org/bots/api#messageentity. Telegram does not allow styles or links over code, so they are left
-out there.
+https://core.telegram.org/bots/api#messageentity. Telegram does not combine code with styles or links: code loses the
+styles around it, and code inside a link becomes plain link text.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class Entity:
 
 
 UNNESTED_KINDS = frozenset({"code", "pre"})
-"""Kinds of entities that may be nested in nothing but a quote, and contain no others."""
+"""Kinds of entities that may be nested only in a blockquote and may contain no other entities."""
 
 
 class FormattedText:
     """A text under construction: its pieces, each with the entities that cover it."""
 
     def __init__(self, spells_links: bool = False) -> None:
-        self.spells_links = spells_links  # links are written out, not marked
+        self.spells_links = spells_links  # write the addresses of links as text, without link entities
         self._pieces: list[tuple[str, tuple[Entity, ...]]] = []
         self._open: list[Entity] = []
 
@@ -52,8 +52,8 @@ class FormattedText:
 
     @contextmanager
     def marked(self, kind: str, **details: Any) -> Iterator[None]:
-        """Open an entity for the text written inside. Ignored where Telegram does not allow it: within the same kind,
-        or over code."""
+        """Cover the text that is written in this context with an entity. Has no effect where Telegram does not allow
+        it: inside an entity of the same kind, inside code, and for code inside a link."""
         if (
             self.is_under(kind)
             or self.is_under(*UNNESTED_KINDS)

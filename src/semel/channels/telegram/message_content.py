@@ -1,4 +1,4 @@
-"""The content of a message other than its text: its files, and a description in words of the rest."""
+"""The content of a message besides its text: its files, and a description of anything else (a poll, a location)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TelegramFile:
     size: int = 0
 
 
-_FILES = {  # field -> (ending, mime) where the message does not tell
+_FILES = {  # field -> (file extension, MIME type), used if the message does not give them
     "animation": (".mp4", "video/mp4"),
     "audio": (".mp3", "audio/mpeg"),
     "video": (".mp4", "video/mp4"),

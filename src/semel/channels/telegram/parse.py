@@ -4,9 +4,10 @@
 |---|---|---|
 | message, channel_post | message | `CHAT/MESSAGE` |
 | edited_message, edited_channel_post | edit | `CHAT/MESSAGE#eDATE.DIGEST` |
-| message_reaction | reaction, one for each emoji set or taken back | `CHAT/MESSAGE#rDATE.UPDATE.N` |
-| my_chat_member, service messages | nothing: no person said it | |
-| another kind | unreadable: it was not asked for | `update/UPDATE` |
+| message_reaction | reaction, one for each emoji added or removed | `CHAT/MESSAGE#rDATE.UPDATE.N` |
+| service messages, our own messages, edits of live locations | none | |
+| my_chat_member and other known kinds (`_IGNORED_KINDS`) | none | |
+| unknown kinds, updates that cannot be parsed | unreadable | `update/UPDATE` |
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def _parse_message(message: Json, us: BotIdentity, moved: Mapping[int, int]) -> 
 
 
 def _parse_edit(message: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[TelegramDraft | GroupMove]:
-    """An edit. Its version is the time in seconds plus a hash of the content: two edits may share a second."""
+    """The edit event. Its key holds the edit time in seconds and a hash, since two edits may share a second."""
     if message.keys() & SERVICE_FIELDS or "location" in message or (message.get("from") or {}).get("id") == us.id:
         return []  # a live location is edited every few seconds
     chat = int(message["chat"]["id"])
@@ -161,7 +162,7 @@ def _parse_text(message: Json, us: BotIdentity, files: bool) -> tuple[str, bool]
 
 
 def _parse_place(message: Json, moved: Mapping[int, int]) -> ChatPlace:
-    """The chat or topic. `message_thread_id` names a topic only with `is_topic_message`; other replies have it, too."""
+    """The chat or topic. `message_thread_id` is a topic only with `is_topic_message`; other replies have it, too."""
     topic = message.get("message_thread_id") if message.get("is_topic_message") else None
     return ChatPlace(first_chat(moved, int(message["chat"]["id"])), None if topic is None else int(topic))
 
@@ -189,12 +190,12 @@ def parse_person(user: Json) -> Person:
     return Person(str(user["id"]), scrub(name or str(user.get("username") or "")), bool(user.get("is_bot")))
 
 
-# ---------------------------------------------------------------- what it refers to
+# ---------------------------------------------------------------- references
 
 
 def _replied_id(message: Json) -> str | None:
-    """The id of the message that is replied to, or None. Messages in a topic formally reply to its first message; that
-    does not count."""
+    """The id of the message that this one replies to, or None. The implicit reply of every message in a topic to the
+    topic's first message does not count."""
     target = _find_replied(message)
     return message_id(int(message["chat"]["id"]), int(target["message_id"])) if target else None
 

@@ -1,4 +1,4 @@
-"""Read a message's text with its entities: as Markdown where they carry meaning, and whether it mentions us."""
+"""Convert a message's text and entities to Markdown, and detect whether the message mentions us."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _skip_mention(text: str, entity_spans: Sequence[EntitySpan], us: BotIdentity
 
 def _to_markdown(text: str, entity_spans: Sequence[EntitySpan], start: int) -> str:
     """The text from `start` on, with Markdown delimiters inserted where entities begin and end."""
-    delimiters: list[tuple[int, int, int, str]] = []  # (position, ends before starts, inner ends first, delimiter)
+    delimiters: list[tuple[int, int, int, str]] = []  # (position, 0 closes or 1 opens, nesting order, delimiter)
     for n, span in enumerate(entity_spans):
         if span.lo < start or span.hi <= span.lo:
             continue

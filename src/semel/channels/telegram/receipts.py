@@ -5,9 +5,10 @@
 | ok | sent |
 | 429 | `NotSent`, for `retry_after` seconds |
 | 401, 404 | `NotSent`: the token is refused; it may be corrected |
-| 400 with `migrate_to_chat_id` | `NotSent`: the next attempt goes to the new chat; `Rejected` for a change in the old |
-| 400 about the formatting, or the kind of file | `NotSent`: the next attempt goes without it |
-| edit: "is not modified"; delete: "not found" | sent: it is so already |
+| 400 with `migrate_to_chat_id` | new message: `NotSent`, the next attempt goes to the new chat; change: `Rejected` |
+| 400 about the formatting or the kind of file | `NotSent`: the next attempt goes without formatting, or as a document |
+| edit: "is not modified"; delete: "not found" | sent: the message is already in the requested state |
+| 4xx whose body is truncated | `NotSent` |
 | other 4xx, redirects | `Rejected` |
 | 5xx, 408, an answer that cannot be read | `Unknown` |
 """
@@ -36,7 +37,8 @@ _FILE_KIND_ERRORS = (
 
 
 class PlainNeeded(Exception):
-    """Telegram refused the formatting or the kind of file; nothing was sent. Sending it plainly may succeed."""
+    """Telegram refused the formatting or the kind of file; nothing was sent. The unformatted text, or the file as a
+    document, may be accepted."""
 
 
 class GroupMoved(Exception):
@@ -52,8 +54,8 @@ class CaptionNeeded(Exception):
 
 
 def receipt_of(op: Op, reply: TelegramReply) -> Receipt:
-    """The receipt for an answer. Raises NotSent, Rejected or Unknown, or Plain, Moved or Caption if another call may
-    succeed."""
+    """The receipt for an answer. Raises NotSent, Rejected or Unknown; or PlainNeeded, GroupMoved or CaptionNeeded if a
+    different call may succeed."""
     if reply.ok:
         return _sent_receipt(op, reply)
     if reply.status == 429:
@@ -66,7 +68,7 @@ def receipt_of(op: Op, reply: TelegramReply) -> Receipt:
 
 
 def _raise_unclear(reply: TelegramReply) -> None:
-    """Raises Unknown, or NotSent for a refusal whose text broke off, or Rejected for the error page of a proxy."""
+    """Raise NotSent for a truncated 4xx answer, Rejected for the error page of a proxy, else Unknown."""
     if not reply.is_complete and 400 <= reply.status < 500 and reply.status != 408:
         raise NotSent(f"HTTP {reply.status}, and the answer broke off")
     if not reply.is_bot_api and 300 <= reply.status < 500 and reply.status != 408:
@@ -105,7 +107,7 @@ def _refused_receipt(op: Op, reply: TelegramReply) -> Receipt:
 
 
 def _describe_refusal(reply: TelegramReply) -> str:
-    """Telegram's description of a refusal, with a hint what to do if that is not obvious."""
+    """Telegram's description of a refusal, with a hint about what to do if that is not obvious."""
     description = reply.error_text
     for words, hint in (
         ("bot was blocked", "this person blocked the bot; they must unblock it"),

@@ -1,8 +1,8 @@
 """Receive updates by long polling (getUpdates, held open).
 
-The updates of an answer and the offset after them are put in one transaction. Telegram regards them as confirmed only
-by the next request, which carries that offset (Law 1). If another program polls with the same token, a webhook is set,
-or the token belongs to another bot, the receiver ends with a message that says what to do.
+Updates and the offset after them are put into the inbox in one transaction. Telegram treats updates as confirmed only
+when the next request carries that offset (Law 1). If another program polls with the same token, a webhook is set, or
+the token belongs to another bot, the receiver raises an error that says what to do.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ UPDATES_PER_REQUEST = 100
 POLL_INTERVAL_S = 1.0
 """Minimum seconds between two requests while there are no updates."""
 CONFLICT_WINDOW_S = 60.0
-"""If another poller ends our request twice within these seconds, it is permanent and not a single manual call."""
+"""If two conflicts with another poller are at most this many seconds apart, the other poller is taken as permanent."""
 MAX_REMEMBERED_TOPICS = 10_000
-"""Number of newest messages in topics that are remembered; a restart forgets them."""
+"""Number of newest topic messages whose addresses are remembered, in memory only."""
 _ID = re.compile(rb'"update_id"\s*:\s*(\d{1,18})')
 _CONFLICT = (
     "another program asks Telegram for this bot's messages: stop it (a second gateway?), or make a bot of your own "
@@ -49,7 +49,7 @@ _log = logging.getLogger("semel.telegram")
 
 
 class Topics:
-    """The addresses of messages in topics. Telegram reports a reaction with its message, but without the topic."""
+    """Remembers which topic a message is in, because Telegram reports a reaction without the topic of its message."""
 
     def __init__(self) -> None:
         self._addresses = RecentMap[str, str](MAX_REMEMBERED_TOPICS)
@@ -63,7 +63,7 @@ class Topics:
             self._addresses[message] = address
 
     def place(self, incoming: Incoming) -> Incoming:
-        """Give a reaction the address of its message, if known. Other events are remembered and returned unchanged."""
+        """Give a reaction the address of its message, if known. Remember the address of any other event."""
         if incoming.kind != "reaction":
             self.learn(incoming.key, incoming.address)
             return incoming
@@ -136,15 +136,15 @@ class TelegramReceiver:
         cursor.bot = us.id
 
     async def _start_at_present(self) -> TelegramCursor:
-        """The cursor for a first run, after all pending updates: earlier messages are not reported."""
+        """The cursor for a first run. It points after all pending updates, so that older messages are not reported."""
         newest = await self._call_for_result(
             "getUpdates", {"offset": -1, "limit": 1, "timeout": 0, "allowed_updates": REQUESTED_KINDS}
         )
         return TelegramCursor(int(newest[-1]["update_id"]) + 1 if newest else 0)
 
     async def _poll(self, offset: int, wait: float) -> list[Json | bytes]:
-        """Request the updates from this offset on, which confirms all earlier ones. An update that is not valid JSON is
-        returned as bytes."""
+        """Request the updates from this offset on; this confirms all earlier ones. An update that is not valid JSON is
+        returned as bytes. `wait`: seconds for which Telegram may hold the request."""
         params = {
             "offset": offset,
             "limit": UPDATES_PER_REQUEST,
@@ -166,10 +166,10 @@ class TelegramReceiver:
     async def _put(
         self, updates: Sequence[Json | bytes], us: BotIdentity, inbox: Inbox, cursor: TelegramCursor
     ) -> None:
-        """Put the updates and the offset after them. Updates before the first one with files are put at once, without
-        waiting for downloads."""
+        """Put the updates and the offset after them into the inbox. Those before the first one with files are put
+        separately, so that they do not wait for downloads."""
         drafts: list[TelegramDraft] = []
-        no_files_yet = True  # no files so far
+        no_files_yet = True
         for update in updates:
             parsed, id = self._parse_update(update, us)
             if no_files_yet and drafts and any(draft.files for draft in parsed):
@@ -183,7 +183,7 @@ class TelegramReceiver:
         await inbox.put(await self._fetcher.complete(drafts, inbox), cursor.dump())
 
     def _parse_update(self, update: Json | bytes, us: BotIdentity) -> tuple[list[TelegramDraft], int]:
-        """Parse one update: (its drafts, its id)."""
+        """Parse one update and return (its drafts, its update id). A move of a group is recorded in `self._moved`."""
         if isinstance(update, bytes):
             match = _ID.search(update)
             id = int(match[1]) if match is not None else 0
@@ -207,14 +207,17 @@ class TelegramReceiver:
         _log.info("the bot of channel %s is now %s in chat %s", self._name, status, chat)
 
     async def _call_for_result(self, method: str, params: Json) -> Any:
-        """The result. Raises Offline, Denied."""
+        """Call a method and return the `result` of its answer. Raises Offline or Denied."""
         reply = await self._call(method, params, 0.0)
         if not reply.is_bot_api:
             raise Offline(f"{self._api.host} answers with something that is not the Bot API: check the setting `api`")
         return reply.result
 
     async def _call(self, method: str, params: Json, wait: float) -> TelegramReply:
-        """Make a call. Its answer is a success, or a 200 that is not of the Bot API. Raises Offline or Denied."""
+        """Make a call. Returns a successful answer, or one with status 200 that is not from the Bot API.
+
+        Raises Offline or Denied for all other answers.
+        """
         try:
             reply = await self._api.call(method, params, patience=wait, max_bytes=MAX_UPDATES_BYTES)
         except (NotSent, Unknown) as error:
@@ -233,7 +236,7 @@ class TelegramReceiver:
         if "webhook" in reply.error_text.lower():
             return Denied(_WEBHOOK)
         previous, self._last_conflict = self._last_conflict, self._clock()
-        if previous is None or self._last_conflict - previous > CONFLICT_WINDOW_S:  # a single call, perhaps by hand
+        if previous is None or self._last_conflict - previous > CONFLICT_WINDOW_S:  # it may be one manual call
             return Offline(_CONFLICT)
         return Denied(_CONFLICT)
 

@@ -3,11 +3,11 @@
 | Markdown | on Telegram |
 |---|---|
 | bold, italic, struck, code, links, quotes | the same |
-| code fences | a block, with its language |
+| code fences | a code block with its language |
 | headings | bold lines |
 | lists | lines with a bullet or their number |
-| tables | a block with columns in line |
-| images | a link with the image's name |
+| tables | a code block with aligned columns |
+| images | a link with the image's alternative text |
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _STYLES = {"strong": "bold", "em": "italic", "s": "strikethrough"}
 
 
 def render(text: str, max_units: int) -> tuple[str, list[Json]]:
-    """The text and its entities, at most `max_units` UTF-16 units. If the rendered text is longer, it stays as written.
+    """Render a Markdown text; returns (text, entities). If the result is empty or longer than `max_units` UTF-16 units,
+    the Markdown is returned as written, without entities.
 
     Deterministic: the same text always gives the same result.
     """
@@ -57,7 +58,8 @@ def render_plain(text: str, max_units: int) -> str:
 
 
 class _Blocks:
-    """Writes block tokens. As in the source, blocks are separated by a blank line or only by a line break."""
+    """Writes block tokens to a FormattedText. Blocks are separated as in the Markdown source: by a blank line,
+    or only by a line break."""
 
     def __init__(self, runs: FormattedText) -> None:
         self._runs = runs
@@ -90,7 +92,7 @@ class _Blocks:
                 self._write_block(node, lambda: self._runs.write(node.content))
 
     def _write_block(self, node: Node, write: Callable[[], None], block: bool = False) -> None:
-        """Write one block. `block`: it needs separate lines without indentation, as code and tables do."""
+        """Write one block. `block`: it begins on a line of its own and is not indented, like code and tables."""
         start, end = node.map or (self._next_line, self._next_line)
         if self._runs:
             self._runs.write_separator("\n" if start <= self._next_line else "\n\n")
@@ -161,8 +163,8 @@ def _write_node(runs: FormattedText, node: Node) -> None:
 
 
 def _write_link(runs: FormattedText, url: str, inside: Sequence[Node]) -> None:
-    """Write a link as an entity over its text. A link that shows its address stays text; an address with a scheme that
-    Telegram does not link is written out after the text."""
+    """Write a link as an entity over its text. If the text is the address, it is written as plain text. An address
+    whose scheme Telegram does not link is written out after the text."""
     label = _plain_text(inside)
     if not label.strip():
         runs.write(url)

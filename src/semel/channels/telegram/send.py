@@ -98,7 +98,7 @@ def _file_call(op: Op, destination: ChatPlace, moved: Mapping[int, int], plain: 
 
 
 def file_kind(op: Op) -> str:
-    """The kind under which a file is sent: photo, audio, voice, video or document."""
+    """The kind of media as which a file is sent: photo, audio, voice, video or document."""
     mime = op.mime or mimetypes.guess_type(op.name or "")[0] or ""
     kind = _KINDS.get(mime.partition(";")[0].strip().lower(), "document")
     if kind == "photo" and op.file is not None and op.file.exists() and op.file.stat().st_size > MAX_PHOTO_BYTES:
@@ -117,7 +117,7 @@ def _edit_call(op: Op, destination: ChatPlace, moved: Mapping[int, int], plain: 
 
 
 def edit_caption_instead(call: BotApiCall) -> BotApiCall:
-    """The same edit as a change of the caption, for a message that is a file. Raises Rejected if it is too long."""
+    """Convert an edit of a text into an edit of a file's caption. Raises Rejected if the text is too long for one."""
     names = {"text": "caption", "entities": "caption_entities"}
     params = {names.get(k, k): v for k, v in call.params.items() if k != "link_preview_options"}
     if count_utf16_units(str(params["caption"])) > MAX_CAPTION_UNITS:

@@ -47,10 +47,10 @@ class TelegramReply:
     error_text: str = ""  # Telegram's description of the error
     parameters: Mapping[str, Any] = field(default_factory=dict)
     is_bot_api: bool = True  # the body is an answer of the Bot API
-    is_complete: bool = True  # the body is complete
+    is_complete: bool = True  # the body is not truncated
     raw: bytes = field(default=b"", repr=False)
     retry_after_header: float | None = (
-        None  # seconds of a Retry-After header (of a proxy: Telegram's own are in the body)
+        None  # seconds, from a Retry-After header: proxies send one, Telegram uses the body
     )
 
     @property
@@ -60,7 +60,7 @@ class TelegramReply:
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds to wait as Telegram or a proxy before it asks for, or None."""
+        """Seconds to wait before a retry, as requested by Telegram or by a proxy in front of it; None if not stated."""
         value = self.parameters.get("retry_after")
         if not isinstance(value, int | float) or isinstance(value, bool):
             return self.retry_after_header

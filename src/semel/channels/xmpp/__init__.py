@@ -19,8 +19,8 @@
     rooms             XEP-0045: joining rooms and staying in them, and who is in them
 
 Design: the server's archive is the source of messages. A live message only signals that there is something new; then
-the archive is read from the cursor on, and its messages are put in its order. So a message has the same key (its
-stanza-id) whether it arrived live, during a restart or while the connection was broken.
+the archive is read from the cursor on, and its messages are put into the inbox in the archive's order. So a message has
+the same key (its stanza-id) whether it arrived live, during a restart or while the connection was broken.
 """
 
 from semel.channels.xmpp.channel import XmppChannel

@@ -31,7 +31,7 @@ def local(jid: str) -> str:
 
 
 def normal(jid: str, what: str) -> str:
-    """Normalize a bare address from the configuration. Raises ValueError; `what` names the setting in its text."""
+    """Normalize a bare address from the configuration. Raises ValueError, whose text names the setting `what`."""
     name, at, host = unicodedata.normalize("NFC", jid.strip()).casefold().partition("@")
     if not at or not _LOCAL.fullmatch(name) or not _DOMAIN.fullmatch(host):
         raise ValueError(f"{what} is {jid!r}; it should read like name@example.org")

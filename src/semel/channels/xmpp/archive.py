@@ -43,7 +43,7 @@ class ArchivedMessage:
 
 @dataclass(frozen=True)
 class ArchivePage:
-    """One page of messages, oldest first. `first` and `last` are the ids at which the previous and next pages join."""
+    """One page of messages, oldest first. `first` and `last` are the archive ids of its first and last message."""
 
     items: tuple[ArchivedMessage, ...]
     first: str
@@ -72,7 +72,7 @@ class Archive:
     async def after(self, id: str, since: float | None = None) -> AsyncIterator[ArchivePage]:
         """All pages after the message `id` ("": from the beginning), oldest first.
 
-        If the archive no longer has that message, the pages from the time `since` on. Raises IqRefused, Offline.
+        If the archive no longer has that message, reads from the time `since` on instead. Raises IqRefused, Offline.
         """
         start = None
         while True:
@@ -91,7 +91,7 @@ class Archive:
             id = page.last
 
     async def before(self, since: float, with_: str | None = None, pages: int = 1000) -> AsyncIterator[ArchivedMessage]:
-        """Messages since that time, newest first; in our own archive, only those with the address `with_`.
+        """Messages since that time, newest first; in our own archive, only those exchanged with the address `with_`.
 
         Raises IqRefused or Offline, or ArchiveIncomplete if `pages` pages did not reach the end.
         """
@@ -178,7 +178,7 @@ def _format_time(at: float) -> str:
 
 @dataclass(frozen=True)
 class ArchivePosition:
-    """The position after this message of an archive."""
+    """A position in an archive: directly after the message with this id and time."""
 
     id: str
     at: float
@@ -202,7 +202,8 @@ class ArchiveCursor:
         return cls(positions)
 
     def keep(self, archives: set[str]) -> None:
-        """Drop the positions of all other archives. A room that is configured again later starts at its present."""
+        """Drop the positions of all archives but these. A room that is configured again later is read from that
+        time on."""
         self.positions = {name: position for name, position in self.positions.items() if name in archives}
 
     def __str__(self) -> str:

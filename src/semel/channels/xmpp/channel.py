@@ -26,7 +26,7 @@ MAX_EXTRA_CONNECTIONS = 3
 
 
 class XmppChannel:
-    """One configured account. It sends over the connection of `run`, or over a temporary one while `run` has none."""
+    """One configured account. `send` and `find` use the connection of `run`; while it has none, they open their own."""
 
     def __init__(self, name: str, settings: XmppSettings, *, now: Callable[[], float] = time.time) -> None:
         if importlib.util.find_spec("slixmpp") is None:
@@ -102,7 +102,7 @@ class XmppChannel:
 
     @asynccontextmanager
     async def _usable_sender(self, address: str) -> AsyncIterator[XmppSender]:
-        """The connection of `run`, or else a temporary one. Raises Offline or Denied."""
+        """A sender over the connection of `run`, or else over a temporary connection. Raises Offline or Denied."""
         sender = self._live()
         if sender is not None:
             yield sender

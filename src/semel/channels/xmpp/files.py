@@ -29,7 +29,7 @@ class UploadService:
         self._service_found: tuple[str, int | None] | None = None
 
     async def put(self, op: Op) -> str:
-        """Upload an op's file and return its URL. The message is not sent yet: raises NotSent, Rejected or Offline."""
+        """Upload an op's file and return its URL. Raises NotSent, Rejected or Offline, as no message was sent yet."""
         if op.file is None:
             raise Rejected("there is no file to send")
         service, max_bytes = await self._service()

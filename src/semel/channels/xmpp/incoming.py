@@ -1,4 +1,4 @@
-"""Turn notes into inbox events: resolve referenced messages, download files, and compute changed reactions."""
+"""Turn notes (parsed stanzas) into inbox events: resolve references, download files, compute changed reactions."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class NoteTranslator:
     def _bounce(self, note: Note, at: float) -> list[Incoming]:
         """The event for a message of ours that bounced after our server had accepted it.
 
-        Bounces from rooms are ignored: whether a room accepted a message is decided by whether it shows it.
+        Bounces from rooms are ignored: a room has accepted a message if and only if it reflects it to its occupants.
         """
         if not note.ids or note.address in self.lookup.rooms:
             return []
@@ -168,7 +168,7 @@ def bounce_key(note: Note) -> str:
 
 
 def unarchived_key(note: Note, other: str) -> str:
-    """The key of a message that is in no archive: its address, author and the author's id for it, or else `other`."""
+    """The key of a message that is in no archive: its address, its author, and the author's id for it, else `other`."""
     author = note.sender.id if note.sender is not None else OURS
     return _bounded(f"{note.address}/{author}/{note.ids[0] if note.ids else other}")
 

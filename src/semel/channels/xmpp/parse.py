@@ -45,7 +45,7 @@ class Note:
 
 
 def parse_message(message: Element, me: str, room: XmppRoom | None = None, live: Occupant | None = None) -> Note | None:
-    """Parse a message to our account `me` (a bare address) or in a room; None if it has no content (a typing state).
+    """Parse a message to our account `me` (a bare address) or in a room; None if it is to be ignored.
 
     `live`: for a live message in a room, the occupant who has the sender's nick.
     """
@@ -173,7 +173,7 @@ def _number(value: str) -> int:
 
 
 def _without_name(text: str, nick: str) -> tuple[str, bool]:
-    """Remove our name from the beginning of a text, or after its command: (the text, whether it named us anywhere)."""
+    """Remove our name at the beginning of a text or after a command. Returns (text, whether it contains our name)."""
     name = re.escape(nick)
     command = re.match(rf"\s*(/\w+)@{name}(?!\w)", text, re.IGNORECASE)
     if command:

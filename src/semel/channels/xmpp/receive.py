@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 MAX_WAITING_MESSAGES = 1_000
 """Maximum number of waiting live messages. Above it, archived ones are dropped: the archive returns them later."""
 MAX_RECENT_IDS = 5_000
-"""Number of newest archive ids that are remembered as put."""
+"""Number of newest archive ids that are remembered, to recognize messages that are in the inbox already."""
 MESSAGE_ERRORS = (ValueError, TypeError, LookupError, AttributeError, AssertionError)
 """Exceptions that indicate a bug in processing a message, and not a failed connection or store."""
 ARCHIVE_RETRY_DELAYS_S = (0.1, 0.2, 0.4, 0.8, 1.6)
@@ -163,7 +163,10 @@ class XmppReceiver:
             await self._read_on(archive, {})
 
     async def _read_on(self, name: str, live: dict[str, _LiveMessage]) -> None:
-        """Put the messages after an archive's saved position. In a first run, only save the position of its end."""
+        """Put the messages after an archive's saved position into the inbox. In a first run, only save its end.
+
+        `live`: the live messages that are awaited in this archive, by archive id.
+        """
         archive = Archive(self.session, name or None)
         position = self._cursor.positions.get(name)
         try:
@@ -205,7 +208,7 @@ class XmppReceiver:
             return []
         try:
             return await self.translator.translate(note, key, item.at, item.message)
-        except MESSAGE_ERRORS as fault:  # what nobody foresaw must not stop the line (Law 1)
+        except MESSAGE_ERRORS as fault:  # one bad message must not block all later ones (Law 1)
             log.warning("a message from %s is not understood", note.source, exc_info=True)
             why = f"{type(fault).__name__}: {fault}"
             unreadable = replace(note, kind="unreadable", why=why)
@@ -214,7 +217,7 @@ class XmppReceiver:
     def _parse(self, name: str, message: Element, occupant: Occupant | None) -> Note | None:
         try:
             return parse_message(message, self.session.jid, self.membership.rooms.get(name), occupant)
-        except Exception as fault:  # what nobody foresaw must not stop the line (Law 1)
+        except Exception as fault:  # one bad message must not block all later ones (Law 1)
             return Note("unreadable", name, message.get("from", ""), why=f"{type(fault).__name__}: {fault}")
 
     async def _send_receipts(self, items: tuple[ArchivedMessage, ...]) -> None:
@@ -249,8 +252,8 @@ class XmppReceiver:
     def _on_bounce(self, message: Element) -> None:
         """Handle a bounced message.
 
-        Ignored are bounces that `send` is waiting for, those of the account's other devices (XEP-0280), and those from
-        rooms, where the room's reflection of the message decides.
+        It is ignored if `send` is waiting for it, if another device of the account sent the message (XEP-0280), or if
+        it is from a room: there the reflection of the message decides.
         """
         source = jids.bare(message.get("from", ""))
         log.warning("a message to %s came back: %s", source, bounce_reason(message))
@@ -265,7 +268,7 @@ class XmppReceiver:
         has_archive = self.settings.archive and (room is None or room.archived)
         by = name or self.session.jid
         ids = [each.get("id", "") for each in children(message, "stanza-id", ns.IDS) if each.get("by") == by]
-        # The archive's own is the last one: Prosody 0.12 leaves those in front of it that the sender made up.
+        # The archive's own stanza-id is the last one: Prosody 0.12 does not remove forged ones, which precede it.
         return _LiveMessage(name, ids[-1] if ids and has_archive else "", message, occupant)
 
     def _enqueue(self, live: _LiveMessage) -> None:
@@ -287,7 +290,7 @@ class XmppReceiver:
                 await self._put_unarchived(live)
 
     async def _read_until_shown(self, name: str, live: dict[str, _LiveMessage]) -> None:
-        """Read an archive until it contains these live messages; put those directly that it does not show in time."""
+        """Read an archive until it contains these live messages. Those that do not appear in time are put directly."""
         for wait in (0.0, *ARCHIVE_RETRY_DELAYS_S):
             new = {id: each for id, each in live.items() if (name, id) not in self._recent}
             if not new:
@@ -304,17 +307,17 @@ class XmppReceiver:
             self._recent[name, id] = None
 
     def _is_old(self, live: _LiveMessage, position: ArchivePosition | None) -> bool:
-        """Whether a delayed message was sent before the archive position that was already read."""
+        """Whether a message was delayed and sent before the position up to which the archive was read."""
         sent = _sending_time(live.message)
         return sent is not None and position is not None and sent <= position.at
 
     async def _put_unarchived(self, live: _LiveMessage) -> None:
-        """Put a message that no archive has. Its key is made of the id that its sender gave it (Law 1)."""
+        """Put a message that no archive has. Its key contains the id that its sender gave it (Law 1)."""
         note = self._parse(live.archive, live.message, live.occupant)
         if note is None:
             return
         if note.kind == "message" and note.sender is not None and self._was_put(note.address, note.sender.id, note.ids):
-            return  # offline message that the server delivers without its archive id
+            return  # already put from the archive; offline delivery gives no archive id
         key = unarchived_key(note, secrets.token_hex(12))
         await self.inbox.put(
             await self.translator.translate(note, key, _sending_time(live.message) or self._now(), live.message)

@@ -102,7 +102,10 @@ class MessageLookup:
         return next(filter(None, (self.message_ids.key(address, author, id) for author in authors)), None)
 
     async def _read_back(self, address: str, id: str) -> bool:
-        """Read the archive backwards to a message with that id (the author's or the archive's). Whether found."""
+        """Search the archive's last MAX_LOOKUP_PAGES pages for a message, and remember those that were read.
+
+        `id`: the id that its author or the archive gave it. Returns whether it was found.
+        """
         room = self.rooms.get(address)
         if not self.session.settings.archive or (room is not None and not room.archived):
             return False

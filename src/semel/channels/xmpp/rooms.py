@@ -22,7 +22,7 @@ from semel.gateway.ports import Person
 log = logging.getLogger(__name__)
 
 STILL_INSIDE_CONDITIONS = frozenset({"service-unavailable", "feature-not-implemented"})
-"""Error conditions of a self-ping that were sent by our own client, so we are in the room (XEP-0410, 3.2)."""
+"""Error conditions that our own client sends in answer to a self-ping: we are still in the room (XEP-0410, 3.2)."""
 UNANSWERED_CONDITIONS = frozenset({"remote-server-not-found", "remote-server-timeout"})
 """Error conditions that say nothing about our membership, because the room's server did not answer."""
 PERMANENT_CONDITIONS = frozenset(
@@ -171,7 +171,7 @@ class RoomMembership:
         return f"<RoomMembership of {list(self.rooms.values())}>"
 
     def on_presence(self, presence: Element) -> bool:
-        """Handle a presence from one of our rooms. Returns whether it was one."""
+        """Handle a presence if it is from one of our rooms. Returns whether it is."""
         room = self.rooms.get(address.bare(presence.get("from", "")))
         if room is None:
             return False

@@ -112,7 +112,7 @@ class XmppSender:
             references = await self._resolve_references(op, room)
         except Offline as lost:
             raise NotSent(str(lost)) from None
-        stanza = await asyncio.to_thread(build_message, op, room is not None, references)  # long texts take their time
+        stanza = await asyncio.to_thread(build_message, op, room is not None, references)  # long texts are slow
         receipt = await (self._send_to_room(room, op, stanza) if room is not None else self._send_to_person(op, stanza))
         if op.kind in ("post", "file"):
             self.message_ids.remember(op.address, OURS, (op.key,), receipt.id)
@@ -145,14 +145,14 @@ class XmppSender:
                 return Receipt(op.key)
         return None
 
-    # ------------------------------------------------------------ before it leaves
+    # ------------------------------------------------------------ preparation
 
     async def _enter_room(self, room: XmppRoom) -> None:
         if not await self.membership.enter(room):
             raise Rejected(room.refusal) if room.refused_for_good else NotSent(room.refusal, ROOM_RETRY_DELAY_S)
 
     async def _resolve_references(self, op: Op, room: XmppRoom | None) -> MessageReferences:
-        """The references of an op to other messages, in the ids that clients use. Uploads the op's file."""
+        """The references of an op to other messages, in the ids that clients use. Also uploads the op's file."""
         if op.kind == "file":
             return MessageReferences(url=await self.uploads.put(op), thread=_thread(op))
         if op.kind == "post":
@@ -166,7 +166,7 @@ class XmppSender:
         return MessageReferences(target, tuple(dict.fromkeys((*before, op.text.strip()))))
 
     def _reply_references(self, op: Op) -> MessageReferences:
-        """The references of the first part in a room, which is a reply to the answered message."""
+        """The references of the first part of an answer in a room: it replies to the message that it answers."""
         answers = op.answers
         prefix = f"{op.address}/"
         if answers is None or not answers.id.startswith(prefix):
@@ -178,11 +178,11 @@ class XmppSender:
     async def _target(self, op: Op, room: XmppRoom | None) -> str:
         """The id that clients use for the message that an op changes. Raises Rejected if it cannot be changed."""
         key = op.target or ""
-        if room is not None and op.kind != "edit":  # reactions and retractions name the room's id, corrections ours
+        if room is not None and op.kind != "edit":  # reactions and retractions name the room's id, corrections our own
             return key.removeprefix(f"{room.jid}/")
         origin = await self.lookup.origin(op.address, key)
         if origin is None and room is None:
-            return key  # one of ours is kept under its own id
+            return key  # our own messages are stored under the id that we gave them
         if origin is None or not origin.ids:
             raise Rejected("the message is not in the archive any more")
         if op.kind != "react" and origin.author != OURS:

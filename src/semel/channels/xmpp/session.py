@@ -71,7 +71,7 @@ class XmppSession:
         """Whether the connection is logged in and not known to be lost."""
         return self._stream is not None and self._stream.ready.done() and not self._stream.over.done()
 
-    # ------------------------------------------------------------ its life
+    # ------------------------------------------------------------ lifecycle
 
     async def open(self) -> None:
         """Connect and log in. Raises Offline or Denied, after closing everything that was opened."""
@@ -165,7 +165,7 @@ class XmppSession:
         query = find_child(await self.request("get", make_element("query", ns.DISCO_INFO), jid), "query", ns.DISCO_INFO)
         return frozenset(each.get("var", "") for each in children(query, "feature", ns.DISCO_INFO)), query
 
-    # ------------------------------------------------------------ what arrives
+    # ------------------------------------------------------------ incoming stanzas
 
     def _dispatch(self, stanza: Element) -> None:
         if stanza.tag == ns.MESSAGE:

@@ -1,4 +1,4 @@
-"""A slixmpp connection with a limited life: one attempt to connect, no reconnecting, and nothing that outlives it.
+"""A slixmpp connection that is used once: one attempt to connect, no reconnecting, no task or timer that outlives it.
 
 slixmpp provides the stream: look-up, TCP, TLS, SASL, binding, XML parsing. After the login, every message, presence and
 iq is passed to `handle` instead of slixmpp's handlers. `write` writes a stanza at once and does not queue it, so that a
@@ -26,11 +26,12 @@ logging.getLogger("slixmpp").setLevel(logging.CRITICAL)  # it logs stanzas, and 
 
 ConnectionLoss = Offline | Denied
 MAX_STANZA_BYTES = 8 * 1024 * 1024
-"""Maximum bytes of a stanza, which is read only when it is complete. Servers accept 256 KiB from a client."""
+"""Maximum bytes of a received stanza; it is kept in memory until it is complete. Servers accept 256 KiB of a client."""
 
 
 class XmppStream(ClientXMPP):  # type: ignore[misc, unused-ignore]
-    """One connection. `ready` is done when stanzas can be sent; `over` is done, with the reason, when it is lost."""
+    """One connection, with two futures: `ready` is done when stanzas can be sent, and `over` when the connection is
+    lost; its result is the reason."""
 
     def __init__(
         self, jid: str, password: str, tls: str, context: ssl.SSLContext, handle: Callable[[Element], None]
@@ -64,7 +65,7 @@ class XmppStream(ClientXMPP):  # type: ignore[misc, unused-ignore]
         ):
             self.add_event_handler(name, handler)
 
-    # ------------------------------------------------------------ its life
+    # ------------------------------------------------------------ lifecycle
 
     def start(self, server: str | None, port: int | None) -> None:
         """Start to connect to the given server, or to the one that DNS names."""
@@ -81,7 +82,7 @@ class XmppStream(ClientXMPP):  # type: ignore[misc, unused-ignore]
         self.abort()
 
     async def shut_down(self, grace: float = 2.0) -> None:
-        """Close the connection and wait until no task or socket of it is left. May be called at any time and again."""
+        """Close the connection and wait up to `grace` seconds each for its tasks and its socket to end. Idempotent."""
         self.lose(Offline("closed"))
         self.cancel_connection_attempt()
         for handle in self.scheduled_events.values():
@@ -138,7 +139,7 @@ class XmppStream(ClientXMPP):  # type: ignore[misc, unused-ignore]
         except Exception as fault:
             self.lose(Offline(f"the server's XML cannot be read: {type(fault).__name__}"))
 
-    # ------------------------------------------------------------ no reconnecting, no loose tasks
+    # ------------------------------------------------------------ no reconnecting, no leaked tasks
 
     def reschedule_connection_attempt(self) -> None:
         """Give up instead: slixmpp would retry endlessly."""

@@ -1,4 +1,4 @@
-"""XML namespaces, small helpers for ElementTree, and cleaning of text for XML."""
+"""Small helpers for ElementTree, and cleaning of text for XML."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def add_child(parent: Element, tag: str, space: str, text: str | None = None, **
 
 
 def find_child(parent: Element | None, tag: str, space: str) -> Element | None:
-    """The first such child; None if there is none, or no parent."""
+    """The first child with this tag and namespace; None if there is none, or no parent."""
     return parent.find(f"{{{space}}}{tag}") if parent is not None else None
 
 
@@ -42,12 +42,12 @@ def children(parent: Element | None, tag: str, space: str) -> list[Element]:
 
 
 def child_text(parent: Element | None, tag: str, space: str = ns.CLIENT) -> str:
-    """The text of the first such child; "" if there is none."""
+    """The text of the first child with this tag and namespace; "" if there is none."""
     return (parent.findtext(f"{{{space}}}{tag}") or "") if parent is not None else ""
 
 
 def child_attribute(parent: Element | None, tag: str, space: str, name: str) -> str:
-    """An attribute of the first such child; "" if there is none."""
+    """An attribute of the first child with this tag and namespace; "" if there is none."""
     child = find_child(parent, tag, space)
     return child.get(name, "") if child is not None else ""
 

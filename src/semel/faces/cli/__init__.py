@@ -42,7 +42,7 @@ def main() -> None:
         code = load_commands()(prog_name="semel", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)  # the code of a typer.Exit
     except UsageError as error:
-        if type(error).__name__ != "NoArgsIsHelpError":  # a group alone shows its help
+        if type(error).__name__ != "NoArgsIsHelpError":  # a group without a command shows its help
             print_error(explain_usage_error(error))
         elif error.message:  # without rich, typer has not shown it yet
             error.show()

@@ -155,7 +155,9 @@ def export(
 
 
 class _TextStdout(io.RawIOBase):
-    """Stdout as a binary file, if it is a terminal or takes only text. A terminal gets control characters escaped."""
+    """A binary file that writes to a stdout that is a terminal or takes only text. Escapes control characters on a
+    terminal.
+    """
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")()

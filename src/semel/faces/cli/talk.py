@@ -26,7 +26,7 @@ def get_login_name() -> str:
 
 
 def check_busy_mode(mode: str | None, *others: str) -> str | None:
-    """Check the name of a busy mode (or one of `others`) and return it; `None` passes. Exits with 2 and a list."""
+    """Return `mode` if it is a busy mode, one of `others` or `None`. Else print the valid names and exit with 2."""
     if mode is not None and mode not in (*MODES, *others):
         print_error(f"{mode!r} is not one of {', '.join((*MODES, *others))}")
         raise typer.Exit(2)

@@ -1,9 +1,10 @@
 """Configuration: turns semel.toml, the environment and the command line into plain settings.
 
-    locate(...)     finds the data directory and the ledger, which most commands need; reads no secrets, checks no more
-    load.load(...)  reads and checks everything, for `semel up`
+    locate(...)            finds the data directory and the ledger, which most commands need; reads no secrets and
+                           checks no other settings
+    load.load_config(...)  reads and checks everything, for `semel up`
 
-A test holds docs/configuration.md to the settings.
+A test checks that docs/configuration.md matches the settings.
 """
 
 from semel.faces.config.paths import locate

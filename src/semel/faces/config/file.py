@@ -1,4 +1,7 @@
-"""The sections of semel.toml that the gateway itself does not read, the whole file, and where it came from."""
+"""Models of semel.toml: `[gateway]`, `[ledger]` and `[nodes.NAME]`, the whole file, and its source.
+
+The settings that the gateway itself reads are declared in `semel.gateway.settings`.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +114,7 @@ class ConfigFile(Sections):
 
 @dataclass(frozen=True)
 class ConfigSource:
-    """A configuration file and what its values refer to.
+    """A configuration file, and what is needed to resolve the references in its values.
 
     base         the directory from which relative paths start
     text, name   for the line numbers and the file name in error messages
@@ -144,7 +147,7 @@ class ConfigSource:
             raise ValueError(str(error)) from None
 
     def resolve_secret(self, value: str) -> str:
-        """The value itself, or what `env:NAME` or `file:PATH` refers to (without a last line break)."""
+        """The value itself, or what `env:NAME` or `file:PATH` refers to, without line breaks at the end of the file."""
         if not value.startswith("file:"):
             return self.resolve_variable(value)
         try:

@@ -36,7 +36,10 @@ def expand_path(path: str | Path) -> Path:
 
 
 def find_config_file(path: Path | None, env: Mapping[str, str]) -> Path | None:
-    """The first of --config, $SEMEL_CONFIG, ./semel.toml and ~/.config/semel/semel.toml; the first two must exist."""
+    """The first of --config, $SEMEL_CONFIG, ./semel.toml and ~/.config/semel/semel.toml; `None` if there is none.
+
+    Raises ConfigError if --config or $SEMEL_CONFIG names a file that does not exist.
+    """
     named_path = path or (Path(env["SEMEL_CONFIG"]) if env.get("SEMEL_CONFIG") else None)
     if named_path is not None:
         named_path = expand_path(named_path).absolute()

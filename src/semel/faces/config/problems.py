@@ -91,7 +91,7 @@ def _list_known_keys(root: type[BaseModel], location: Location) -> Iterable[str]
 
 
 def find_line(text: str, location: Location) -> int | None:
-    """The line number of a setting, else of its table, else `None`. A search by patterns; tomllib reports no lines."""
+    """The line number of a setting, else of its table, else `None`. tomllib reports no lines, so patterns find it."""
     path = [str(part) for part in location if isinstance(part, str)]
     for depth in range(len(path), 0, -1):
         if line := _find_header(text, path[:depth]):

@@ -1,4 +1,4 @@
-"""Check what the sections of semel.toml say of each other, and keep the channels' secrets from the agents."""
+"""Check the settings of semel.toml that refer to other sections, and keep the channels' secrets from the agents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ ACCOUNT_SETTINGS = ("strangers", "groups", "group")
 
 
 def check_references(file: ConfigFile, source: ConfigSource) -> None:
-    """Check that every name that a section mentions exists. Raises ConfigError."""
+    """Check that every name that a section mentions exists, and that accounts and node tokens are unique.
+
+    Raises ConfigError.
+    """
     agents = list(file.agents) or ["demo"]
     _check_name(file.gateway.default_agent or None, agents, ("gateway", "default_agent"), source)
     for name, agent in file.agents.items():

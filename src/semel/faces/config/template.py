@@ -38,7 +38,7 @@ SECTIONS = {
     "[heartbeat]": "A turn for sessions in which nothing happened for a while.",
     "[background]": "Limits of background jobs (docs/jobs.md).",
 }
-"""The sections with the comment before each. A section that has no meaning without values of one's own is a comment."""
+"""Header of each section -> the comment above it. A section that needs the user's own values is commented out."""
 
 
 def build_template() -> str:
@@ -81,7 +81,7 @@ def write_default(field: FieldInfo) -> str:
 
 
 def write_value(value: Any) -> str:
-    """A value as written in TOML, or "" for one that means "not set". Numbers with a fraction are durations."""
+    """A value as written in TOML, or "" for one that means "not set". A float is a duration in seconds."""
     if value in (None, "", DERIVED):
         return ""
     if isinstance(value, float):

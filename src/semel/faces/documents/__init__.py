@@ -16,7 +16,10 @@ from semel.text.json_types import Json
 
 
 class Document(Protocol):
-    """A writer for one session. `media` is the media type of the document."""
+    """A writer for one session. `media` is the media type of the document.
+
+    `page` returns the bytes for one page of records, `end` the bytes that follow the last page.
+    """
 
     media: str
 

@@ -90,7 +90,7 @@ def _render_head(session: Json) -> str:
 
 
 def _render_article(entry: Json) -> str:
-    from semel.faces.http.markdown import render_html  # the HTTP face imports us
+    from semel.faces.http.markdown import render_html  # here, because faces.http imports this module
 
     seq, at = int(entry["seq"]), format_timestamp(entry["at"])
     marks_html = "".join(f"<span>{escape(mark)}</span>" for mark in list_remarks(entry))

@@ -70,7 +70,7 @@ def make_response(
     type: str = "about:blank",
     title: str | None = None,
 ) -> Response:
-    """A problem document. Without one of our codes (a channel refuses a webhook), its type is `about:blank`."""
+    """A problem document. `type` stays `about:blank` if none of our codes applies (a channel refuses a webhook)."""
     body = {"type": type, "title": title or HTTPStatus(status).phrase, "status": status, "detail": detail}
     return Response(msgspec.json.encode(body | dict(members or {})), status, headers, media_type=PROBLEM_MEDIA_TYPE)
 
@@ -115,7 +115,7 @@ async def handle_exception(request: Request, exc: Exception) -> Response:
 
 
 class CatchAll:
-    """The outermost middleware: logs an unexpected exception, and answers with a problem without internals."""
+    """Middleware that logs an unexpected exception and answers with a problem that shows no internals."""
 
     def __init__(self, app: ASGIApp):
         self.app = app

@@ -53,9 +53,9 @@ BOOL_WORDS = ("0", "1", "true", "false")
 class Param:
     """A parameter of a path, a query or a header.
 
-    An operation gives description and limits, `limit: Annotated[int, Param("Maximum number.", maximum=1000)] = 100`;
-    name, type, choices (of a `Literal`) and default come from the argument. A parameter is a str, a bool or an int that
-    is never negative.
+    A handler declares it as `limit: Annotated[int, Param("Maximum number.", maximum=1000)] = 100`. Only description and
+    limits are written in `Param(...)`; name, type, choices (of a `Literal`) and default are taken from the argument.
+    The type is str, bool or int; an int is never negative.
     """
 
     description: str
@@ -123,7 +123,7 @@ class Operation:
     handler: Handler
     returns: Mapping[int, Returns]
     errors: Sequence[str] = ()
-    headers: Sequence[Param] = ()  # which the handler reads itself
+    headers: Sequence[Param] = ()  # read by the handler itself
     access: Access = Access.OWNER
     body_optional: bool = False
     streamed: bool = False  # the handler reads the body itself
@@ -230,7 +230,7 @@ def _read_segment(param: Param, value: Any) -> Any:
 
 
 def _read_query(request: Request, operation: Operation) -> dict[str, Any]:
-    """The query's values by argument."""
+    """Map the handler's arguments to their values in the query, or to their defaults. Raises a Problem."""
     params = {param.name: param for param in operation.query}
     values = {param.argument: param.default for param in operation.query}
     if not operation.documented or not request.scope["query_string"]:

@@ -45,7 +45,7 @@ SECURITY_HEADERS = {
 
 
 LOCAL_STATE = "local"
-"""Name in a request's state: it came over the unix socket, so from a process of the gateway's own user."""
+"""Key in a request's state, set if it came over the unix socket, so from a process of the gateway's own user."""
 
 
 class Access(enum.Enum):
@@ -53,7 +53,7 @@ class Access(enum.Enum):
 
     OWNER = "owner"  # Host, Origin, and the token where one is demanded
     EVENTS = "events"  # the same, or a node's token for a session in its scope
-    PAGE = "page"  # Host and Origin: the page's own files hold no secret, and logging in comes before the token
+    PAGE = "page"  # Host and Origin only: the page's files hold no secret, and a login cannot need a login
     SPAWN = "spawn"  # the unix socket alone; the handler checks the spawn's fencing token (Law 10)
     SIGNED = "signed"  # the channel checks the platform's signature; requests of foreign web pages are refused
     OPEN = "open"  # nothing; only for answers that reveal no more than whether the gateway is alive
@@ -144,7 +144,7 @@ def secrets_match(received: str, expected: str) -> bool:
 
 
 def host_name(netloc: str) -> str:
-    """`name:port`, `[v6]:port` or either without port -> the name, lower case."""
+    """The host in lower case and without port, from `name:port`, `[v6]:port` or either without port."""
     if netloc.startswith("["):
         return netloc.partition("]")[0].lower() + "]"
     return netloc.partition(":")[0].lower()
@@ -193,7 +193,9 @@ def _foreign_origin_problem(origin: str) -> Problem:
 
 
 def is_of_another_user(transport: asyncio.Transport) -> bool:
-    """Whether a loopback peer is not known to belong to this user. Always False on systems that cannot tell.
+    """Whether a loopback connection comes from another user of this machine, or from one that cannot be found out.
+
+    False for all other connections, and on systems that do not show the owner of a socket.
 
     Every user of a machine can connect to loopback. If no token were needed there, each of them would act as the owner,
     for instance an agent that runs under its own user id for isolation. Linux shows which user owns the other socket
@@ -213,7 +215,7 @@ def is_of_another_user(transport: asyncio.Transport) -> bool:
 
 @functools.cache
 def can_identify_owner() -> bool:
-    """Whether this system shows the owner of a connection. Tested once with our own, at the start."""
+    """Whether this system shows which user owns a connection. Tested once, with a connection to ourselves."""
     try:
         with (
             socket.create_server(("127.0.0.1", 0)) as server,
@@ -232,7 +234,7 @@ def own_uid() -> int:
 
 
 def cookie_name(settings: Settings) -> str:
-    """A cookie name of this gateway's own: cookies ignore ports, and two gateways on a host must not share one."""
+    """The login cookie's name. It is unique per gateway, because all gateways on a host share their cookies."""
     return "semel_" + hashlib.sha256(f"name {settings.token}".encode()).hexdigest()[:8]
 
 
@@ -266,7 +268,7 @@ _RAW_HEADERS = [(name.encode(), value.encode()) for name, value in SECURITY_HEAD
 
 
 class SecurityHeaders:
-    """Adds HEADERS to every answer that does not bring its own."""
+    """Middleware that adds each of SECURITY_HEADERS to a response, unless the response already has that header."""
 
     def __init__(self, app: ASGIApp):
         self.app = app

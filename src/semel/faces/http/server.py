@@ -102,7 +102,7 @@ class Server(_Server):
         return f"<Server {self.url}, {len(self.server_state.connections)} connections>"
 
     async def start(self) -> None:
-        can_identify_owner()  # it takes a moment, and is remembered
+        can_identify_owner()  # fills its cache now, because the test takes a moment
         await super().start()
 
 

@@ -14,8 +14,8 @@ is reserved for the owner, who connects from this machine.
 
 Without these limits a client could hold connections, and the descriptors that agents and channels need, by sending or
 reading one byte now and then. A stream without changes is not limited: its client has nothing to do. `CLIENT_LIMITS`
-holds the table; each connection is checked every 5 s. No server offers them as options, hence a subclass of a class
-that uvicorn does not document (docs/decisions/http-server.md).
+holds the table; each connection is checked every 5 s. No HTTP server has options for such limits, hence a subclass of
+a class that uvicorn does not document (docs/decisions/http-server.md).
 
 A client that is still sending a body reads its answer only afterwards. If the server closed the connection with bytes
 unread, the kernel would answer further bytes with a reset, and the client would see a broken pipe, not the answer. So
@@ -231,7 +231,7 @@ def peer_key(host: str) -> str | None:
 
 
 def _encode_too_slow() -> bytes:
-    """The bytes of a 408 answer, written past h11, which cannot answer an incomplete request."""
+    """The bytes of a 408 response. They are not made by h11, which cannot answer an incomplete request."""
     answer = Problem("too-slow", "The request came too slowly or incompletely. Nothing of it was accepted.").response()
     head = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n"
     fields = b"".join(b"%s: %s\r\n" % field for field in answer.raw_headers)

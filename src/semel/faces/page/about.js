@@ -1,4 +1,4 @@
-// What an entry is about: the message that it answers, edits, deletes or reacts to, with the beginning of its text.
+// The message that an entry answers, edits, deletes or reacts to; and whether the entry itself was edited or deleted later.
 
 import { h, plainly } from "/page/dom.js";
 
@@ -9,12 +9,12 @@ const DID = {
   ask: ({ role }) => (role === "agent" ? "asks" : null),
 };
 
-/** What was done, where an entry is no message of its own; null: it is one. */
+/** What the sender did, such as "reacted"; null if the entry is an ordinary message. */
 export function did(entry) {
   return entry.role === "agent" || entry.role === "user" ? DID[entry.kind]?.(entry) ?? null : null;
 }
 
-/** The message meant, to be looked at. Entries of agents and notices tell only its number: they have no quote. */
+/** A button that quotes the message that the entry refers to, and scrolls to it; null if the entry has no quote. */
 export function quoted(entry, context) {
   if (entry.quote === undefined) return null;
   const whose = { agent: context.agent(), notice: "Semel", event: "Event" }[entry.whose] ?? entry.whose ?? "";
@@ -23,7 +23,7 @@ export function quoted(entry, context) {
   return h("button", { type: "button", class: "quoted", title, onclick: go }, h("b", {}, plainly(whose)), " ", h("bdi", {}, plainly(entry.quote)));
 }
 
-/** How a message stands since: its text stays as it was heard. */
+/** Marks that say that a message was edited or deleted later. Its own text stays. */
 export function changed({ edited, deleted }) {
   const mark = (text, title) => h("span", { class: "mark", title }, text);
   return [

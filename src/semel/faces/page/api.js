@@ -1,4 +1,4 @@
-// Requests to the gateway. A failed one is a Problem (RFC 9457) or, without an answer, a NoAnswer.
+// Requests to the gateway. A failed one throws a Problem (RFC 9457), or NoAnswer if no complete answer came.
 
 export class Problem extends Error {
   constructor(status, body) {
@@ -8,7 +8,7 @@ export class Problem extends Error {
   }
 }
 
-/** Nothing came back: the gateway may or may not have taken it. */
+/** No answer came. The outcome is unknown: the gateway may have carried out the request. */
 export class NoAnswer extends Error {}
 
 let whenLoggedOut = () => {};
@@ -40,6 +40,6 @@ async function read(answer) {
   try {
     return await answer.json();
   } catch (error) {
-    throw new NoAnswer(error.message); // cut off in the middle
+    throw new NoAnswer(error.message); // the answer was cut off
   }
 }

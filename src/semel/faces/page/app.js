@@ -1,4 +1,4 @@
-// The page: which session is open, and how its parts are wired together.
+// The page's main module: it holds the open session and connects the parts of the page.
 
 import { ask, at } from "/page/api.js";
 import { Busy } from "/page/busy.js";
@@ -23,10 +23,10 @@ const LINKS = { live: "live", lost: "reconnecting", gone: "this session is gone"
 const place = new Place(byId("scroller"), byId("down"));
 const header = new Header({ problem, begin });
 const composer = new Composer((text) => {
-  if (jump.last !== null) choose(open.key); // who speaks, speaks at the end
+  if (jump.last !== null) choose(open.key); // leave the older stretch: the message appears at the end
   outgoing.add(open.key, text, open.view.rev, busy.take());
   draw();
-  place.toEnd(); // who speaks wants to see it
+  place.toEnd(); // show the person their own message
 });
 const busy = new Busy(byId("how"), problem);
 const sessions = new Sessions(() => drawer(false));
@@ -83,7 +83,7 @@ function choose(key, fresh = false) {
   if (!matchMedia("(pointer: coarse)").matches) composer.text.focus({ preventScroll: true });
 }
 
-/** Another view of the same session, filled by hand: a stretch far from its end, which is not watched. */
+/** Replaces the view by an empty one of the same session, for a stretch of older history, and returns it. It gets no changes. */
 function apart(session) {
   open.watch?.close();
   byId("rows").replaceChildren();
@@ -98,7 +98,8 @@ function newest() {
   choose(open.key);
 }
 
-/** A tab that nobody looks at lets its connection go once nothing runs: a browser has six for all tabs together. */
+/** Closes the stream of a hidden tab once no turn runs, because a browser has six connections for all tabs together. A shown tab
+ * gets its stream back. */
 function rest() {
   clearTimeout(resting);
   if (!document.hidden) return open.watch?.wake();
@@ -125,7 +126,7 @@ function take(frame) {
   if (frame.type === "snapshot" || frame.changes.some((change) => change.op === "session")) sessions.soon();
 }
 
-/** The session that was open is no more: what is written for it is of no use, and another one is shown. */
+/** The open session was deleted: discards its draft and opens another session. */
 function leave(key) {
   open.watch?.close();
   keep(`draft.${key}`, "");
@@ -135,7 +136,7 @@ function leave(key) {
   setTimeout(() => say(byId("busy"), "That session was deleted."), 400);
 }
 
-/** What an agent said, when it is done saying it: for those who listen, and in the title for those who look away. */
+/** Announces final messages of the agent: to screen readers, and by a dot in the title of a hidden tab. */
 function announce(final) {
   const said = final.filter((entry) => entry.role === "agent" && entry.text);
   if (!said.length) return;
@@ -152,7 +153,7 @@ function accepted(key, message) {
   }
   outgoing.settle(key, message, Boolean(open.view.entryOf(message.event)));
   if (open.watch === null) watch();
-  else open.watch?.hurry(); // the session may have been made by this message
+  else open.watch?.hurry(); // the message may have created the session: watch it now
 }
 
 function draw() {
@@ -183,7 +184,7 @@ function drawState() {
   if (failed) counting = setTimeout(drawState, 1000 - (Date.now() % 1000));
 }
 
-/** How long until then, for a person who waits. */
+/** The time left until `ms` (since 1970) in words: "now", "in 40 s", "in 3 min". */
 function soon(ms) {
   const seconds = Math.ceil((ms - Date.now()) / 1000);
   if (seconds <= 0) return "now";
@@ -209,9 +210,9 @@ async function older() {
   byId("older").disabled = false;
 }
 
-// ---------------------------------------------------------------- around it
+// ---------------------------------------------------------------- navigation
 
-/** A new session: with the agent of the one that is open, or, without one, with the default agent. */
+/** Goes to a new session with `agent`. Default: the agent of the open session, else the first configured one. */
 async function begin(agent) {
   drawer(false);
   const { configured = [] } = await ask("GET", "/v1/status").catch(() => ({}));
@@ -233,7 +234,7 @@ function route() {
   try {
     key = decodeURIComponent(found[2]);
   } catch {
-    return false; // somebody typed it
+    return false; // a wrong address, typed by hand
   }
   if (key !== open.key) choose(key, found[1] === "new" && !sessions.found.some((one) => one.key === key));
   if (found[3]) jump.aim(Number(found[3]));

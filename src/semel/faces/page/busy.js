@@ -1,4 +1,4 @@
-// What becomes of a message that comes while the agent is busy: the words for it, and the choice above the box.
+// What happens to a message that arrives while the agent is busy: the texts that say it, and the menu above the message box.
 
 import { ask, at } from "/page/api.js";
 import { h, say, show } from "/page/dom.js";
@@ -12,7 +12,7 @@ const DOES = {
 const FATES = { steer: "joins the running turn", interrupt: "interrupts the running turn", collect: "collecting" };
 const ALWAYS = "always ";
 
-/** What happens to a message that waits. `place`: in the line of what waits, from 1. */
+/** How a message waits, like "queued, 2nd in line". `place` counts from 1 in the session's queue. */
 export function waits(mode, place) {
   if (mode !== "queue") return FATES[mode] ?? mode;
   return place ? `queued, ${ordinal(place)} in line` : "queued";
@@ -22,7 +22,7 @@ const ENDINGS = { one: "st", two: "nd", few: "rd", other: "th" };
 const RULES = new Intl.PluralRules("en", { type: "ordinal" });
 const ordinal = (number) => `${number}${ENDINGS[RULES.select(number)]}`;
 
-/** For one message, or for all that follow in a session. The choice for one message goes with that message. */
+/** The menu of busy modes: for the next message only, or for all messages of the session. */
 export class Busy {
   constructor(select, problem) {
     this.select = select;
@@ -41,7 +41,7 @@ export class Busy {
     select.addEventListener("blur", () => this.settle().then(() => this.draw(this.key, this.session)));
   }
 
-  /** The mode of the message that is sent now; undefined: the session's. */
+  /** Returns the mode for the message that is sent now (undefined: the session's mode), and resets the menu. */
   take() {
     const mode = this.select.value.replace(ALWAYS, "") || undefined;
     this.select.value = "";
@@ -49,7 +49,7 @@ export class Busy {
     return mode;
   }
 
-  /** Who walks through the list with arrow keys passes others: for all messages it counts once they leave it. */
+  /** Saves a choice for all messages. Arrow keys pass other options on the way, so with keys it is saved when the menu loses focus. */
   async settle() {
     const { value } = this.select;
     if (value.startsWith(ALWAYS)) {

@@ -1,4 +1,4 @@
-// A quiet word where a channel does not hear: its platform is gone, or refuses the account.
+// A status line that names the channels that are offline or were refused by their platform.
 
 import { ask } from "/page/api.js";
 import { byId, clock, say, show } from "/page/dom.js";
@@ -14,7 +14,7 @@ export class Channels {
   }
 
   async refresh() {
-    if (this.none) return; // channels come with a new start of the gateway, and so does this page
+    if (this.none) return; // no channel is configured, and only a restart of the gateway changes that
     let found;
     try {
       found = (await ask("GET", "/v1/channels")).channels;

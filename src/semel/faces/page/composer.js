@@ -1,4 +1,4 @@
-// The message box: its draft is the reader's and survives everything but sending (Law 8).
+// The message box. Each session has its own draft, which only the person changes or sends (Law 8).
 
 import { byId } from "/page/dom.js";
 import { keep, kept } from "/page/kept.js";
@@ -19,7 +19,7 @@ export class Composer {
     this.text.addEventListener("input", () => this.changed());
     this.text.addEventListener("keydown", (event) => {
       const sends = event.key === "Enter" && !event.shiftKey && !event.isComposing && event.keyCode !== 229;
-      if (!sends || matchMedia("(pointer: coarse) and (hover: none)").matches) return; // a phone has no Shift+Enter
+      if (!sends || matchMedia("(pointer: coarse) and (hover: none)").matches) return; // a phone has no Shift+Enter, so there Enter starts a new line
       event.preventDefault();
       this.form.requestSubmit();
     });
@@ -35,7 +35,7 @@ export class Composer {
     this.changed();
   }
 
-  /** Back to the box, in front of what is being written. */
+  /** Puts a text back into the box, before what is being written there. */
   restore(text) {
     this.put(this.text.value ? `${text}\n${this.text.value}` : text);
     this.text.focus();

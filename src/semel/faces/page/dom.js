@@ -1,6 +1,6 @@
 // Small helpers for the DOM. Text always goes in as text; the only HTML is what the gateway sanitised.
 
-/** h("p", {class: "x", onclick: f, hidden: true}, "text", node, null) */
+/** Creates an element: h("p", {class: "x", onclick: f, hidden: true}, "text", node, null). Empty children are left out. */
 export function h(tag, props, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(props || {})) {
@@ -14,19 +14,19 @@ export function h(tag, props, ...children) {
 
 const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
 
-/** What cannot be seen, or would turn the direction of what stands beside it, as something to see (semel/text/visible.py). */
+/** A visible stand-in for a control character or a bidirectional override, as in semel/text/visible.py. */
 function picture(sign) {
   const code = sign.charCodeAt(0);
   if (code < 0x20) return String.fromCharCode(0x2400 + code);
   return code === 0x7f ? "\u2421" : `<U+${code.toString(16).toUpperCase().padStart(4, "0")}>`;
 }
 
-/** A name, an address, a file's name: on one line. */
+/** A name or an address on one line: line ends and tabs become blanks, other hidden characters become visible. */
 export function plainly(text) {
   return String(text).replace(HIDDEN, (sign) => (/\s/.test(sign) ? " " : picture(sign)));
 }
 
-/** A text: line ends and tabs stay. */
+/** A text with its hidden characters made visible. Line ends and tabs stay. */
 export function openly(text) {
   return String(text).replace(/\r\n/g, "\n").replace(HIDDEN, (sign) => (sign === "\n" || sign === "\t" ? sign : picture(sign)));
 }
@@ -63,7 +63,7 @@ export function ago(ms) {
   return clock(ms);
 }
 
-/** What a session is called: its title, or what its key says beside the agent and the web. */
+/** The name of a session: its title, else its key without "AGENT:web:". */
 export function called({ title, key }) {
   return plainly(title || key.replace(/^[^:]*:web:(?=.)/, ""));
 }
@@ -78,7 +78,7 @@ export function selectionTouches(node) {
   return Boolean(selection && !selection.isCollapsed && selection.containsNode(node, true));
 }
 
-/** What a tool was asked to do, as a person reads it: the command first, then the rest, a field a line. */
+/** The input of a tool call as text: the command first, then one line per field. */
 export function inputText(input) {
   if (input === null || input === undefined) return "";
   if (typeof input !== "object" || Array.isArray(input)) return typeof input === "string" ? input : JSON.stringify(input, null, 2);

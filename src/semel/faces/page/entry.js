@@ -43,8 +43,8 @@ export class EntryRow {
   }
 
   /**
-   * A summary is for the model, and a request that was sent to a chat stands above with its buttons: each is there for
-   * whoever opens it, and in nobody's way.
+   * The text, folded if it is a summary (which is for the model) or a permission request as it was sent to a chat (the
+   * row above shows that request, with buttons).
    */
   folded(data) {
     if (isRequest(data)) return h("details", {}, h("summary", {}, "The question, as it was sent"), this.body);
@@ -54,7 +54,7 @@ export class EntryRow {
     return h("details", {}, h("summary", {}, what), this.body);
   }
 
-  /** Its place among what waits, from 1, and why it waits. The same node, with other words. */
+  /** Shows the place of a waiting entry in the session's queue, from 1, and why it waits. */
   line(place, why) {
     say(this.waits, [waits(this.data.waiting, place), why].filter(Boolean).join(": "));
   }
@@ -64,11 +64,11 @@ export class EntryRow {
     this[`${name}Told`] = told;
     const held = this[name].contains(document.activeElement);
     this[name].replaceChildren(...make().filter(Boolean));
-    if (held) (this[name].querySelector("button") ?? this.node).focus({ preventScroll: true }); // not lost with its button
+    if (held) (this[name].querySelector("button") ?? this.node).focus({ preventScroll: true }); // its button was replaced
   }
 
   grow(text) {
-    const cut = this.data.text.endsWith("\r"); // perhaps of one line end with what comes
+    const cut = this.data.text.endsWith("\r"); // the next text may begin with the \n of this line end
     this.data = { ...this.data, text: this.data.text + text };
     if (cut) this.setText();
     else this.text.appendData(openly(text));
@@ -99,7 +99,7 @@ export class EntryRow {
     this.body.innerHTML = html; // sanitised by the gateway: see faces/http/markdown.py
     this.body.classList.add("rich");
     for (const pre of this.body.querySelectorAll("pre")) {
-      pre.tabIndex = 0; // scrolls: reachable by key
+      pre.tabIndex = 0; // it scrolls, so the keyboard must reach it
       const [, language] = /(?:^| )language-(\S+)/.exec(pre.firstElementChild?.className ?? "") ?? [];
       if (language) pre.dataset.language = language;
     }
@@ -141,7 +141,7 @@ export class EntryRow {
     ];
   }
 
-  /** Shown beside an agent's text while it is pointed at: when it was said, and a way to take it along. */
+  /** Shown beside an agent's text while the pointer is over it: its time and a copy button. */
   aside(data) {
     if (data.role !== "agent") return null;
     const copy = async () => {

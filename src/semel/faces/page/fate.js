@@ -1,4 +1,4 @@
-// How an entry fares on its way out, and what a person decides about parts that are held (Law 7).
+// The delivery state of an entry at each destination, and the buttons to decide about held parts (Law 7).
 
 import { ask } from "/page/api.js";
 import { h, plainly } from "/page/dom.js";
@@ -35,7 +35,7 @@ export function fate(entry, context) {
   });
 }
 
-/** How many parts these are, and of how many: a long message leaves in several. */
+/** How many parts of how many: " (1 of 3 parts)"; "" for a message of one part. */
 function count(here, all) {
   if (all < 2) return "";
   return here === all ? ` (${all} parts)` : ` (${here} of ${all} parts)`;
@@ -55,9 +55,9 @@ function held(one, line, context, place) {
   );
 }
 
-/** The three verdicts, each for all of `ids`, in their order: what is sent again keeps it. */
+/** The three decision buttons. Each decides about all of `ids`, one after the other, so that parts are resent in order. */
 function buttons(ids, context, called) {
-  let busy = false; // a button that is disabled would lose the focus of whoever uses keys
+  let busy = false; // and the buttons stay enabled: a disabled one would lose the keyboard focus
   const made = VERDICTS.map(([verdict, text, title]) => {
     const decide = async () => {
       if (busy) return;
@@ -72,9 +72,9 @@ function buttons(ids, context, called) {
   return made;
 }
 
-const opened = new Set(); // what the reader opened stays open when one of several is decided
+const opened = new Set(); // lists that the reader opened: a decision redraws them, and they stay open
 
-/** One by one, for whoever sees that some arrived: each with the beginning of its text, fetched when it is opened. */
+/** A list to decide about each part alone, if only some arrived. The beginnings of their texts are fetched when it is opened. */
 function singly(ids, context, place) {
   const list = h("ol", {});
   const details = h("details", { class: "singly", open: opened.has(place) }, h("summary", {}, "One by one"), list);

@@ -1,4 +1,4 @@
-// The files of an entry or a tool call: pictures and sounds in place, everything else by name.
+// The files of an entry or a tool call: images and sounds are shown in place, all others as links.
 
 import { h, plainly } from "/page/dom.js";
 
@@ -24,7 +24,7 @@ function fileNode(file) {
   return h("span", { class: "sound" }, player, h("a", link, name, about));
 }
 
-/** A file that is only linked to. An address that a browser should not follow is told, and no link. */
+/** A file that an agent only linked to. An address that is not http(s) is shown as text, without a link. */
 function linkNode(file, name, about) {
   const uri = plainly(file.uri || "");
   const told = [name, about, h("small", {}, ` ${uri}`)];

@@ -1,4 +1,4 @@
-// Search: the box above the sessions, and what it found in their place. A result leads to its message.
+// Search: the box above the list of sessions. The results replace that list; each is a link to its message.
 
 import { ask } from "/page/api.js";
 import { ago, byId, called, h, plainly, say, show } from "/page/dom.js";
@@ -7,7 +7,7 @@ const PAUSE = 200;
 const WHO = { user: "You", agent: "Agent", event: "Event", notice: "Notice" };
 
 export class Find {
-  /** leave() is called when a result was chosen or the search ended. */
+  /** leave() is called when a result is chosen. */
   constructor(leave) {
     this.leave = leave;
     this.box = byId("search-text");
@@ -79,7 +79,7 @@ export class Find {
     if (byId("found-here").checked && this.key) query.set("session", this.key);
     try {
       const page = await ask("GET", `/v1/search?${query}`);
-      return turn === this.turn ? page : null; // somebody typed on
+      return turn === this.turn ? page : null; // null: the query has changed since
     } catch (error) {
       if (turn !== this.turn) return null;
       this.list.replaceChildren();
@@ -110,7 +110,7 @@ export class Find {
     );
     link.addEventListener("click", () => {
       this.leave();
-      if (location.hash === link.hash) dispatchEvent(new HashChangeEvent("hashchange")); // there again
+      if (location.hash === link.hash) dispatchEvent(new HashChangeEvent("hashchange")); // the same result again: the address does not change
     });
     return h("li", {}, link);
   }
@@ -134,7 +134,7 @@ export class Find {
   }
 }
 
-/** While a word is typed, its beginning is looked for. */
+/** The query with `*` after its last word, because that word may still be being typed. */
 function begun(text) {
   const quoted = (text.match(/"/g) || []).length % 2 === 1;
   return !quoted && /(^|\s)[^\s"-][^\s"]*[\p{L}\p{N}]$/u.test(text) ? `${text}*` : text;

@@ -1,4 +1,4 @@
-// The head of a session: its title, who thinks, which mode and model, how full its context is.
+// The header of a session: its title, agent, mode and model, and how much of the model's context is used.
 
 import { ask, at } from "/page/api.js";
 import { byId, called, h, say } from "/page/dom.js";
@@ -23,7 +23,7 @@ export class Header {
     this.choices(key, view, fresh);
   }
 
-  /** Drawn anew only when the choice differs: an open list does not close under the reader. */
+  /** Redraws the menus only if their options changed, so that a menu that the reader opened stays open. */
   choices(key, view, fresh) {
     const offers = [
       ["agent", "Agent", fresh ? this.agents : null],
@@ -53,7 +53,7 @@ export class Header {
   }
 }
 
-// Agents tell their modes and models as ACP has them; a model may also come as a config option.
+// Modes and models have the form of ACP's session modes and models; models may also be an ACP config option.
 function modes(view) {
   const told = view.session.modes ?? view.items("mode").at(-1)?.modes ?? view.items("mode").at(-1);
   if (!told?.availableModes) return null;

@@ -1,10 +1,10 @@
-// What is seen beside the transcript: tool calls, thoughts, plans, requests. One class a kind.
+// The rows that are not transcript entries: tool calls, thoughts, plans, requests. One class per kind.
 
 import { fileNodes } from "/page/files.js";
 import { h, inputText, openly, plainly, say, show } from "/page/dom.js";
 import { RequestRow } from "/page/request.js";
 
-/** A line that opens: tool calls and thoughts. Its open state is the reader's and no update changes it. */
+/** A line that can be opened, for tool calls and thoughts. Only the reader opens or closes it, never an update. */
 class Folding {
   constructor(data, context, kind) {
     this.context = context;
@@ -27,7 +27,7 @@ class Folding {
   }
 
   grow(text) {
-    const cut = this.data.text.endsWith("\r"); // perhaps of one line end with what comes
+    const cut = this.data.text.endsWith("\r"); // the next text may begin with the \n of this line end
     this.data = { ...this.data, text: this.data.text + text };
     if (cut) this.setText(this.data.text);
     else this.text.appendData(openly(text));
@@ -133,7 +133,7 @@ class NoticeRow {
   }
 }
 
-/** Kinds that show elsewhere (mode and usage in the header) or that this page does not know keep their place. */
+/** An invisible row for a kind that is shown elsewhere (mode and usage, in the header) or that this page does not know. */
 class SilentRow {
   constructor(data) {
     this.data = data;
@@ -147,7 +147,7 @@ class SilentRow {
   grow() {}
 }
 
-/** In the place of a row whose data this page cannot draw. It is tried again when the row changes. */
+/** Replaces a row that could not be drawn. Drawing is tried again when its data changes. */
 export class BrokenRow {
   constructor(data) {
     this.data = data;

@@ -1,20 +1,24 @@
-// To one message of the session that is open: near enough, the view is filled up to it; far away, it is shown apart.
+// Jumps to a message of the open session. Up to a near message, history is loaded into the view; a far one is shown in a
+// separate view of the entries around it.
 
 import { ask, at } from "/page/api.js";
 import { byId, show } from "/page/dom.js";
 
-const NEAR = 1000; // entries that are loaded to reach a message without leaving the newest ones
-const AROUND = 60;
+const NEAR = 1000; // a message this many entries before the view, or fewer, is near
+const AROUND = 60; // entries loaded before a message, and after it if it is far
 
 export class Jump {
-  /** opened() is what is open: {key, view, watch}; anew(session) puts another view in its place, without a watch. */
+  /**
+   * opened() returns the open {key, view, watch}. anew(session) replaces its view by an empty one that gets no changes, and
+   * returns it; back() returns to the newest entries.
+   */
   constructor({ place, opened, anew, back, drawn, problem }) {
     Object.assign(this, { place, opened, anew, show: drawn, problem });
     byId("later").addEventListener("click", () => this.later());
     byId("newest").addEventListener("click", () => back());
   }
 
-  /** The seq to go to as soon as the view is there. */
+  /** Goes to the entry `seq`, as soon as the view has its first snapshot. */
   aim(seq) {
     this.target = seq;
     this.go();
@@ -33,7 +37,7 @@ export class Jump {
   async go() {
     const { key, view } = this.opened();
     const seq = this.target;
-    if (!seq || (view.rev === null && this.last === null)) return; // the first snapshot brings us here again
+    if (!seq || (view.rev === null && this.last === null)) return; // the first snapshot calls this again
     this.target = null;
     try {
       if (!view.rows.has(`e${seq}`)) await this.reach(key, view, seq);
@@ -49,7 +53,7 @@ export class Jump {
 
   async reach(key, view, seq) {
     const distance = (view.before ?? 0) - seq;
-    if (this.last === null && distance <= 0) return; // everything from there on is here
+    if (this.last === null && distance <= 0) return; // the view has all entries from there on, so the message is gone
     if (this.last === null && distance <= NEAR) {
       const page = await ask("GET", at(key, `/history?html=1&limit=${Math.min(NEAR, distance + AROUND)}&before=${view.before}`));
       if (this.opened().view === view) view.prepend(page);
@@ -61,7 +65,7 @@ export class Jump {
     this.apart(page.entries.at(-1)?.seq ?? seq);
   }
 
-  /** What came after the stretch that is shown apart; at its end, back to the newest. */
+  /** Loads the entries after the separate view; after the last page, returns to the newest entries. */
   async later() {
     const { key, view } = this.opened();
     try {
@@ -69,7 +73,7 @@ export class Jump {
       if (this.opened().view !== view) return;
       const fresh = page.entries.filter((entry) => entry.seq > this.last);
       const held = view.before;
-      this.place.pinned = false; // who reads on from here stays here
+      this.place.pinned = false; // the reader goes on reading here: do not scroll to the end
       this.place.keep(() => view.prepend(page));
       view.before = held;
       if (fresh.length < 100) return byId("newest").click();

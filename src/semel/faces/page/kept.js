@@ -1,4 +1,4 @@
-// What this browser keeps for the reader: drafts and messages that no answer has come for yet.
+// The browser's local storage: drafts, and messages that the gateway has not acknowledged yet.
 
 export function kept(name, otherwise) {
   try {
@@ -13,7 +13,7 @@ export function keep(name, value) {
     if (value === null || value === "" || value.length === 0) localStorage.removeItem(`semel.${name}`);
     else localStorage.setItem(`semel.${name}`, JSON.stringify(value));
   } catch {
-    // a browser that keeps nothing still talks; only a reload forgets
+    // without storage the page works, but a reload loses drafts and unsent messages
   }
 }
 

@@ -1,4 +1,4 @@
-// Logging in, where a token is demanded. The token goes to the gateway once; what stays is a cookie no script sees.
+// Login, if the gateway demands a token. The token is sent once, in exchange for a cookie that scripts cannot read.
 
 import { ask, onLoggedOut } from "/page/api.js";
 import { byId, say } from "/page/dom.js";
@@ -21,7 +21,7 @@ export function login(done) {
   });
 }
 
-/** A link may bring the token behind the `#`, which no server sees; it is taken out of the address at once. */
+/** Logs in with a token after the `#` of a link, which browsers send to no server. It is removed from the address at once. */
 export async function loginByLink() {
   const found = /^#token=(.+)$/.exec(location.hash);
   if (!found) return;

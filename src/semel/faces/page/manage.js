@@ -1,10 +1,10 @@
-// What a person does with a session as such: title, new chapter, put away, delete. Watchers elsewhere see it, too.
+// The menu of the open session: rename, new chapter, archive, delete.
 
 import { ask, at } from "/page/api.js";
 import { byId, called, freshId, say, show } from "/page/dom.js";
 
 export class Manage {
-  /** opened() is the open session; problem(error) tells; changed() asks for the list anew. */
+  /** opened() returns the open {key, view}; problem(error) shows an error; changed() reloads the list of sessions. */
   constructor({ opened, problem, changed }) {
     this.opened = opened;
     this.problem = problem;

@@ -1,5 +1,5 @@
-// Messages on their way to the gateway. Each has an id made here, kept until it is acknowledged and repeated
-// with every retry: a lost answer never sends twice, a reload never loses (Laws 1 and 8).
+// Messages on their way to the gateway. Each gets an id here and is kept in local storage until the gateway acknowledges
+// it; every retry has the same id. So a lost answer sends nothing twice, and a reload loses nothing (Laws 1 and 8).
 
 import { NoAnswer, ask, at } from "/page/api.js";
 import { freshId, h, openly, say } from "/page/dom.js";
@@ -9,7 +9,7 @@ const PAUSES = [500, 1000, 2000, 4000, 8000, 15000];
 const TELLS = { sending: "sending", waiting: "no connection: it is sent as soon as there is one", accepted: "", refused: "not sent" };
 
 export class Outgoing {
-  /** accepted(key, message) is called once the gateway holds it; edit(text) puts a refused text back to the box. */
+  /** accepted(key, message) is called when the gateway has accepted a message; edit(text) puts a refused text back into the box. */
   constructor(list, { accepted, edit }) {
     this.list = list;
     this.accepted = accepted;
@@ -26,7 +26,7 @@ export class Outgoing {
     return this.queues.get(key);
   }
 
-  /** `rev` is what the view held when it was said: its entry can only be newer. */
+  /** Queues a message. `rev`: the view's rev when it was sent; the message's entry can only be newer. */
   add(key, text, rev, busy) {
     this.queue(key).push({ id: freshId(), text, rev, busy, state: "sending" });
     this.save(key);
@@ -89,9 +89,9 @@ export class Outgoing {
     return false;
   }
 
-  // ---------------------------------------------------------------- shown
+  // ---------------------------------------------------------------- display
 
-  /** Entries have come: what they hold is shown there, and no longer here. Called before the view is painted. */
+  /** Stops showing the messages that have become entries. Called before the view draws these entries. */
   seen(key, entries) {
     const queue = this.queue(key);
     if (!queue.length) return;
@@ -102,13 +102,13 @@ export class Outgoing {
   match(queue, entry) {
     const exact = queue.findIndex((one) => one.event === entry.event && one.event !== undefined);
     if (exact >= 0) return queue.splice(exact, 1);
-    // The stream may be faster than the answer: the same text is taken to be it until the answer tells.
+    // The stream may be faster than the answer. Until the answer names the event, an entry with the same text counts as it.
     const may = (one) => one.event === undefined && one.adopted === undefined && one.text === entry.text;
     const open = queue.find((one) => may(one) && entry.born > (one.rev ?? 0));
     if (open) open.adopted = entry.event;
   }
 
-  /** After the answer: the entry may be in the view already. */
+  /** Called after the answer. Removes the message if its entry is in the view already (`shown`). */
   settle(key, message, shown) {
     message.adopted = undefined;
     if (!shown) return;

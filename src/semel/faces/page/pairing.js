@@ -1,10 +1,10 @@
-// A code that lets one person in: made here, shown once, and watched until it is used or over.
+// A pairing code: created here, shown once, and followed until it is used, void or expired.
 
 import { ask } from "/page/api.js";
 import { byId, clock, h, plainly, say, show } from "/page/dom.js";
 
 export class Pairing {
-  /** wrong(error) tells what went wrong, or with null that nothing is; made() asks for the lists anew. */
+  /** wrong(error) shows an error (null removes it); made() is called after a code was created, to reload the lists. */
   constructor(wrong, made) {
     this.wrong = wrong;
     this.made = made;
@@ -63,12 +63,12 @@ export class Pairing {
     clearInterval(this.timer);
     this.code = null;
     byId("code").dataset.state = state;
-    say(byId("code-text"), ""); // it is nowhere any more
+    say(byId("code-text"), ""); // the code is not shown again
     say(byId("code-over"), told);
     show(byId("code"), state !== "");
   }
 
-  /** The dialog closes: the code is not shown again. */
+  /** Called when the dialog closes. The code is not shown again. */
   forget() {
     this.over("", "");
   }

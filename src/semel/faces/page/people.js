@@ -1,4 +1,4 @@
-// People and channels: how each channel fares, who may talk there, who was refused, and who is let in.
+// The dialog "People and channels": the state of each channel, who may talk, who was refused, and pairing codes.
 
 import { ask } from "/page/api.js";
 import { ago, byId, clock, h, plainly, say, selectionTouches, show } from "/page/dom.js";
@@ -42,7 +42,7 @@ export class People {
     this.draw();
   }
 
-  /** What went wrong, in words; `lost`: it was only a look, and goes away with the next one that works. */
+  /** Shows an error; null removes it. `lost`: only a refresh failed, and the next one that succeeds removes the error. */
   wrong(error, lost = false) {
     this.lost = lost;
     say(byId("people-wrong"), error ? error.message : "");
@@ -71,7 +71,7 @@ export class People {
     this.pairing.draw(channels.filter((one) => one.people !== false), people, met.codes);
   }
 
-  /** Draws a list anew only where it differs, and never under a reader's selection; focus stays at its place. */
+  /** Redraws a list if its data changed, but not while text in it is selected. The focus stays at its place. */
   list(id, data, make) {
     const node = byId(id);
     const told = JSON.stringify(data);

@@ -1,4 +1,4 @@
-// A permission request or a question: answered once, by whoever is first, and seen as answered by everybody.
+// A permission request or a question. The first answer counts, and all watchers see it.
 
 import { h, inputText, openly, plainly } from "/page/dom.js";
 
@@ -29,7 +29,7 @@ export class RequestRow {
       input && input !== title && data.state === "open" ? h("pre", { class: "input", tabindex: "0" }, openly(input)) : "",
       data.state === "open" ? this.buttons() : h("p", { class: "outcome" }, this.outcome()),
     );
-    if (held) this.node.querySelector("button, .label").focus({ preventScroll: true }); // focus is not lost with its button
+    if (held) this.node.querySelector("button, .label").focus({ preventScroll: true }); // its button was replaced
   }
 
   buttons() {
@@ -47,7 +47,7 @@ export class RequestRow {
     for (const one of buttons) one.disabled = true;
     button.classList.add("chosen");
     const done = await this.context.answer(this.data.id, option);
-    if (done) return; // the change that comes shows the outcome, here and everywhere
+    if (done) return; // the stream brings the outcome, here and to all other watchers
     for (const one of buttons) one.disabled = false;
     button.classList.remove("chosen");
   }

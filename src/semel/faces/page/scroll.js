@@ -1,4 +1,4 @@
-// The reader's place. The view follows the end only if the reader was there (Law 8).
+// The reader's scroll position. The view follows new rows only if the reader is at the end (Law 8).
 
 const NEAR = 32;
 
@@ -24,12 +24,12 @@ export class Place {
     this.button.hidden = true;
   }
 
-  /** Brings one row to the middle, and marks it for a moment. The reader stays there. */
+  /** Scrolls a row to the middle of the screen and highlights it for a moment. */
   reveal(node) {
     this.pinned = false;
     node.scrollIntoView({ block: "center" });
     node.classList.remove("aimed");
-    void node.offsetWidth; // the mark begins anew
+    void node.offsetWidth; // forces a reflow, which restarts the animation
     node.classList.add("aimed");
     node.addEventListener("animationend", () => node.classList.remove("aimed"), { once: true });
     this.look();

@@ -1,10 +1,10 @@
-// The list of sessions. Rows are kept by key: an update moves no focus and no scroll.
+// The list of sessions. Rows are reused by key, so that an update moves neither the focus nor the scroll position.
 
 import { ask } from "/page/api.js";
 import { ago, byId, called, h, say, show } from "/page/dom.js";
 
 const EVERY = 10000;
-const MOST = 1000; // what one request may ask for; the search finds the rest
+const MOST = 1000; // the API's limit for one request; search finds older sessions
 
 export class Sessions {
   constructor(choose) {
@@ -29,7 +29,7 @@ export class Sessions {
     document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && this.refresh());
   }
 
-  /** Asks soon; many calls make one request. */
+  /** Refreshes the list in 300 ms. Several calls make one request. */
   soon() {
     this.timer ??= setTimeout(() => this.refresh(), 300);
   }

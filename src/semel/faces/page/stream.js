@@ -1,4 +1,4 @@
-// The watch over one session: frames in order, resumed by rev after every loss (Law 8).
+// Watches one session: frames in order, resumed by rev after every break of the connection (Law 8).
 
 import { ask, at } from "/page/api.js";
 
@@ -6,8 +6,9 @@ const PAUSES = [500, 1000, 2000, 4000, 8000];
 
 export class Watch {
   /**
-   * tell(frame) is called for each snapshot or change; link("live" | "lost" | "gone" | "new") as the connection goes.
-   * After "gone" and "new" there is nothing to watch until `hurry`.
+   * tell(frame) is called for each snapshot or change; link("live" | "lost" | "gone" | "new") when the connection's state
+   * changes. rev() returns the rev to resume after. "gone" and "new" mean that the session does not exist (any more, or
+   * yet): then nothing is watched until `hurry` is called.
    */
   constructor(key, { tell, link, rev }) {
     this.key = key;
@@ -35,7 +36,7 @@ export class Watch {
     source.addEventListener("error", () => this.lost(source));
   }
 
-  // A browser reconnects by itself, with the last id it saw, unless it was refused: then we do.
+  // The browser reconnects by itself, with the last id that it saw, unless the gateway refused it: then we reconnect.
   lost(source) {
     if (this.source !== source) return;
     this.link("lost");
@@ -53,7 +54,7 @@ export class Watch {
     if (this.source === null && !this.closed) this.open();
   }
 
-  /** Lets the connection go, and takes it up again where it was. */
+  /** Closes the connection. `wake` opens it again and resumes after the view's rev. */
   sleep() {
     clearTimeout(this.timer);
     this.source?.close();

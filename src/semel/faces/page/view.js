@@ -12,11 +12,11 @@ export class View {
     this.rev = null;
     this.session = {};
     this.waiting = new Set(); // keys of the entries that wait for a turn
-    this.whys = new Map(); // event: why it was not taken in the way it was asked for
-    this.before = null; // what to ask older history with; null: there is none
+    this.whys = new Map(); // event -> why its message was not taken in the requested busy mode
+    this.before = null; // the `before` of the next request for older history; null: there is no older one
   }
 
-  /** Takes a snapshot or a change in. Returns the entries that became final with it. */
+  /** Applies a snapshot or a change. Returns the entries that became final with a change. */
   apply(frame) {
     const final = [];
     if (frame.type === "snapshot") {
@@ -62,7 +62,7 @@ export class View {
     this.place(fresh);
   }
 
-  /** The row that shows this: the one that is there, or a fresh one. One that cannot be drawn says so; the rest goes on. */
+  /** The row for this data: the old one, updated, or a new one. If it cannot be drawn, a BrokenRow; other rows are not affected. */
   drawn(key, data, row) {
     try {
       if (!row || row instanceof BrokenRow) return key[0] === "e" ? new EntryRow(data, this.context) : itemRow(data, this.context);
@@ -80,7 +80,7 @@ export class View {
     this.list.insertBefore(row.node, after ? after.nextElementSibling : this.list.firstElementChild);
   }
 
-  /** The entry holds the question, its item the ways to answer: they stand right below it. */
+  /** Moves the item that has a question's answer buttons right below the question's entry. */
   askedBy(entry) {
     const key = `i${entry.item}`;
     if (this.places.has(key)) return;
@@ -91,7 +91,7 @@ export class View {
     this.place(row);
   }
 
-  /** The line of what waits moves up: each of its entries tells its place. */
+  /** Updates the place in the queue that each waiting entry shows. */
   lineUp() {
     const rows = [...this.waiting].map((key) => this.rows.get(key)).sort((a, b) => a.born - b.born);
     rows.forEach((row, before) => row.line(before + 1, this.whys.get(row.data.event)));
@@ -103,7 +103,7 @@ export class View {
     this.rows.delete(key);
   }
 
-  /** A snapshot replaces what is there. Older history stays only where it joins without a gap. */
+  /** Replaces the rows by those of a snapshot. Older rows stay only if there is no gap between them and the snapshot. */
   replace(snapshot) {
     const keys = new Set();
     for (const entry of snapshot.entries) keys.add(`e${entry.seq}`);
@@ -124,7 +124,7 @@ export class View {
     for (const item of stretch.items) this.put(`i${item.id}`, item);
   }
 
-  /** Older history, in front. What is held already is newer and stays. */
+  /** Adds a page of older history. Rows that are in the view already are newer, and do not change. */
   prepend(older) {
     this.take({
       entries: older.entries.filter((entry) => !this.rows.has(`e${entry.seq}`)),

@@ -1,8 +1,8 @@
 """`semel chat` on a full screen: the conversation above, the prompt below, and a status line between them.
 
-The link (link.py) keeps the view up to date and calls `_changed`, which only collects changed rows. `draw_rows`
-draws them at most once per frame, so a fast stream costs no more than a slow one. Messages go to the gateway and appear
-when the view holds them; nothing is drawn ahead of it (Law 8).
+The link (link.py) keeps the view up to date and calls `_take_changes`, which only collects changed rows. `draw_rows`
+draws them at most once per frame, so a fast stream costs no more than a slow one. A message that is sent appears only
+when the view contains it (Law 8).
 """
 
 from __future__ import annotations

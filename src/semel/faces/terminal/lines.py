@@ -128,7 +128,7 @@ class LineChat:
 
 
 def label_options(question: Json) -> list[tuple[str, Json]]:
-    """(label, option) pairs. The label is the number that all faces show (Law 13), else ITEM-N."""
+    """(label, option) pairs. The label is the option's number on all faces (Law 13); ITEM-N if it has no number."""
     options = question.get("options", [])
     if "first" in question:
         return [(str(n), option) for n, option in enumerate(options, question["first"])]

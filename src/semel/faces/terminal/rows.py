@@ -40,7 +40,9 @@ def make_widget(row: Json) -> RowWidget:
 
 
 def is_shown(row: Json) -> bool:
-    """Whether a row is drawn in the conversation. A question (`ask`) is not: its entry and the panel show it."""
+    """Whether a row is drawn in the conversation. An `ask` item is not: the question is also an entry, which is drawn,
+    and the question panel shows its options.
+    """
     return "seq" in row or row.get("kind") in ("tool", "thought", "plan", "permission", "notice")
 
 
@@ -101,7 +103,7 @@ class AgentWidget(RowWidget):
 
 
 class ItemWidget(RowWidget):
-    """A tool call, thought, plan or permission request: a head line and an excerpt of its text, whole once opened."""
+    """A tool call, thought, plan or permission request: a head line and its text, shortened until it is opened."""
 
     async def on_click(self, event: events.Click) -> None:
         event.stop()

@@ -19,7 +19,7 @@ from semel.text.json_types import Json
 
 Page = Callable[[Tx, export.ExportScope, int], tuple[list[Json], int | None]]
 
-STEP_LINES = 100  # per import transaction: others wait for it no longer than for the end of a turn
+STEP_LINES = 100  # lines per import transaction, which delays other writers no longer than the end of a turn does
 STEP_BYTES = 256 << 10
 
 
@@ -88,14 +88,14 @@ class ArchiveApi(Components):
             return False
         writer = export.ExportWriter()
         async for records in self.export(key):
-            if records[0].get("entries", entries) != entries:  # the header differs in length
+            if records[0].get("entries", entries) != entries:  # the header states another number of entries
                 return False
             await asyncio.to_thread(lambda records=records: [writer.line(r) for r in records])  # type: ignore[misc]
         return writer.digest == digest
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield the lines of the file. Of a line that is too long, only so much is read that a check can notice it."""
+    """Yield the lines of the file. A line that is too long comes in pieces, the first too long to pass the check."""
     file.seek(0)
     while line := file.readline(MAX_LINE_BYTES + 1):
         yield line

@@ -139,7 +139,7 @@ class Components:
 
         `session`: the session's key. `key`: the idempotency key. `source`: by default that of API callers on this
         session. `wakes`: whether it wakes the agent; None: that depends on its kind. `scope`: the patterns of session
-        keys granted to the reporting node; None if the owner reports. Raises BadRequest, Busy.
+        keys granted to the reporting node; None if the owner reports. Raises BadRequest, GatewayUnavailable.
         """
         self._check_running()
         if kind in PERSON_KINDS or kind == COMMAND:  # a machine must not report something as said by a person

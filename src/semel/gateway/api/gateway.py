@@ -128,7 +128,7 @@ class Gateway(ReadApi, SessionApi, ArchiveApi):
         `session`: the session's key. `key`: the idempotency key. `source`: by default that of API callers on this
         session. `busy`: replaces the session's mode for messages during a turn. `automatic`: whether a program wrote
         it. `seen`: the rev of the view that the person saw; a command that answers a request never answers one that is
-        newer (Law 13). Raises BadRequest, Busy.
+        newer (Law 13). Raises BadRequest, GatewayUnavailable.
         """
         self._check_running()
         if not text.strip():

@@ -199,7 +199,7 @@ class Search:
 
         `session`: only sessions with this key, or with keys that match this pattern (`*`, `?`). `role`: only entries of
         this role. `since`, `until`: only entries from `since` on and before `until`, in ms. `after`: the "next" of the
-        page before. Raises BadRequest, Busy, LedgerError.
+        page before. Raises BadRequest, GatewayUnavailable, LedgerError.
         """
         request = _apply_cursor(SearchRequest(_parse_query(text), order, session, role, since, until, limit), after)
         current = await self._wait_until_current()
@@ -224,7 +224,10 @@ class Search:
             raise GatewayUnavailable(str(error)) from None
 
     async def _wait_until_current(self) -> bool:
-        """Wait up to CATCH_UP_TIMEOUT_S until all commits so far are indexed. Returns whether they are. Raises Busy."""
+        """Wait up to CATCH_UP_TIMEOUT_S until all commits so far are indexed. Returns whether they are.
+
+        Raises GatewayUnavailable.
+        """
         if self._closed:
             raise GatewayUnavailable("the gateway is stopping; try again after the start")
         if not self.behind:

@@ -122,8 +122,10 @@ class AccountDirectory(Roster):
         return self._count_within(limit, channel, event, "limit") or Verdict(wakes=wakes)
 
     def _count_within(self, limit: HourlyLimit, channel: str, event: Incoming, reason: str) -> Verdict | None:
-        """Return a refusal for `reason` if the limit is reached; otherwise count the event, unless it is a repeat, and
-        return None."""
+        """Count the event and return None; if the limit is reached, return a refusal for `reason` instead.
+
+        A repeat of a counted event is neither refused nor counted again.
+        """
         name, now = event.sender.id if event.sender is not None else "", self.clock.now()
         if limit.is_counted(name, event.key):
             return None
@@ -176,7 +178,10 @@ class AccountDirectory(Roster):
         return (channel, sender.id) in self.accounts or strangers == "guest"
 
     def role_of(self, source: str) -> law.Role:
-        """Return the role of a program that reports events of a source: that of the channel's settings, else owner."""
+        """Return the role of a program that reports events with this source.
+
+        For a configured channel it is the setting `role` of that channel; for any other source it is owner.
+        """
         kind, _, name = source.partition(":")
         channel = self.settings.channels.get(name) if kind == "channel" else None
         return "owner" if channel is None else channel.role

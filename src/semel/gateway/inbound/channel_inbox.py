@@ -62,7 +62,7 @@ class ChannelInbox:
         self._kick = kick
         self._channels = tuple(channels)
         self._numbered = numbered
-        self.doubtful_until = 0  # ms: events before this may have been answered before a restore (Law 14)
+        self.doubtful_until = 0  # ms: events up to then may have been answered before a restore (Law 14)
 
     async def cursor(self) -> str | None:
         """See `ports.Inbox.cursor`."""
@@ -139,9 +139,10 @@ class ChannelInbox:
         batch.items.append(await self._read_message(event, verdict, session))
 
     async def _read_failure(self, report: Incoming, batch: _PreparedBatch) -> None:
-        """Add the report that a sent message failed to the batch.
+        """Add a report to the batch that says that a message failed after the platform had accepted it.
 
-        A report about no part of ours may be forged; it counts towards the hourly limit of unreadable events.
+        A report about a message that is not ours may be forged; it counts towards the hourly limit of unreadable
+        events.
         """
         of = str(report.of)
         if not await self._inbox.record.read(delivery_reports.is_known, self._channel, self._source, report.key, of):
@@ -290,7 +291,7 @@ def _find_wrong_type(event: Incoming) -> str | None:
 
 
 def _as_incoming(event: object) -> Incoming:
-    """Return the event; if it is not an Incoming, an unreadable event, which is quarantined."""
+    """Return the event if it is an `Incoming`; otherwise an unreadable event, which will be quarantined."""
     if isinstance(event, Incoming):
         return event
     return Incoming("unreadable", "", raw=_safe_repr(event), why=f"it is a {type(event).__name__}, not an Incoming")

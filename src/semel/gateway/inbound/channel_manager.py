@@ -39,11 +39,11 @@ class ChannelManager:
         return f"<ChannelManager {online} of {len(self.status)} channels online>"
 
     async def clean(self) -> None:
-        """Release files of earlier gateways whose messages were never put. Call it before any channel runs."""
+        """Release files of earlier gateways whose messages never reached the inbox. Call it before any channel runs."""
         await self.inbox.record.write(rows.release_unclaimed_files)
 
     def doubt(self, until: int) -> None:
-        """Treat events up to `until` (ms) as possibly answered before the ledger was restored (Law 14)."""
+        """After a restore, only record events up to `until` (ms): they may have been answered before it (Law 14)."""
         for inbox in self.inboxes.values():
             inbox.doubtful_until = until
 

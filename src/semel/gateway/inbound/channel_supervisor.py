@@ -1,7 +1,7 @@
 """Restart a channel with backoff when its platform connection is lost.
 
 A channel does not reconnect by itself: its `run` ends when the connection is lost, and the supervisor calls it again.
-People see the channel's state, since when it has it, and the last error with secrets removed.
+People see the channel's state, the time of its last change, and the last error with secrets removed.
 """
 
 from __future__ import annotations

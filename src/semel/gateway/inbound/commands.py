@@ -73,8 +73,9 @@ class Commands:
     ) -> law.AgentMessage | tuple[str, str]:
         """Parse and authorize a person's text.
 
-        Returns a Message for the agent (perhaps with a busy mode), or the (name, argument) with which the command is
-        recorded. `keys`: the keys of the sessions it is addressed to. `role`: the sender's; None: that of the source.
+        Returns an AgentMessage (perhaps with a busy mode) if the text is for the agent; otherwise the (name, argument)
+        with which the command is recorded. `keys`: the keys of the sessions it is addressed to. `role`: the sender's
+        role; None: the role of the source.
         `person`: the sender's known name, or "". `direct`: whether nobody else can write in this conversation.
         """
         parsed = law.read_command(text)

@@ -144,7 +144,7 @@ class EventInbox:
         return identity.derive_route(key, list(settings.agents), settings.channels, settings.default_agent, grant)
 
     def _is_place(self, key: str) -> bool:
-        """Whether this is the session key of an address on a channel, so that another home would be wrong."""
+        """Whether a channel gives this key to the session of an address. The home must then be that address."""
         first, _, rest = key.partition(":")
         channel_settings = self.settings.channels.get(rest.partition(":")[0])
         return channel_settings is not None and first == (channel_settings.agent or self.settings.default_agent)

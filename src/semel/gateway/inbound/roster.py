@@ -22,7 +22,7 @@ MAX_LISTED_CODES = 20
 
 
 class Roster:
-    """The part of `People` that the CLI and the HTTP API call. Its methods raise BadRequest, NotFound and Conflict."""
+    """The part of `AccountDirectory` that the CLI and the HTTP API call. Raises BadRequest, NotFound and Conflict."""
 
     def __init__(self, record: Record, settings: GatewaySettings, clock: Clock) -> None:
         self.record = record

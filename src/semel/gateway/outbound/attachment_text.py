@@ -1,7 +1,7 @@
 """Describe in words the attachments of an agent (images, audio, resources) that cannot be shown or sent.
 
-If an attachment could not be stored, a notice says to the person what it was and why, and to the agent how to send it
-as a file. If a chat cannot take a file, or the attachment is only a link, one line in the chat describes it.
+If an attachment could not be stored, a notice tells the person what it was and why, and the agent how to send it as a
+file. If a chat does not take files, or the attachment is only a link, one line in the chat describes it.
 """
 
 from __future__ import annotations

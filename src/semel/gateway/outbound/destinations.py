@@ -50,7 +50,7 @@ class Places:
         return tuple(n for n, d in self.destinations.items() if d.allows(session))
 
     def names_by_destination(self, session: str, home: str | None) -> dict[str, str]:
-        """Return the session's name for each destination that it may address, by destination: its first name."""
+        """Return {destination: its first name} for all destinations that the session may address, home included."""
         names = {home or f"session:{session}": HOME}
         for name in self.names(session):
             names.setdefault(self.destinations[name].resolved, name)
@@ -113,7 +113,7 @@ class Places:
     def cut_into_legs(
         self, dest: str, session: str, text: str, answer: bool, file: Mapping[str, Any] | None = None
     ) -> tuple[Leg, ...]:
-        """Return the legs of a text, or of a file. `answer`: whether the text is a turn's answer at its home."""
+        """Return the legs of `file`, or else of `text`. `answer`: whether the text is a turn's answer at its home."""
         if file is not None:
             return self.file_legs(dest, session, file)
         return self.answer_legs(dest, session, text) if answer else self.legs(dest, session, text)

@@ -58,7 +58,7 @@ class DestinationPace:
 
     def end(self, dest: str) -> None:
         self._under_way[dest] -= 1
-        self._under_way += Counter()  # forget destinations with none
+        self._under_way += Counter()  # drops the destinations whose count is 0
 
     def paused_until(self, dest: str) -> int:
         """Return the earliest time at which something may be sent; 0 if at once."""
@@ -197,7 +197,7 @@ class Previews:
             return True
         if message is None:
             return False
-        if message.receipt is None:  # `arrived` tells when it is
+        if message.receipt is None:  # the placeholder is not sent yet; `arrived` wakes this task when it is
             return True
         if self._pace.is_busy(preview.dest):
             self._retry_in(preview, MIN_EDIT_INTERVAL_S)

@@ -1,6 +1,6 @@
 """The ports: the interfaces that agent drivers, channel adapters and the runner of background jobs implement.
 
-The gateway calls them only for what is already recorded in the ledger.
+The gateway records a part, a spawn or a job in the ledger before it calls a port to send or to start it.
 """
 
 from semel.gateway.ports.agent import (

@@ -15,7 +15,7 @@ from semel.text.json_types import Json
 class Update:
     """An update from the agent. `data`: the "update" object of an ACP v1 session/update, unchanged, of any kind.
 
-    `replay`: whether it belongs to the replay of a loaded session (session/load), by its order on the wire.
+    `replay`: whether it arrived while the agent replayed the history of a loaded session (session/load).
     """
 
     data: Json
@@ -59,8 +59,8 @@ class Inside(Protocol):
     async def older(self, keep: int, most: int) -> Stretch | None:
         """Return the older history that is to be summarised; None if there is none. Raises LedgerError.
 
-        `keep`: the newest turns, up to this many bytes, are left out. `most`: return at most this many bytes before
-        them.
+        Of the newest `most` bytes of history, all turns are returned except for the newest ones, which together have at
+        most `keep` bytes.
         """
 
     async def summarised(self, stretch: Stretch, text: str, more: Json) -> None:
@@ -107,7 +107,7 @@ class Conversation(Protocol):
     """One conversation with a live agent, for one session."""
 
     memory: str  # the agent's id of the conversation (ACP sessionId), or RECORD
-    restored: Literal["new", "loaded", "resumed"]
+    restored: Literal["new", "loaded", "resumed"]  # "loaded": the agent replays its history; "resumed": it does not
     agent_name: str  # agentInfo.name from the agent's answer to `initialize`, "" if it has none
     profile: str  # the name of the stream profile for this agent (semel.acp_stream.profiles)
     images: bool  # whether a prompt may contain images (ACP promptCapabilities)
@@ -121,7 +121,7 @@ class Conversation(Protocol):
         """The agent's ACP SessionModelState or config option for models; None if it reported none."""
 
     async def next(self) -> Signal:
-        """Wait for the next signal, in the order of the wire. After `Died`, always returns `Died`."""
+        """Wait for the next signal, in the order in which the agent sent them. After `Died`, always returns `Died`."""
 
     async def prompt(self, content: Sequence[Json]) -> None:
         """Write a prompt (ACP content blocks) to the agent. The signal `Answered` or `Died` ends it.

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 from semel.law.wake import Busy
 
 REPEAT_PREFIX = "(repeat) "
-"""The text that begins a part which a person has resent (`Op.marked`). It is the same on every platform."""
+"""The text with which a part begins if a person has resent it (`Op.marked`). It is the same on every platform."""
 
 
 class Safety(enum.StrEnum):
@@ -27,8 +27,8 @@ class Caps:
     """The capabilities and limits of a channel. Times are in seconds, lengths in `unit`.
 
     `max_len`: of one message. `key_life`: how long the platform recognises a repeated idempotency key. `settle`: how
-    long after an attempt `find` reliably finds it. `edits`, `deletes`, `reactions`, `files`: which kinds of `Op` it can
-    send besides posts.
+    long after an attempt `find` reliably finds what was sent. `edits`, `deletes`, `reactions`, `files`: which kinds of
+    `Op` it can send besides posts.
     """
 
     safety: Safety
@@ -48,12 +48,13 @@ class Caps:
     file_limit: int | None = None  # maximum size of one sent file, in bytes
     caption_len: int | None = None  # maximum length of the text of a file, if less than `max_len`
     dialect: str = "plain"
-    numbered: bool = False  # whether message ids are PLACE/NUMBER, and all numbers of a place increase, also our own
+    numbered: bool = False
+    """Whether message ids have the form PLACE/NUMBER, with numbers that increase within a place, ours included."""
 
 
 @dataclass(frozen=True)
 class Answers:
-    """The message that a part answers: the last one that asked for its turn, if it came through the same channel.
+    """The message that a part answers: the last one that asked for the part's turn, if it came on the same channel.
 
     The channel may use it for a reply marker, a thread or a subject line. `id`, `sender` and `data` are the values that
     the channel reported in its `Incoming`.
@@ -77,7 +78,7 @@ class Op:
     name: str | None = None
     mime: str | None = None
     session: str = ""
-    marked: bool = False  # a deliberate resend of a part that may have arrived; begins with REPEAT_PREFIX
+    marked: bool = False  # a deliberate resend of a part that may have arrived; its text begins with REPEAT_PREFIX
     at: float = 0.0  # when it was said, seconds since the epoch; the same on every retry
     n: int = 0  # which part of its message this is, from 0
     answers: Answers | None = None
@@ -167,12 +168,12 @@ class Incoming:
     | delete | the message's id and that it is gone | the message | |
     | reaction | the reaction's own id | the message | the emoji |
     | echo | `Op.key` of a message of our own | the platform's id of it | |
-    | failed | the report's own id | our message that failed after it was taken: its receipt, or `Op.key` | why |
+    | failed | the report's own id | our message that failed after it was accepted: its receipt, or `Op.key` | why |
     | unreadable | the platform's id, if it is known | | |
 
-    A key is 1 to 512 characters, none of them a control character. `address` is the `Op.address` of an
-    answer: a room, a chat or a thread in one; at most 120 bytes, and it never changes. `text` is plain text or Markdown
-    without a leading mention of us and without `@us` after a command.
+    A key is 1 to 512 characters, none of them a control character. `address` is where an answer goes (`Op.address`): a
+    room, a chat or a thread in one; it is at most 120 bytes and never changes. `text` is plain text or Markdown without
+    a leading mention of us and without `@us` after a command.
     """
 
     kind: Literal["message", "edit", "delete", "reaction", "echo", "failed", "unreadable"]
@@ -189,7 +190,7 @@ class Incoming:
     title: str = ""  # display name of the room or chat, if it has one
     data: Mapping[str, Any] = field(default_factory=dict)
     """JSON that `send` needs to answer (`Op.answers`). The agent's prompt shows two fields of it: "forwarded", the name
-    of the original author, and "replied", {"from", "text"} of a message that `of` may not find."""
+    of the original author, and "replied", {"from", "text"} of the message `of`, which the ledger may not have."""
     raw: bytes = b""  # of an unreadable event: its raw content
     why: str = ""  # of an unreadable event: what is wrong with it
 
@@ -220,8 +221,8 @@ class Inbox(Protocol):
         """Accept events, in the platform's order, and save the cursor after them, in one transaction (Law 1).
 
         Repeats are ignored. Events of people who may not speak are refused and counted. Unusable events go to
-        quarantine. Raises only if nothing was committed, such as on a full disk: let `run` raise the error, and it is
-        called again.
+        quarantine. Raises only if nothing was committed, such as on a full disk. Let that error end `run`, which is
+        then called again.
         """
 
     async def known(self, sender: Person, group: str = "") -> bool:
@@ -281,7 +282,7 @@ class Channel(Protocol):
     async def run(self, inbox: Inbox) -> None:
         """Receive until cancelled. Raises Offline if the connection is lost, Denied if the account is refused.
 
-        Do not reconnect inside: the gateway calls `run` again. First put the events that were missed in between.
+        Do not reconnect inside: the gateway calls `run` again. Each call first puts all missed events.
         """
 
     async def send(self, op: Op) -> Receipt:

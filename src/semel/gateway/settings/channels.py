@@ -43,7 +43,7 @@ class ChannelSettings(NamedTable):
     """The platform: "telegram", "matrix", "xmpp", "email", "webhook", or a kind that a package brings."""
     options: Mapping[str, Any] = Field(default_factory=dict, validation_alias="(options)", repr=False)
     narration: Narration = "last"
-    """Which text of a turn is delivered: the closing text, or all blocks of text."""
+    """Which text of a turn is delivered: last (only the closing text), or all (every block of text)."""
     stream: bool = False
     """Show an answer while it is written, by editing one message. Needs a platform where messages can be edited and
     deleted."""

@@ -24,7 +24,7 @@ class ScheduleSettings(NamedTable):
     at: Text | None = Field(default=None, examples=["2030-03-29 07:30"])
     """A single date and time, like "2030-03-29 07:30", in `tz` unless it has an offset."""
     every: Text | None = Field(default=None, examples=["2h"])
-    """An interval, like "90s", "10m", "2h" or "1d". It starts when the gateway first reads it."""
+    """An interval, like "90s", "10m", "2h" or "1d". The first one starts when the gateway first reads the schedule."""
     tz: str = "UTC"
     """The time zone of `cron` and `at`, like "Europe/Berlin"."""
     session: str | None = Field(default=None, examples=["main:web:me"])
@@ -62,7 +62,7 @@ class HeartbeatSettings(Table):
     every_s: Duration = Field(default=1800.0, ge=1)
     """A session that was idle for this long gets a turn."""
     text: str = Field(default=HEARTBEAT_TEXT, min_length=1)
-    """The prompt for the agent. The word in `quiet` is explained to it besides."""
+    """The prompt for the agent. Semel also tells it to answer with the word in `quiet` if it has nothing to say."""
     quiet: str = Field(default=QUIET_WORD, min_length=1)
     """An answer of exactly this word is recorded, but not shown."""
     hours: Hours | None = Field(default=None, examples=["08:00-22:00"])

@@ -164,7 +164,7 @@ def _name_entries(entries: Mapping[str, E]) -> Mapping[str, E]:
 
 Size = Annotated[int, Field(ge=0), BeforeValidator(parse_size)]  # bytes
 Duration = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(parse_seconds)]
-Pause = Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(parse_seconds)]  # a duration, or none
+Pause = Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(parse_seconds)]  # a duration that may be 0
 Hours = Annotated[tuple[int, int], BeforeValidator(_parse_hours)]  # from, to: minutes of the day
 Zone = Annotated[str, AfterValidator(_check_zone)]
 Text = Annotated[str, BeforeValidator(_to_text)]

@@ -52,7 +52,7 @@ class Heartbeats:
         if pulse is None:
             del self._due[session]
             return
-        self._due[session] = now + self._every_ms  # a busy or archived session cannot be due before
+        self._due[session] = now + self._every_ms  # a busy or archived session cannot be due before that
         if not rows.is_idle(pulse):
             return
         due = -(-(pulse.quiet + self._every_ms) // 1000)

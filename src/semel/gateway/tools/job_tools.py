@@ -98,9 +98,9 @@ def _cancel_job(tx: Tx, caller: tool_calls.CallingSpawn, run: str) -> tuple[Sess
 
 
 def parse_timeout(text: str, max_s: float) -> float:
-    """Parse a time limit like "90", "90s", "10m" or "2h" into seconds. Raises ValueError with what is allowed.
+    """Parse a time limit like "90", "90s", "10m" or "2h" into seconds. Raises ValueError.
 
-    `max_s`: the longest time limit that is allowed, in seconds.
+    The error's message says what is allowed. `max_s`: the longest time limit that is allowed, in seconds.
     """
     value = parse_duration(text)
     if not value:

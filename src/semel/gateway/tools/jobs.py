@@ -29,14 +29,14 @@ from semel.text.json_types import Json
 
 log = structlog.get_logger("semel.jobs")
 
-SWEEP_INTERVAL_S = 5.0  # seconds between sweeps: supervisors of earlier gateways are not our children
+SWEEP_INTERVAL_S = 5.0  # seconds between sweeps; the exit of an earlier gateway's supervisor is not reported to us
 CANCEL_TIMEOUT_S = 12.0  # seconds a cancel waits for SIGTERM, the supervisor's grace, SIGKILL and its report
 DEFAULT_CANCELLER = "the gateway"  # canceller if the row names nobody
 Report = Callable[..., Awaitable[Heard]]
 
 
 class JobManager:
-    """The jobs of a gateway. `report`: accepts an event (`Gateway.report`). `port`: runs jobs; None: there are none."""
+    """The jobs of a gateway. `report`: accepts an event (`Gateway.report`). `port`: runs jobs; None: no jobs."""
 
     def __init__(
         self, record: Record, settings: BackgroundSettings, port: Background | None, report: Report, clock: Clock
@@ -49,7 +49,7 @@ class JobManager:
         self._starting: dict[str, asyncio.Event] = {}
         self._end_waiters: dict[str, set[asyncio.Event]] = {}  # job id -> waiters for its end
         self._sweep_now = asyncio.Event()
-        self._resumed = asyncio.Event()  # jobs left by earlier gateways are reported
+        self._resumed = asyncio.Event()  # set once the jobs that earlier gateways left have been swept
         self._stopped = False
         self.doubtful_until = 0  # ms: jobs from before this may have run, but their reports are lost (Law 14)
 
@@ -82,7 +82,7 @@ class JobManager:
             self._sweep_now.set()
 
     async def _wait_until_started(self, run: str) -> None:
-        """If this gateway is just starting this job, wait until it has been started or could not be."""
+        """If this gateway is starting this job right now, wait until the start has succeeded or failed."""
         if (first := self._starting.get(run)) is not None:
             await first.wait()
 
@@ -151,7 +151,7 @@ class JobManager:
                 del self._end_waiters[row.run]
 
     def note_end(self, kind: str, key: str | None) -> None:
-        """Wake the callers of `end` if this event, which was accepted, reports the end of their job."""
+        """Wake the callers of `end` if this event reports the end of their job. Call it for each accepted event."""
         if kind in ("exec.finished", "exec.lost"):
             for over in self._end_waiters.get((key or "").removesuffix(f":{kind}"), ()):
                 over.set()
@@ -179,7 +179,7 @@ class JobManager:
         self._sweep_now.set()
 
     async def _repeat_cancellations(self) -> None:
-        """Carry out recorded cancellations again at the start: the earlier gateway may have ended before it did."""
+        """At the start, cancel jobs whose cancellation is recorded, in case the earlier gateway did not do so."""
         for row in await self.record.read(rows.list_open):
             if row.cancelled is not None and self.port is not None:
                 await asyncio.to_thread(self.port.cancel, row.run, row.cancelled)

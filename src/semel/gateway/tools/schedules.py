@@ -53,12 +53,12 @@ class ScheduleManager:
         self._agent = agent  # the agent of schedules' own sessions
         self._heartbeats = heartbeats
         self._news = asyncio.Event()
-        self.doubtful_until = 0  # ms: firings due before this may have happened before a restore (Law 14)
+        self.doubtful_until = 0  # ms: firings due up to then may have happened before a restore (Law 14)
 
     # ------------------------------------------------------------ the timer
 
     async def configure(self, configured: Mapping[str, ScheduleSettings]) -> None:
-        """Apply the configured schedules. A one-shot in the past when it is first configured never fires."""
+        """Apply the configured schedules. A one-shot schedule whose time is past when first configured never fires."""
         definitions = [
             self._define(s.name, s.session, s.text, s.form, s.spec, s.tz, s.downtime, "config")
             for s in configured.values()

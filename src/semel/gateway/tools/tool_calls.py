@@ -50,7 +50,7 @@ class ToolRequest:
         return value
 
     def visible_text(self, name: str) -> str:
-        """Return the argument `name`, which people will see. Raises BadRequest, also if it has no visible text."""
+        """Return the argument `name`, which people will see. Raises BadRequest if it is missing or shows nothing."""
         text = self.text(name)
         if is_blank(text):
             raise BadRequest(f"{name!r} must be a text that is not empty")
@@ -119,8 +119,9 @@ class ToolCallHandler:
     async def _call(self, params: Json) -> Json:
         """Handle a tool call.
 
-        Calls of one agent process are recorded in the order of arrival. Otherwise a call whose tool server died could
-        be recorded after its own repeat, and count as another call (Law 5).
+        Calls of one agent process are recorded in the order of arrival. If a tool server dies, its successor repeats
+        the call. Out of order, the repeat could be recorded first, and the original would count as another call
+        (Law 5).
         """
         turn_taking = self._order.setdefault(_read_token(params), asyncio.Lock())
         async with turn_taking:

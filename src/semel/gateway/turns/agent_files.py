@@ -3,7 +3,7 @@
 An image, a sound or an embedded resource comes as one content block, beside the text (ACP, Content) or in a tool's
 result. This module stores its bytes and puts an `AgentFile` in their place, so that later stages carry no megabytes and
 record only stored files. The file's row is written first, as for received files, so that the next gateway can clean up
-after a crash. A stored file that no entry uses, because it was a repeat, is released when no signal of the agent waits.
+after a crash. A stored file that no entry uses, because it was a repeat, is released when no signal is left to process.
 
 A block that cannot be stored stays in place with the reason ("missing"), and is described in words later.
 """
@@ -47,7 +47,7 @@ class Unreadable(ValueError):
 
 
 class AgentFiles(HeldFiles):
-    """Stores the files of one agent process. Call `take` for each update, in order; `release` what was not recorded."""
+    """Stores the files of one agent process. Call `take` for each update, in order, and `release` after recording."""
 
     def __init__(self, record: Record, store: FileStore) -> None:
         super().__init__(record, store)
@@ -70,7 +70,7 @@ class AgentFiles(HeldFiles):
         if kind == TOOL_CALL_CHUNK:
             return {**update, "content": await self._store_part(content)}
         parts = [] if not isinstance(content, list) else [await self._store_part(part) for part in content]
-        if kind in TOOL_CALLS and not any(map(_holds_file, parts)):  # else its result is the same once more
+        if kind in TOOL_CALLS and not any(map(_holds_file, parts)):  # otherwise the raw output only repeats these files
             blocks = [block for block in _result_blocks(update.get("rawOutput")) if is_attachment(block)]
             parts += [{"type": "content", "content": await self.store_block(block)} for block in blocks]
         return {**update, "content": parts}
@@ -98,7 +98,7 @@ class AgentFiles(HeldFiles):
                 return {**fields, "file": content}
             file, data = content
             assert file.id is not None
-            if not self._held[file.id]:  # agents repeat a call's content with each update
+            if not self._held[file.id]:  # else it is stored: agents repeat a call's content with each update
                 write = partial(files.store_bytes, self.store.path, data)
                 await self.hold(file.id, len(data), file.name, file.mime, write)
             return {**fields, "size": file.size, "file": file}

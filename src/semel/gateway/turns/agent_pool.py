@@ -76,9 +76,10 @@ class AgentPool:
         return next((live.view.turns.get(tool) for live in self.live.values() if live.spawn == spawn), None)
 
     async def take(self, session: int, key: str, agent: str, memory: str | None) -> LiveAgent:
-        """Return the session's agent, and start it if needed, when there is room in the pool. Raises AgentError.
+        """Return the session's agent. If none runs, wait for room in the pool and start one. Raises AgentError.
 
-        `session`, `key`: the session's id and key. `memory`: the agent's id of the conversation; None: start a new one.
+        `session`, `key`: the session's id and key. `memory`: the agent's id of the conversation that it shall continue;
+        None: start a new agent and a new conversation.
         """
         live = self.live.get(session)
         if live is not None and not live.busy:
@@ -87,7 +88,7 @@ class AgentPool:
             await self._wait_for_aftermath(live)
             if memory is not None:
                 return live
-            await self.drop(live, "a new chapter began")  # it remembers the chapter before
+            await self.drop(live, "a new chapter began")  # it remembers the previous chapter
         if agent in self.agents and not self.agents[agent].process:
             return await self._open(session, key, agent, memory)
         async with self._room:
@@ -142,7 +143,7 @@ class AgentPool:
         return live
 
     async def _pump(self, live: LiveAgent) -> None:
-        """Queue the agent's signals in the order of the wire, with files stored. If it dies between turns, end it."""
+        """Store the files in the agent's signals and queue the signals, in order. If it dies between turns, end it."""
         while True:
             signal = await live.conversation.next()
             if isinstance(signal, Update) and not signal.replay:
@@ -184,7 +185,7 @@ class AgentPool:
             await live.files.release()
 
     async def _wait_for_aftermath(self, live: LiveAgent) -> None:
-        """Wait if updates after the last turn are being recorded. Updates that still wait are left to the next turn."""
+        """If updates after the last turn are being recorded, wait for that. Leave all others to the next turn."""
         task = live.aftermath
         if task is None:
             return

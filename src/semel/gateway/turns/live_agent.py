@@ -43,14 +43,14 @@ class LiveAgent:
     busy: bool = True
     last_used: float = 0.0
     announced_names: tuple[str, ...] | None = None  # the destination names that a prompt has listed
-    primed: bool = False  # whether a prompt has listed what its memory lacks
+    primed: bool = False  # whether a prompt has told it how its memory differs from the record
     timer: asyncio.TimerHandle | None = field(default=None, repr=False)
     signals: asyncio.Queue[QueuedSignal] = field(default_factory=asyncio.Queue, repr=False)
     history_ended: bool = False  # whether its replay shows that its last turn had ended
     announces: bool | None = None  # whether its stream announces tool calls; None: unknown yet
     record_afterwards: Callable[[list[Update]], Awaitable[None]] | None = field(
         default=None, repr=False
-    )  # of its last turn
+    )  # `Run.record_afterwards` of its last turn
     aftermath: asyncio.Task[None] | None = field(default=None, repr=False)
     is_settling: bool = False
     fold: Fold = field(default_factory=Fold, repr=False)

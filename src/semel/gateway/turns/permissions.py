@@ -58,7 +58,7 @@ class Permissions:
     conversation: Conversation
     policy: str
     deadline: float  # seconds until a request expires
-    on_expired: Callable[[turn_ops.Op], None]  # called with the operation to show when a deadline passes
+    on_expired: Callable[[turn_ops.Op], None]  # called when a deadline passes, with the operation that shows it
     is_seen: Callable[[], bool] = lambda: True
     """Returns whether anyone can see a request now. If nobody can, it is denied at once."""
     make_legs: Callable[[str], tuple[Leg, ...]] = lambda text: ()

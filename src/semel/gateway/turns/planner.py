@@ -25,7 +25,7 @@ from semel.ledger.turns.turns import BegunTurn, EntryToTell, TurnFence
 from semel.ledger.turns.utterances import Utterance
 
 REPLAY_QUIET_S = 0.05  # seconds without a signal after which a replay counts as over
-QUIET_PERIODS = 5  # parts of that time: a stall of the event loop uses up only one, so no signal is missed
+QUIET_PERIODS = 5  # into how many waits that time is split, because a stall of the event loop may use up one of them
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class AttemptPlanner:
             differs = await self.difference(live, begun.turn)
             known_seqs = {entry.seq for entry in begun.untold_entries if not entry.left_for_home} | {
                 entry.seq for entry in utterances
-            }  # the prompt has them in other words
+            }  # the prompt already lists these elsewhere
             lacks = tuple(entry for entry in differs.lacks if entry.seq not in known_seqs)
             notes += prompt.format_memory_differences(replace(differs, lacks=lacks))
         return notes
@@ -178,9 +178,9 @@ async def read_replay(live: LiveAgent, *, with_files: bool = False) -> None:
 
 
 def _marks_turn_end(update: Mapping[str, Any], mark: str, before: bool) -> bool:
-    """Whether the replay up to and including `update` ends with the complete end of a turn.
+    """Whether the replay, up to and including `update`, ends with a turn that was completed.
 
-    `mark`: the `_meta` key by which the agent marks the end of a turn. `before`: the result for the update before.
+    `mark`: the `_meta` key by which the agent marks the end of a turn. `before`: the result for the previous update.
     """
     meta = update.get("_meta")
     if mark and isinstance(meta, dict) and mark in meta:

@@ -174,7 +174,7 @@ def _format_utterance(utterance: Utterance, is_last: bool, names: Mapping[str, s
 
 
 def format_tool_calls(calls: Sequence[Deed]) -> list[str]:
-    """Return lines about tool calls that a resuming agent may not remember, or not with their end (Law 9).
+    """Return lines about tool calls that a resuming agent may have forgotten, or whose end it may not know (Law 9).
 
     If there are too many, only the newest get a line each.
     """

@@ -38,7 +38,7 @@ def text_block(text: str) -> Json:
 def build_message_blocks(text: str, more: Mapping[str, Any], copies: GivenFiles | None = None) -> list[Json]:
     """Build the prompt blocks for a person's message, or for their edit, deletion or reaction.
 
-    `more`: see the module. `copies`: its files in the workspace; if None, files are only named.
+    `more`: see the module's docstring. `copies`: its files in the workspace; if None, files are only named.
     """
     if more.get("kind") in _ACTIONS:
         return [

@@ -32,8 +32,8 @@ FIRST_SLOT = -1000  # first slot of recovered text, counting down; streamed text
 class LostAttempts:
     """The lost attempts of a turn.
 
-    `utterances`, `tool_calls`, `blocks`: as recorded. `remembered`: as in the agent's history; None if it was not
-    replayed.
+    `utterances`, `tool_calls`, `blocks`: as recorded. `remembered`: the turn as the agent's history has it; None if the
+    agent replayed no history, or the turn is not in it.
     """
 
     utterances: tuple[Utterance, ...] = ()
@@ -59,7 +59,7 @@ class LostAttempts:
 
     @property
     def forgotten_calls(self) -> list[Deed]:
-        """The recorded tool calls that the agent may not remember, or not with their end."""
+        """The recorded tool calls that the agent may have forgotten, or whose end it may not know."""
         missing, _ = interrupted_turn.match_calls(self.calls, self.remembered_calls)
         return [row for row, call in zip(self.tool_calls, self.calls, strict=True) if row.lost or call in missing]
 
@@ -82,8 +82,8 @@ class Recollection:
 class _Part:
     """One part of a remembered message: text or a `file`.
 
-    `say`: the claim of it if it is for a destination other than home. `closed`: whether its markup shows where it ends.
-    `block`: the number of its block.
+    `say`: its claim, if it is for a destination other than home. `closed`: whether its markup shows that it is
+    complete. `block`: the number of its block.
     """
 
     text: str
@@ -159,7 +159,7 @@ def recollect(
         elif not is_blank(comparison.rest):
             partial = n == len(pieces) - 1 and not ended and not piece.closed
             if partial and any(sent != (half := bare(comparison.rest)) and sent.startswith(half) for sent in by_tool):
-                continue  # the beginning of an echo, which was not shown because it could become one (Law 5)
+                continue  # it is the beginning of a text that a tool sent, so its preview was withheld (Law 5)
             first = firsts.setdefault(piece.block, slot)
             say = _say_home(comparison.rest, begun, places, quiet, piece, partial)
             recollection.ops.append(turn_ops.Block(slot, (say,), partial, False, first if first != slot else None))
@@ -248,13 +248,13 @@ def _join_split(items: Iterable[tuple[int, ViewItem]]) -> list[tuple[int, list[V
 
 
 def _is_begun_again(text: str, later: Iterable[str]) -> bool:
-    """Whether a `later` text begins with this one and goes on. Only that one is then delivered."""
+    """Whether one of the `later` texts begins with this one and continues. Then only the later one is delivered."""
     begun = bare(text)
     return any(len(form := bare(other)) > len(begun) and form.startswith(begun) for other in later)
 
 
 def _list_waiting(utterances: Sequence[Utterance]) -> dict[int, str]:
-    """Return the texts at home that broke off and can still be sent, by claim: nothing said later was sent."""
+    """Return {claim: text} of the texts for home that broke off and can still be sent: nothing later was sent there."""
     waiting: dict[int, str] = {}
     for utterance in (utterance for utterance in utterances if utterance.home):
         if utterance.fate not in ("unsent", "seen"):
@@ -265,7 +265,7 @@ def _list_waiting(utterances: Sequence[Utterance]) -> dict[int, str]:
 
 
 def _files_of(message: ViewItem) -> list[AgentFile]:
-    """Return the files in the text of a message; [] for a tool call, which shows its own files."""
+    """Return the files in a message; [] for a tool call, whose files are shown with the call itself."""
     named = message.fields.get("content", ()) if message.kind == "message" else ()
     return [block["file"] for block in named if isinstance(block.get("file"), AgentFile)]
 
@@ -286,7 +286,7 @@ def _say_elsewhere(piece: Said, place: Place, begun: BegunTurn, places: Places) 
 def _say_home(
     text: str, begun: BegunTurn, places: Places, quiet: Sequence[str], part: _Part, partial: bool
 ) -> ClaimRequest:
-    """Make the claim of a text for home that was never shown. If it may be cut off, it is sent only as the answer."""
+    """Make the claim of a recovered text for home. If the text may be cut off, it is sent only as the turn's answer."""
     home = begun.home
     leaves = home is not None and not partial and (part.closed or places.narrates_all(home))
     legs = places.answer_legs(str(home), begun.key, text) if leaves else ()

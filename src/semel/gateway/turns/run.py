@@ -1,7 +1,7 @@
 """Run one attempt of a turn, from the bound events to its end (Laws 2, 3, 6, 9, 10).
 
-A run writes with its turn's fence. It prompts the agent, folds the signals in the order of the wire, commits them in
-batches, and finishes the turn. Everything is committed before it is shown.
+A run prompts the agent, folds the signals in the order in which they came, commits them in batches, and finishes the
+turn. Until then, each of its writes carries the turn's fence. Everything is committed before it is shown.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Run:
         self.agent_died = False  # the agent's process died
         self.was_prompted = False  # whether the agent got the prompt, with its notes and entries
         self.open_prompts = 0  # prompts that the agent has not answered
-        self.end_notices: list[turn_ops.Notice] = []  # of a prompt that ended before others of this turn
+        self.end_notices: list[turn_ops.Notice] = []  # about a prompt that ended before others of this turn
         self.is_ending = False  # whether the last answer came, so that no message can join the turn
         self.streams_home = self.begun.home is not None and self.places.streams(self.begun.home)
         self.previewed_part: int | None = None  # the part of the placeholder message with the preview
@@ -128,7 +128,7 @@ class Run:
         if not self.steers:
             return False
         self.open_prompts += 1  # before the commit, so that the turn does not end between the binding and the prompt
-        await self.flush()  # text from before the prompt is judged before it
+        await self.flush()  # take in all text from before this prompt first
         self.view.pending += self.speech.before_join()
         await self.flush()
         try:
@@ -334,7 +334,7 @@ class Run:
             self._preview(text)
 
     def _preview(self, text: Callable[[], str] | None) -> None:
-        """Preview the recorded text at the home, in its placeholder message. `text`: returns it; None: no preview."""
+        """Show recorded text in the placeholder message at home. `text`: returns it; None if there is none."""
         part = self.slots.reserved
         if self.previewed_part is not None and self.previewed_part != part:
             self.previews.end(self.previewed_part)
@@ -374,10 +374,10 @@ class Run:
         await self._show()
 
     async def end_unanswered(self, stop: Literal["end_turn", "cancelled"]) -> None:
-        """Finish the turn without an answer from the agent.
+        """Finish the turn without an `Answered` signal from the agent.
 
-        `stop`: "end_turn" if the agent's history has the complete answer (Law 9); "cancelled" if a person stopped the
-        turn and the agent died, did not answer, or was not prompted.
+        `stop`: "end_turn" if none is needed, because the agent's history has the complete answer (Law 9); "cancelled"
+        if a person stopped the turn, and the agent was not prompted, did not answer, or died.
         """
         end = Answered(stop)
         self._end_blocks(end)

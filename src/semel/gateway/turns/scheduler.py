@@ -93,7 +93,7 @@ class Turns:
         self.tasks[session] = task
 
     def act_on(self, addressed: Addressed) -> None:
-        """Act on an accepted event: wake its session, steer its running turn, or interrupt that."""
+        """Act on an accepted event: wake its session, or steer or interrupt the turn that runs there."""
         if addressed.act == "wake":
             self.wake(addressed.session)
         elif addressed.act is not None and not self.stopping:
@@ -126,7 +126,7 @@ class Turns:
         self.wake(addressed.session)
 
     def _stop_start(self, session: int, root: int | None = None) -> None:
-        """Stop waiting for the agent that is being started for a turn. `root`: only if it is a turn of this root."""
+        """Cancel the start of an agent for a turn of this session. `root`: only if it is a turn of this root."""
         if session in self._starting and root in (None, self._starting[session][0]):
             self._starting[session][1].cancel()
 
@@ -164,7 +164,7 @@ class Turns:
         self.wake(session)  # the turn may have failed in between, and wait for its retry
 
     async def abandon(self, session: int, reason: str) -> None:
-        """End the run and the agent of a session whose turn the ledger has ended, and wait until both are gone."""
+        """End the run and the agent of a session, and wait for both. The turn itself is already ended in the ledger."""
         run = self.runs.get(session)
         if run is not None:
             run.live.signals.put_nowait(Died(reason))
@@ -302,7 +302,10 @@ class Turns:
             del self._starting[begun.session]
 
     def _may_wait(self, run: Run) -> bool:
-        """Whether a run may keep its agent until a person answers. Requests of guests must leave agents for others."""
+        """Whether a run may keep its agent while a permission request waits for an answer.
+
+        Only turns for guests are limited, so that guests cannot occupy all agents.
+        """
         if not run.guests or not run.live.process:
             return True
         others = [
@@ -361,7 +364,7 @@ class Turns:
         await self.record.write(turns.release_lease, fence)
 
     def _take_stop(self, begun: BegunTurn) -> StopRequest | None:
-        """Remove and return the stop of this turn from before its agent was prompted; None if there is none."""
+        """Remove and return the request that stopped this turn before its agent was prompted; None if there is none."""
         by = self._stopped.pop(begun.session, None)
         return self._overtaken_by(begun) if by is None else by
 

@@ -59,7 +59,7 @@ class SpokenPart:
 
 @dataclass
 class StreamedBlock:
-    """A block while it streams in. `one_message`: whether it has a message id, which later text may repeat."""
+    """A block while it streams in. `one_message`: whether it has a message id, by which later text may continue it."""
 
     slot: int
     reader: MarkupReader
@@ -71,7 +71,7 @@ class StreamedBlock:
     claimed_chars: int = 0  # number of characters already claimed
     handed_files: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)  # files: (offset in the text, file)
     home_files: list[Mapping[str, Any]] = field(default_factory=list)  # those of them that were said at home
-    spoken: list[SpokenPart] = field(default_factory=list)  # what it said at home and what is delivered together
+    spoken: list[SpokenPart] = field(default_factory=list)  # what it said at home; it is delivered together
     previewed: list[str] = field(default_factory=list)
     superseded: bool = False  # whether the next block repeats all of it
 
@@ -100,8 +100,8 @@ class Speech:
         quiet: Sequence[str] = (),
         judge_at_end: bool = False,
     ) -> None:
-        """`names`: the destinations, besides home, that the session may address. `quiet`: replies that count as quiet.
-        `judge_at_end`: whether nothing is previewed and each block is judged only at its end."""
+        """`session`: its key. `names`: the names of destinations, besides home, that it may address. `quiet`: replies
+        that count as quiet. `judge_at_end`: whether a block is shown only after its end, without a preview."""
         self.session = session
         self.home = home
         self.places = places
@@ -116,13 +116,13 @@ class Speech:
         self.originals: set[str] = set()  # verbatim forms that a block may turn out to repeat
         self.problems: list[MarkupProblem] = []  # texts held back that the agent was not yet asked to correct
         self.held_count = 0  # the number of all texts that were held back
-        self.claim_count = 0  # the number of claims, without problems
+        self.claim_count = 0  # the number of claims that were not held back
         self.missing_files: dict[int, list[Mapping[str, Any]]] = {}  # slot of a block -> files for home without content
         self._last_previewed: list[str] = []
         self.hold_back(self.quiet)
 
     def hold_back(self, texts: Iterable[str]) -> None:
-        """Add texts that were said at home in this root. A block that may repeat one is not previewed (Law 5)."""
+        """Add texts that are said at home in this root. A block is not previewed while it may repeat one (Law 5)."""
         self.originals.update(verbatim_form(t) for t in texts)
         for part in (part for block in self.open_blocks.values() for part in block.at_home() if not part.is_shown):
             part.hold = Hold(self.originals)
@@ -214,7 +214,10 @@ class Speech:
         return ClaimRequest("block", piece.text, None, problem=piece.reason)
 
     def replace_block(self, slot: int, text: str) -> list[turn_ops.Op]:
-        """Replace a block's text, because the fold recognised a re-delivery. Claims that were made of it stay."""
+        """Replace the text of an open block, because the agent delivers it again (`Fold` recognised that).
+
+        Claims that were already made of the old text stay as they are.
+        """
         old = self.open_blocks.get(slot)
         if old is None:
             return []
@@ -268,9 +271,9 @@ class Speech:
         return self._take_pieces(block, block.reader.end()) + self._claims(block, block.parts, partial, last, cut)
 
     def break_off(self) -> list[turn_ops.Op]:
-        """Claim the text whose preview was withheld because it might have become an echo, when the agent has died.
+        """After the agent has died, claim the texts whose previews were withheld because they might have become echoes.
 
-        Nobody saw it. If it is no echo, it is sent only as the answer, like previewed text that broke off.
+        Nobody saw them. A text that is no echo is sent only as the answer, like previewed text that broke off.
         """
         last = [block.parts[-1] for block in self.open_blocks.values() if block.parts and not self.judge_at_end]
         withheld = [
@@ -288,7 +291,10 @@ class Speech:
         last: bool = False,
         broken: bool = False,
     ) -> list[turn_ops.Op]:
-        """Make a claim of each of these parts, in order. `partial`, `last`: as in `end_block`. `broken`: its `cut`."""
+        """Make a claim of each of these parts, in order.
+
+        `partial`, `last`: as in `end_block`. `broken`: what `end_block` calls `cut`.
+        """
         out: list[turn_ops.Op] = []
         spoken: list[SpokenPart] = []
         first = block.spoken[0].slot if block.spoken else None
@@ -339,7 +345,10 @@ class Speech:
     # ------------------------------------------------------------ files
 
     def attach(self, slot: int, named: Mapping[str, Any]) -> list[turn_ops.Op]:
-        """Add a file to a block: `named` has the "file", or why it is "missing". It goes where its text goes."""
+        """Add a file to a block, for the destination of the text around it.
+
+        `named`: its content block, with the `AgentFile` as "file", or the reason why there is none as "missing".
+        """
         block = self.open_blocks.get(slot)
         if block is None:
             return []
@@ -347,7 +356,7 @@ class Speech:
         return self._take_pieces(block, block.reader.hand(named))
 
     def _hand_over(self, block: StreamedBlock, name: str | None, named: Mapping[str, Any]) -> list[turn_ops.Op]:
-        """Say a file at the destination `name` (None: home). `named`: see `attach`."""
+        """Claim a file for the destination `name` (None: home). `named`: see `attach`."""
         at_home = name is None or self._is_home(name)
         file = named.get("file")
         if isinstance(file, AgentFile):
@@ -365,9 +374,10 @@ class Speech:
         return []
 
     def _attach_home(self, block: StreamedBlock, file: Mapping[str, Any], at_once: bool) -> list[turn_ops.Op]:
-        """Say a file at home, after claiming the text before it.
+        """Claim the text before a file, then the file, both for home.
 
-        The same file again in one block is a repeat made by an adapter, and is ignored.
+        `at_once`: whether they are sent without waiting for the closing text. If the block has the same file already,
+        an adapter has repeated it, and it is ignored.
         """
         if file in block.home_files:
             return []
@@ -445,7 +455,7 @@ class Speech:
         if block is not None:
             block.superseded = True  # text that was not shown has no entry yet, and is marked when it is claimed
         slots = self._home_slots.get(slot, []) + ([part.slot for part in block.at_home()] if block else [])
-        if not slots and slot not in self._home_slots:  # files are known by their content, and stay
+        if not slots and slot not in self._home_slots:  # else it said only files, which stay
             slots = [slot]
         self._before_last = [b for b in self._before_last if not any(spoken_part.slot in slots for spoken_part in b)]
         if any(spoken_part.slot in slots for spoken_part in self.last_spoken):
@@ -453,7 +463,7 @@ class Speech:
         return [turn_ops.Supersede(part_slot) for part_slot in slots]
 
     def closing(self) -> tuple[int | None, tuple[Leg, ...]]:
-        """Return (slot of the closing text's last part, its legs); (None, ()) if not only closing texts are sent."""
+        """Return (slot, legs) of the closing text's last part; (None, ()) if there is none or every block is sent."""
         if not self.last_spoken or self.home is None or self.places.narrates_all(self.home):
             return None, ()
         return self.last_spoken[-1].slot, self._legs_of(self.home, self.last_spoken[-1])
@@ -465,7 +475,7 @@ class Speech:
         return self.places.answer_legs(home, self.session, spoken.text)
 
     def leave(self, but_last: bool = False) -> list[turn_ops.Op]:
-        """Deliver the block that was said last, if only closing texts are delivered. `but_last`: not its last part."""
+        """Send the block that was said last, if only closing texts are sent. `but_last`: without its last part."""
         if self.home is None or self.places.narrates_all(self.home) or not self.places.is_on_channel(self.home):
             return []
         parts = self.last_spoken[:-1] if but_last else self.last_spoken

@@ -19,7 +19,7 @@ from semel.ledger.turns import show, turn_ops
 HEAD_CHARS = 16_384  # characters at the beginning of a tool's output that watchers get
 TAIL_CHARS = 8_192  # characters at its end that watchers get; the whole output is in the ledger
 MAX_LATE_ITEMS = (
-    200  # items of earlier turns that an agent may still tell of; a long life of one must cost no more (Law 11)
+    200  # items of earlier turns that an agent may still update; limited, because an agent may live long (Law 11)
 )
 
 SPEAKING_TOOLS = ("send_message", "send_file", "edit_message")  # tools of ours whose text a block may repeat
@@ -45,7 +45,7 @@ class OutputView:
         self._displayed_chars = kept_chars + len(new_text)
         if behind or self._displayed_chars > HEAD_CHARS:
             self.is_dirty = True
-            lost_chars = behind - max(0, kept_chars - HEAD_CHARS)  # characters at its end that are written over
+            lost_chars = behind - max(0, kept_chars - HEAD_CHARS)  # characters at its end that were overwritten
             self._end = self._end[: max(0, len(self._end) - lost_chars)] + new_text[max(0, HEAD_CHARS - kept_chars) :]
             self._end = self._end[-(TAIL_CHARS + MAX_MUTABLE_CHARS) :]
         if kept_chars >= HEAD_CHARS:
@@ -64,7 +64,7 @@ class OutputView:
 
 
 class StreamView:
-    """Collects the operations of the next batch. Items that are marked as history are in the ledger, and left out."""
+    """Collects the operations of the next batch. Items marked as history are left out: the ledger has them."""
 
     def __init__(self) -> None:
         self.speech: Speech
@@ -79,7 +79,7 @@ class StreamView:
         self.is_cut = False  # whether the model did not finish that answer
         self.seen_kinds: set[str] = (
             set()
-        )  # kinds of what this turn's agent told so far; "queued": prose that says only that
+        )  # kinds of items in this turn so far; "queued": a message that only says that the prompt was queued
         self._grown_slots: set[int] = set()  # slots of outputs whose tail or gap is to be shown again
         self._redrawn_slots: set[int] = set()  # slots of outputs whose head was overwritten and is to be shown again
         self.pending: list[turn_ops.Op] = []
@@ -195,7 +195,7 @@ class StreamView:
             self.outputs[slot] = OutputView()
             self.call_fields[slot] = dict(fields)
             if name is not None:
-                self.bound_calls.discard(str(name))  # of a call of an earlier turn, perhaps
+                self.bound_calls.discard(str(name))  # a call of an earlier turn may have had this id
                 self.calls[str(name)] = slot
                 self.turns[str(name)] = self.turn
             self._hold_back(slot)
@@ -208,7 +208,7 @@ class StreamView:
             self._output(slot, text)
 
     def _hold_back(self, slot: int) -> None:
-        """Do not preview text that repeats the text which an announced call of our tools is about to say (Law 5).
+        """Do not preview text that may repeat what an announced call of our tools is about to say (Law 5).
 
         The call comes over another pipe than the stream. It may come late, or again from a restarted tool server.
         """

@@ -70,14 +70,14 @@ def make_end_notices(event: law.Event, end: Answered, attempt: int) -> list[turn
 
 
 class Corrections:
-    """The correction of a turn's texts that were held back: the agent is asked once, else a notice tells people.
+    """Handles a turn's held-back texts: the agent is asked once to correct them, and a notice tells people about them.
 
     `was_asked`: whether an earlier attempt of the root may already have been asked.
     """
 
     def __init__(self, was_asked: bool) -> None:
         self.was_asked = was_asked
-        self._reasons: list[str] = []  # given to the agent
+        self._reasons: list[str] = []  # the reasons that the agent was given
 
     def are_due(self, end: Answered, problems: Sequence[MarkupProblem]) -> bool:
         """Whether the agent is to be asked to correct `problems`, now that it has ended its turn."""

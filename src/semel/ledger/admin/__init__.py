@@ -1,1 +1,1 @@
-"""Operators' tools: the books, `semel why`, export, import, erasing deleted sessions."""
+"""Operators' tools: the books, `semel why`, export, import, and the erasure of deleted sessions."""

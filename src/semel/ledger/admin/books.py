@@ -54,7 +54,7 @@ LAWS = {
 
 
 class PartCover(Row):
-    """The stretch of its claim's text that a part covers. `erased`: the text's length before it was erased."""
+    """A part: it covers text[lo:hi] of its claim. `erased`: the length that the text had, if it was erased."""
 
     claim: int
     text: str
@@ -66,7 +66,7 @@ class PartCover(Row):
 
 @dataclass(frozen=True)
 class BookCheck:
-    """One law and the rows that break it; none if the law holds."""
+    """The result of one book. `what`: what it checks; `broken`: the rows that break the law, none if it holds."""
 
     name: str
     law: str

@@ -1,7 +1,7 @@
 """Erase the content of deleted sessions piece by piece; each step is one short transaction (Law 11).
 
-A committed step is never repeated; after a crash the next gateway goes on, because the erasure's row stores its
-position. The order: claims and their parts, entries with their events, turns, items.
+The row of an erasure stores how far it has come, so a committed step is never repeated, and after a crash the next
+gateway continues. The order: claims and their parts, entries with their events, turns, items.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from semel.ledger.storage.rows import ClaimEntry, OutgoingPart, Row, SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 
-ROWS_PER_STEP = 256  # rows of a kind in one transaction
+ROWS_PER_STEP = 256  # rows of one table that a step erases
 ITEMS_PER_STEP = 16
 
 
 class Erasure(Row):
-    """The progress of a session's erasure: a row of `erasure`."""
+    """The progress of a session's erasure. `at`: the position within its stage; the other columns: see schema.sql."""
 
     session: int
     seq: int
@@ -47,7 +47,7 @@ def _set_stage(tx: Tx, row: Erasure, stage: str, at: int, later: int | None = No
 
 
 def _erase_claims(tx: Tx, row: Erasure) -> str:
-    """Erase claims, newest first. Parts in a queue still leave: a person was promised them."""
+    """Erase claims, newest first. A claim with a part in a queue is left for later, so that the part is still sent."""
     claim_rows = tx.pairs(int, str, "erase_claims_next", session=row.session, before=row.at, limit=ROWS_PER_STEP)
     later = row.later
     for claim, text in claim_rows:
@@ -60,7 +60,7 @@ def _erase_claims(tx: Tx, row: Erasure) -> str:
 
 
 def _erase_parts(tx: Tx, claim: int) -> bool:
-    """Erase the content of a claim's parts, and drop held ones. False: a part is still on its way."""
+    """Erase the content of a claim's parts, and drop held ones. False if a part must still be sent or looked up."""
     all_erased = True
     for part in tx.all(OutgoingPart, "erase_parts_of", claim=claim):
         if part.state in delivery.IN_LINE:
@@ -113,7 +113,7 @@ def _erase_items(tx: Tx, row: Erasure) -> str:
 
 
 def _finish_erasure(tx: Tx, row: Erasure) -> str:
-    """Finish the erasure, unless a part is still on its way or the session was written to while it was deleted."""
+    """Finish the erasure, unless a part was left for later or something was written after the session was deleted."""
     session = tx.get(SessionRow, "session_by_id", id=row.session)
     if session.deleted is not None and session.seq > row.seq:
         tx.run("session_erase_on", id=row.session)
@@ -135,7 +135,7 @@ _STAGES = {
 }
 
 
-FILES_PER_STEP = 100  # removed in one go
+FILES_PER_STEP = 100  # files listed at a time
 
 
 def list_unheld_files(tx: Tx) -> list[str]:

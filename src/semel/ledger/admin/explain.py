@@ -1,4 +1,4 @@
-"""Explain why a message did or did not appear: the story of one thing, in the glossary's words."""
+"""`semel why`: explain why a message did or did not appear, by the history of its event, claim, part or turn."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ENTRY = re.compile(r"(.+)#(\d{1,18})", re.A)
 
 
 class HearingOfEvent(Row):
-    """One session that heard an event (`key`: the session's), and the turn that took it there."""
+    """A session that an event was addressed to (`key`: its session key), and the turn that the event is bound to."""
 
     session: int
     key: str
@@ -42,7 +42,7 @@ class HearingOfEvent(Row):
 
 
 class CommandOfEvent(Row):
-    """One session that heard an event as a command to the gateway."""
+    """A session in which an event is a command to the gateway."""
 
     session: int
     key: str
@@ -63,7 +63,7 @@ class ConflictOfEvent(Row):
 def tell_story(tx: Tx, ref: str) -> Json | None:
     """{"ref", "kind", "lines": [{"at", "text"}]}, or None if the ref is unknown. See `resolve_ref` for valid refs.
 
-    The story of an event also has "turns": the turns that took it, with all their attempts.
+    For an event, "turns" lists the ids of the turns that it was bound to, with all attempts of each root.
     """
     target = resolve_ref(tx, ref.encode("utf-8", "replace").decode().strip())
     if target is None:
@@ -196,7 +196,7 @@ def _explain_reference(tx: Tx, hearing: HearingOfEvent) -> list[Json]:
 
 
 def _describe_wait(tx: Tx, hearing: HearingOfEvent) -> str:
-    """How an event reached its turn in a busy session."""
+    """How an event got into its turn, if the session was busy when it came."""
     entry = tx.one(EntryRow, "entry_get", session=hearing.session, seq=hearing.seq)
     if entry is not None and entries.load(entry.more).get("joined"):
         return f"it joined the running turn t{hearing.turn} ({hearing.busy})"
@@ -244,7 +244,7 @@ _EVIDENCE = {
     "deleted": "nothing: its session was deleted",
     "imported": "nothing here: the turn was imported",
 }
-"""What its person can see of a turn's end (`semel.ledger.turns.end_evidence`)."""
+"""What the person can see of a turn's end, by kind of evidence (`semel.ledger.turns.end_evidence`)."""
 
 
 def _explain_claim(tx: Tx, number: int) -> list[Json]:

@@ -1,8 +1,8 @@
-"""Export a session as records, read in pages, so that its length costs only time.
+"""Export a session as records. They are read page by page, so memory use does not depend on the session's length.
 
-A header, the turns, the entries (each with its event or its claim), the claims without an entry, and an end with a
-digest. Row ids of this ledger are not exported: a turn is numbered within its session, an entry by its seq.
-docs/export.md describes the format.
+The records are: a header, the turns, the entries (each with its event or its claim), the claims without an entry, and
+an end record with a digest. Row ids of this ledger are not exported: a turn is identified by its epoch, an entry by its
+seq. docs/export.md describes the format.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PAGE = 200
 ENTRY_SEQ_FIELDS = ("of", "edited", "deleted")
 """Fields of an entry that hold the seq of another entry."""
 LOCAL_FIELDS = ("imported", "item", "waiting")
-"""Fields of an entry that have a meaning only in their own ledger."""
+"""Fields of an entry that mean nothing in another ledger."""
 
 
 class ExportedTurn(Row):
@@ -50,7 +50,11 @@ class ExportedTurn(Row):
 
 
 class ExportedEntry(Row):
-    """An entry, with its event (and the command that this was) and its claim. Turns are given by epoch."""
+    """An entry, with its event, the command that the event is, and its claim; NULL where it has none.
+
+    `turn`, `bound`, `claim_turn`: the epochs of the turns of the entry, the event and the claim. `heard`: when the
+    event was accepted.
+    """
 
     session: int
     seq: int
@@ -90,7 +94,7 @@ class ExportedEntry(Row):
 
 
 class ExportedClaim(Row):
-    """A claim without an entry. `turn`: an epoch; `of`: the entry whose echo it is."""
+    """A claim without an entry. `turn`: the epoch of its turn; `of`: the seq of the entry that an echo repeats."""
 
     turn: int
     how: ClaimHow
@@ -110,7 +114,8 @@ class ExportedClaim(Row):
 class ExportScope:
     """What one export covers: the session as it was when the export began.
 
-    Entries up to `before` were deleted. Later ones are numbered from 1; their chapters begin with `chapter`.
+    Entries up to `before` were deleted and are not exported; the exported ones are numbered from 1. `seq`, `epoch`: the
+    last entry and the last turn to export. `chapter`: the first chapter to export.
     """
 
     session: int
@@ -122,7 +127,7 @@ class ExportScope:
 
 
 class ExportWriter:
-    """Turns records into lines of UTF-8 JSON. `end` is the line that proves that the file is complete."""
+    """Turns records into lines of UTF-8 JSON. The last line, `end()`, proves that the file is complete."""
 
     def __init__(self) -> None:
         self._digest = hashlib.blake2b(digest_size=16)
@@ -130,14 +135,14 @@ class ExportWriter:
 
     def line(self, record: Json) -> bytes:
         line = msgspec.json.encode(record) + b"\n"
-        if record["line"] != "session":  # what is exported again from elsewhere has the same digest
+        if record["line"] != "session":  # without the header, an export of the imported session has the same digest
             self._digest.update(line)
         self._entries += record["line"] == "entry"
         return line
 
     @property
     def digest(self) -> str:
-        """Digest of every line so far except the header: it depends on what a session holds, not on where."""
+        """Digest of every line so far except the header, which differs between ledgers."""
         return self._digest.hexdigest()
 
     def end(self) -> bytes:
@@ -146,7 +151,7 @@ class ExportWriter:
 
 
 def read_scope(tx: Tx, session: int) -> ExportScope:
-    """The header of an export, and the rows that it covers."""
+    """The scope of an export that begins now, with its header."""
     row, ledger = tx.one(SessionRow, "session_by_id", id=session), tx.one(LedgerRow, "ledger_get")
     assert row is not None and ledger is not None
     since = int(tx.number("export_since", session=session) or 1)
@@ -161,7 +166,7 @@ def read_scope(tx: Tx, session: int) -> ExportScope:
 
 
 def read_turns(tx: Tx, export: ExportScope, after: int) -> tuple[list[Json], int | None]:
-    """A page of turns, and the position for the next page (None: that was the last)."""
+    """A page of turns, and the `after` of the next page; None if this was the last page."""
     rows = _read_turn_rows(tx, export, after)
     return [_turn_record(row) for row in rows], rows[-1].epoch if len(rows) == PAGE else None
 
@@ -185,7 +190,7 @@ def _read_turn_rows(tx: Tx, export: ExportScope, after: int) -> list[ExportedTur
 
 
 def read_entries(tx: Tx, export: ExportScope, after: int) -> tuple[list[Json], int | None]:
-    """A page of entries, and the position for the next page (None: that was the last)."""
+    """A page of entries, and the `after` of the next page; None if this was the last page."""
     rows = tx.all(
         ExportedEntry,
         "export_entries",
@@ -198,7 +203,7 @@ def read_entries(tx: Tx, export: ExportScope, after: int) -> tuple[list[Json], i
 
 
 def read_unsaid_claims(tx: Tx, export: ExportScope, after: int) -> tuple[list[Json], int | None]:
-    """The claims without an entry of a page of turns, and the position for the next page."""
+    """The claims without an entry of a page of turns, and the `after` of the next page; None if this was the last."""
     rows = _read_turn_rows(tx, export, after)
     records = [
         _unsaid_claim_record(claim, export.before)

@@ -1,7 +1,7 @@
 """Read an exported session: every line is checked before the first one is imported.
 
-A file that passes cannot break a book: it is checked for what the laws demand of turns, events and claims. Each refusal
-names its line.
+The checks include what the laws demand of turns, events and claims, so importing a file that passes breaks no book
+(`semel.ledger.admin.books`). Each error names the line.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Digest = Annotated[str, Meta(pattern=r"^(?:[0-9a-f]{2}){1,64}$")]
 
 
 class ExportLine(Struct, tag_field="line", forbid_unknown_fields=True):
-    """One line of the file."""
+    """One line of an export file; its field "line" names the kind."""
 
 
 class SessionLine(ExportLine, tag="session"):
@@ -138,7 +138,7 @@ RESERVED_FIELDS = frozenset({
     "seq", "born", "rev", "at", "role", "text", "live", "partial", "superseded", "turn", "event", "claim", "echoes",
     "delivery", "html", "imported", "item", "waiting", "op", "id",
 })  # fmt: skip
-"""The entry's own fields: in `more` they would override them."""
+"""Names of an entry's own fields: a field of that name in `more` would override the entry's."""
 
 
 class EntryDelivery(Struct, forbid_unknown_fields=True):
@@ -191,7 +191,7 @@ _STAGES = {SessionLine: 0, TurnLine: 1, EntryLine: 2, ClaimLine: 3, EndLine: 4}
 
 
 class BadFile(ValueError):
-    """The file is not a whole export of a session. The message names the line and what is wrong with it."""
+    """The file is not a complete, valid export of a session. The message names the line and what is wrong with it."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(f"line {line}: {reason}")
@@ -199,7 +199,7 @@ class BadFile(ValueError):
 
 
 def read_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, AnyLine]]:
-    """(number, record) of each line, decoded and checked by itself. Raises BadFile."""
+    """(line number, record) of each line. Each is checked on its own; `check_file` compares them. Raises BadFile."""
     for number, raw in enumerate(lines, 1):
         if len(raw) > MAX_LINE_BYTES:
             raise BadFile(number, f"it has more than {MAX_LINE_BYTES:,} bytes")
@@ -221,7 +221,7 @@ def read_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, AnyLine]]:
 
 @dataclass
 class CheckedFile:
-    """A file that can be imported. `digest` identifies its content, independent of its header."""
+    """A file that can be imported. `digest` identifies its content without the header."""
 
     header: SessionLine
     digest: str
@@ -235,9 +235,9 @@ class _FileChecker:
     header: SessionLine | None = None
     stage: int = 0
     seq: int = 0
-    turns: dict[int, tuple[int, str]] = field(default_factory=dict)  # number -> root, state
-    roots: dict[int, tuple[int, int]] = field(default_factory=dict)  # root -> attempts, of them not lost
-    events: dict[bytes, int] = field(default_factory=dict)  # identity -> line
+    turns: dict[int, tuple[int, str]] = field(default_factory=dict)  # number -> (root, state)
+    roots: dict[int, tuple[int, int]] = field(default_factory=dict)  # root -> (attempts, attempts not lost)
+    events: dict[bytes, int] = field(default_factory=dict)  # digest of (source, key) -> line
     has_claim: bytearray = field(default_factory=bytearray)  # by seq
     end: EndLine | None = None
 

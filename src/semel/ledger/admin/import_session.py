@@ -44,7 +44,10 @@ WRITTEN_MEANWHILE = (
 
 @dataclass(frozen=True)
 class ImportProgress:
-    """The progress of an import: `lines` of the file are in `session`. `done`: it was completed before."""
+    """The progress of an import: the first `lines` lines of the file are in `session` (row id).
+
+    `done`: an earlier import of the same file was completed, and its session still exists.
+    """
 
     session: int
     lines: int
@@ -95,9 +98,12 @@ def import_lines(
 
 
 def finish_import(tx: Tx, progress: ImportProgress, target: Addressee, file: CheckedFile) -> None:
-    """Complete the import: every line is there, and the session gets its key. Raises SessionExists, ImportDisturbed."""
+    """After the last line: check that all entries are there, and give the session its key.
+
+    Raises SessionExists, ImportDisturbed.
+    """
     existing = tx.one(SessionRow, "session_by_key", key=target.key)
-    if existing is not None and existing.deleted is not None:  # its rows stay what they are, under a name of their own
+    if existing is not None and existing.deleted is not None:  # its rows stay, under another key
         tx.run("import_aside", id=existing.id, key=f"{target.key[:170]}~deleted-{existing.id}")
     elif existing is not None:
         raise SessionExists(f"a session {target.key!r} was made meanwhile; import this one under another key")
@@ -105,7 +111,7 @@ def finish_import(tx: Tx, progress: ImportProgress, target: Addressee, file: Che
     if row.seq != file.header.entries:
         raise ImportDisturbed(WRITTEN_MEANWHILE)
     header = file.header
-    numbers = max(header.numbers, 0 if existing is None else existing.numbers)  # what people were shown under that key
+    numbers = max(header.numbers, 0 if existing is None else existing.numbers)  # shown under that key before (Law 13)
     title = sessions.normalise_title(header.title) if header.title else None
     tx.run(
         "import_named", id=progress.session, key=target.key, agent=target.agent, home=target.home, title=title,
@@ -135,7 +141,7 @@ def _save_progress(tx: Tx, target: Addressee, file: CheckedFile, **fields: Any) 
 
 
 class _LineImporter:
-    """Imports some lines of a file in one transaction. Law 4: this code is part of the transcript's one writer."""
+    """Imports lines of a file in one transaction. It is part of the single writer of the transcript (Law 4)."""
 
     def __init__(self, tx: Tx, session: int, origin: str) -> None:
         self.tx = tx
@@ -199,15 +205,15 @@ class _LineImporter:
             superseded=int(entry.superseded), turn=self.find_turn(entry.turn)[0], event=event, claim=claim,
             more=dump({**(entry.more or {}), "imported": mark}),
         )  # fmt: skip
-        for file in (entry.more or {}).get("files", ()):  # where this ledger has it, it stays as long as the entry
+        for file in (entry.more or {}).get("files", ()):  # if this ledger has the file, keep it
             if file.get("id"):
                 self.tx.run("holding_add", session=self.session, seq=row.seq, blob=file["id"])
 
     def _import_event(self, entry: EntryLine, event: EntryEvent, mark: dict[str, Any]) -> int:
-        """Law 1: keep the event's identity if this ledger does not know it, so that repeats are duplicates here, too.
+        """Record an entry's event under its own (source, key), so that a repeat is a duplicate here, too (Law 1).
 
-        A known identity with the same content is that event, which then has an entry here as well. With other content
-        the first event stays, and this one is stored without a key.
+        If this ledger already has an event of that identity with the same content, the entry gets that event. If the
+        content differs, the first event stays, and this one is stored without a key. Returns the event's id.
         """
         payload = None if event.payload is None else dump({"text": entry.text, **event.payload})
         columns: dict[str, Any] = {
@@ -233,7 +239,7 @@ class _LineImporter:
         return event_id
 
     def _find_event(self, event: EntryEvent, digest: bytes) -> int | None:
-        """The event of this ledger with the same identity and content, addressed in the same way."""
+        """This ledger's event of the same identity; None if its content differs or only one of the two is a command."""
         row = self.tx.get(KnownEvent, "event_known", source=event.source, key=event.key)
         event_row = self.tx.get(EventRow, "event_get", id=row.id)
         is_same = row.digest == digest and (event_row.kind == COMMAND) == (event.kind == COMMAND)

@@ -1,13 +1,13 @@
 """A folder of backups: one folder for each, and one store of files that all of them share.
 
     FOLDER/
-      semel-backups.json                 which ledger it is of
-      blobs/<id>                         files, by the digest of their content: each is there once
-      2026-11-23T04-24-52Z/              one backup, whole
+      semel-backups.json                 names the ledger whose backups these are
+      blobs/<id>                         files, named by the digest of their content, each stored once
+      2026-11-23T04-24-52Z/              one complete backup
         ledger.db  manifest.json  tokens/
-      .unfinished-.../                   one that was cut off: never taken for whole, removed by the next backup
+      .unfinished-.../                   an interrupted backup: ignored, and removed by the next backup
 
-A backup becomes visible by one rename, after everything in it and every file it needs is on the disk.
+A backup gets its name by one rename, after everything in it and every file it needs has been synced to disk.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Manifest:
 
 @dataclass(frozen=True)
 class Backup:
-    """A complete backup and its folder. `copied`: files that earlier backups did not have."""
+    """A complete backup and its folder. `copied`: how many files this run copied; earlier backups had the others."""
 
     folder: Path
     manifest: Manifest
@@ -95,14 +95,17 @@ class Backup:
 
     @property
     def store(self) -> Path:
-        """The folder of the files that its ledger needs."""
+        """The folder with the files that the backup's ledger needs."""
         return self.folder.parent / BLOBS
 
 
 def make_backup(
     ledger: Path, data_dir: Path, folder: Path, *, semel: str, clock: Callable[[], int], tokens: bool = False
 ) -> Backup:
-    """Back up a ledger, which may be in use, with its files. Raises LedgerError; then nothing of it is kept."""
+    """Back up a ledger, which may be in use, with its files; `tokens`: with the token files, too.
+
+    Raises LedgerError, and then leaves no backup behind.
+    """
     ledger = check_readable(ledger, migrate.list_migrations()[-1].version)
     folder = folder.expanduser().absolute()
     with raise_ledger_errors(folder):
@@ -252,7 +255,7 @@ def _is_stored(store: Path, id: str, size: int) -> bool:
 
 
 def _copy_blob(source: Path, store: Path, id: str) -> bool:
-    """Copy one file, whole or not at all. False: it is not there, or not what its name says."""
+    """Copy one file into the store, whole or not at all. False: it is missing, or its content does not match its id."""
     draft = store / f"{UNFINISHED_PREFIX}{id}"
     try:
         if copy_file(source, draft) != id:
@@ -350,7 +353,7 @@ def read_backup(folder: Path) -> Backup:
 
 
 def check_backup(backup: Backup) -> list[tuple[str, int]]:
-    """Read a whole backup: its ledger and every file must be what the manifest says. Returns (id, size) of its files.
+    """Read a whole backup and compare its ledger and files with their digests. Returns (id, size) of its files.
 
     Raises BackupDamaged.
     """
@@ -369,10 +372,11 @@ def check_backup(backup: Backup) -> list[tuple[str, int]]:
 
 
 def drop_old_backups(folder: Path, keep: int) -> list[Path]:
-    """Remove all but the newest `keep` backups in a folder, and the files that only they needed. Returns their folders.
+    """Remove all but the newest `keep` backups in a folder, and the files that only the removed ones needed.
 
-    A backup loses its name before anything of it is removed, and a file is removed only when no complete backup needs
-    it. What a killed run leaves, the next one removes. Raises LedgerError.
+    Returns the folders that the removed backups had. Each is first renamed to an unfinished backup, so a partly removed
+    one is never restored. A file is removed only if no remaining backup needs it. If the run is killed, the next backup
+    removes the unfinished ones, and the next run of this function the files. Raises LedgerError.
     """
     assert keep >= 1
     folder = folder.expanduser().absolute()

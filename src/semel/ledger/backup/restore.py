@@ -1,9 +1,11 @@
-"""Put a backup back: into a data directory without a ledger, or in place of one, which is kept aside.
+"""Restore a backup: into a data directory without a ledger, or in place of its ledger, which is moved aside.
 
-    checked -> copied beside -> `ledger.db.restoring` -> the old one aside -> renamed -> `ledger.db.restoring` gone
+    check the backup -> copy its ledger beside the old one -> create `ledger.db.restoring` -> move the old ledger aside
+    -> rename the copy to `ledger.db` -> remove `ledger.db.restoring`
 
-Before that file is there the old ledger stands as it was; once it is gone the new one stands. In between no gateway
-starts, and the same command again finishes. Nothing of the old ledger is deleted.
+Until `ledger.db.restoring` is created, the old ledger is unchanged; when it is removed, the new one is in place. While
+it exists, no gateway starts, and running the same command again finishes the restore. Nothing of the old ledger is
+deleted.
 """
 
 from __future__ import annotations
@@ -41,7 +43,10 @@ COMPANION_SUFFIXES = ("-wal", "-shm", "-journal", mark.MARK_SUFFIX)
 
 @dataclass(frozen=True)
 class RestoreResult:
-    """The result of a restore. `aside`: where the old ledger is, None if there was none."""
+    """The result of a restore. `aside`: the folder with the old ledger, None if there was none.
+
+    `tokens`: the names of the token files that were copied.
+    """
 
     backup: Backup
     ledger: Path
@@ -52,9 +57,10 @@ class RestoreResult:
 def restore_backup(
     folder: Path, ledger: Path, data_dir: Path, *, clock: Callable[[], int], replace: bool = False
 ) -> RestoreResult:
-    """Restore the backup in `folder`, or the newest one there, in the place of `ledger`. Raises LedgerError.
+    """Restore the backup in `folder`, or the newest one below it, as `ledger`. Raises LedgerError.
 
-    The next start settles it (`semel.ledger.backup.settle_restored`).
+    `replace`: an existing ledger may be replaced. When the gateway starts next, it settles the restored ledger
+    (`semel.ledger.backup.settle_restored`).
     """
     backup = find_backup(folder)
     ledger = ledger.expanduser().absolute()
@@ -78,9 +84,9 @@ def restore_backup(
 
 
 def treat_as_restored(ledger: Path, clock: Callable[[], int]) -> Path:
-    """Treat the current ledger as restored, because it went back in time by other means. The next start settles it.
+    """Mark the current ledger as restored, because an older copy was put in its place by other means.
 
-    Raises LedgerError.
+    When the gateway starts next, it settles the ledger. Returns the ledger's path. Raises LedgerError.
     """
     if not ledger.expanduser().exists():
         raise LedgerMissing(path=ledger.expanduser().absolute())
@@ -142,7 +148,7 @@ def _replace_ledger(ledger: Path, new_ledger: Path, clock: Callable[[], int]) ->
         write_atomically(flag, json.dumps({"aside": aside.name}) + "\n")
         sync_folder(folder)
     aside.mkdir(mode=0o700, exist_ok=True)
-    for suffix in COMPANION_SUFFIXES:  # a log that stayed would be played into the new file
+    for suffix in COMPANION_SUFFIXES:  # SQLite would apply a log that stayed to the new file
         with suppress(FileNotFoundError):
             ledger.with_name(ledger.name + suffix).rename(aside / (ledger.name + suffix))
     if ledger.exists() and not (aside / ledger.name).exists():

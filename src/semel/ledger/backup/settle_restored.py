@@ -1,8 +1,8 @@
 """Settle a ledger that was restored from a copy: more may have happened since the copy than it knows (Law 14).
 
-`settle_copy` is one transaction, before anything is accepted or sent. Nothing that may have happened since the copy is
-repeated by itself: queued parts become unknown, turns that ran or were due are over, and people and agents are told
-once.
+`settle_copy` is one transaction; it runs before anything is accepted or sent. Nothing that may have happened since the
+copy is repeated automatically: queued parts become unknown, turns that were running or due are ended, and people and
+agents are told once.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from semel.ledger.turns.turns import WaitingEntry
 KIND = "restored"
 """The kind of the notices about a restore."""
 RECENT_MS = 7 * 24 * 3600 * 1000
-"""A chat with an entry in this time before the copy gets the notice even if nothing there is in doubt."""
+"""A chat gets the notice even if nothing there is in doubt, if its newest entry was at most this much older than the
+copy."""
 SKIPPED_OPTION_NUMBERS = 10_000
 """Option numbers that each session skips: people may have been shown them since the copy (Law 13)."""
 PAGE = 1000  # sessions settled at a time
 
 
 class RestoreRow(Row):
-    """A time when the ledger was put back from a copy and settled."""
+    """A restore that was settled. `part`, `turn`: the newest part and turn of the copy."""
 
     incarnation: int
     copied: int
@@ -45,7 +46,11 @@ class RestoreRow(Row):
 
 @dataclass(frozen=True)
 class SettledRestore:
-    """`copied`: when the copy was made, as far as known; `at`: when it was settled (ms). The rest: what is in doubt."""
+    """The result of `settle_copy`. `copied`: when the copy was made, as far as known; `at`: when it was settled (ms).
+
+    `parts`: messages that may have been sent since the copy. `unanswered`: events, commands and running turns that may
+    have been answered since. `sessions`: sessions that were told.
+    """
 
     incarnation: int
     copied: int
@@ -70,13 +75,13 @@ class _Doubt:
 
 
 def is_unsettled_copy(tx: Tx) -> bool:
-    """Whether this ledger was put back and is not settled yet."""
+    """Whether this ledger was restored from a copy and is not settled yet."""
     row = tx.one(LedgerRow, "ledger_get")
     return row is not None and row.copied is not None
 
 
 def last_settled_at(tx: Tx) -> int:
-    """When the last restore was settled (ms), 0 if never: what people did before may already have been answered."""
+    """When the last restore was settled (ms), 0 if never. What people did before may already have been answered."""
     row = tx.one(RestoreRow, "restore_last")
     return 0 if row is None else row.at
 
@@ -112,12 +117,12 @@ def _reset_sessions(tx: Tx, incarnation: int) -> None:
         after = rows[-1]
 
 
-# ---------------------------------------------------------------- what was on its way
+# ---------------------------------------------------------------- queued parts
 
 
 def _hold_placeholders(tx: Tx) -> None:
-    """Hold the parts of placeholder messages: they may have been filled since the copy, so they are neither filled
-    nor removed.
+    """Withdraw open placeholders and drop their queued parts. They may have been filled since the copy, so they are
+    neither filled nor deleted now.
     """
     for claim, part in tx.pairs(int, int, "reserved_all"):
         tx.run("claim_because", id=claim, reason=placeholders.WITHDRAWN)
@@ -145,13 +150,13 @@ def _doubt_parts(tx: Tx, since: int, doubts: dict[int, _Doubt]) -> None:
         doubts.setdefault(row.session, _Doubt()).parts += move.carries_claim
 
 
-# ---------------------------------------------------------------- what ran, or was due to
+# ---------------------------------------------------------------- turns and commands
 
 
 def _end_turns(tx: Tx, doubts: dict[int, _Doubt]) -> None:
-    """End running and waiting work: it may have been answered since the copy, so none of it is begun by itself.
+    """End running turns and bind waiting events: they may have been answered since the copy, so nothing is started.
 
-    In each session one turn takes all of it, and ends with the notice that says so (Law 12).
+    In each of these sessions, one turn gets all waiting events; `_notify_session` ends it with a notice (Law 12).
     """
     for session_row in tx.all(HomeSession, "session_busy"):
         turn = tx.get(TurnRow, "turn_get", id=session_row.turn)
@@ -168,7 +173,8 @@ def _end_turns(tx: Tx, doubts: dict[int, _Doubt]) -> None:
             doubt.turn = turns.add_turn(tx, row, KIND, root=None, attempt=1)
         doubt.unanswered += tx.run("hearing_bind", session=session, turn=doubt.turn.id)
         tx.run("session_clear_wake", id=session)
-        # At once: a notice there would let the turn's last text leave before it, and that may have left since.
+        # Before the notice: in a session with a running turn, a notice first sends the turn's last text, which may
+        # already have been sent since the copy.
         tx.run("session_idle", id=session, turn=doubt.turn.id)
         for entry in tx.all(WaitingEntry, "hearing_shown_waiting", turn=doubt.turn.id):
             entries.set_entry(tx, session, entry.seq, more={"waiting": None})
@@ -190,11 +196,11 @@ def _collect_commands(tx: Tx, doubts: dict[int, _Doubt]) -> None:
         doubts.setdefault(session, _Doubt()).commands += [row.event for row in open_commands]
 
 
-# ---------------------------------------------------------------- what people and agents are told
+# ---------------------------------------------------------------- notices
 
 
 def _notify_sessions(tx: Tx, since: int, doubts: dict[int, _Doubt]) -> int:
-    """Add one notice in each session, sent where people may miss something. Returns the number of notices."""
+    """Add a notice in each session; send it where people may miss messages. Returns the number of sessions told."""
     session_count, homes, after = 0, set[str](), 0
     for session in doubts:
         doubts[session].held = tx.number("parts_held_of", session=session)
@@ -228,7 +234,7 @@ def _notify_session(tx: Tx, row: SessionRow, since: int, doubt: _Doubt, homes: s
 
 
 def render_notice(since: int, now: int, parts: int, unanswered: int, held: int = 0) -> str:
-    """The text for a session. It states only what is known: nothing about what happened after the copy."""
+    """The text of a session's notice. It states only what is known: nothing about what happened after the copy."""
     lines = [
         f"On {format_utc(now)} the record of this conversation was restored to its state of {format_utc(since)}. "
         "Messages from between these times may be missing from it."

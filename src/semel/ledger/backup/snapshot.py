@@ -24,14 +24,14 @@ from semel.ledger.storage.sql import Tx, queries
 
 PAGES_PER_STEP = 256  # 1 MiB
 STEPS_PER_SYNC = 8
-"""What was copied is synced in small pieces: a large one would make the gateway's own syncs wait for it."""
+"""Steps between two syncs of the copy: one large sync would make the gateway's own syncs wait for it."""
 
 CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class LedgerSnapshot:
-    """A finished copy. `at`: when it was taken (ms); `heights`: the newest row of each table that only grows.
+    """A finished copy. `at`: when it was taken (ms); `heights`: the newest row id of each table that only grows.
 
     `broken`: the books that do not hold in it.
     """
@@ -92,7 +92,7 @@ def _copy_pages(ledger: Path, target: Path, clock: Callable[[], int]) -> int:
     try:
         copy.execute("PRAGMA synchronous = OFF")  # synced below, in pieces
         source.execute("BEGIN")
-        Tx(source.cursor(), queries(), 0).one(LedgerRow, "ledger_get")  # from here on the state stands still
+        Tx(source.cursor(), queries(), 0).one(LedgerRow, "ledger_get")  # the first read fixes the state that is copied
         at = clock()
         descriptor = os.open(target, os.O_RDWR | os.O_CLOEXEC)
         try:

@@ -180,7 +180,7 @@ async def _send_arrives(trial: ChannelTrial, op: Op) -> bool:
 
 
 async def a_key_that_is_sent_again_is_folded(rig: Rig, home: Path) -> None:
-    """Check that sending a key again, after the answer to the first attempt was lost, adds no second message."""
+    """Check that a message sent again under the same idempotency key, after its answer was lost, is shown once."""
     async with start_trial(rig, home) as trial:
         op = trial.new_message()
         trial.net.send.plan.append(NetworkFault(NetworkFaultKind.DROP))

@@ -36,7 +36,7 @@ async def _expect_heard_once(
 ) -> None:
     """Wait until each of the `written` texts is heard. Raises ConformanceError if one is lost or heard twice.
 
-    `words`: the texts of this check, to tell them from others. `ordered`: also raise if the order is another.
+    `words`: the texts of this check, to tell them from others. `ordered`: also raise if they are heard out of order.
     """
 
     async def all() -> bool:
@@ -122,7 +122,7 @@ async def _has_repeats(gateway: GatewayProcess, expected: int) -> bool:
 
 
 async def an_outage_leaves_no_gap_though_more_was_missed_than_a_page_holds(rig: Rig, home: Path) -> None:
-    """Check that more missed messages than one page of history holds are heard, once each.
+    """Check that all missed messages are heard once each, even if one page of history cannot hold them.
 
     People write some during an outage of the network, and some while the gateway is down. The gateway is killed twice
     while it reads the latter.

@@ -49,9 +49,9 @@ def format_toml(value: Any) -> str:
 
 
 def make_config(rig: Rig, ports: Mapping[str, int]) -> str:
-    """Return the gateway's configuration: the rig's channel, one person, and an agent that no message wakes in time.
+    """Return the gateway's configuration in TOML: the rig's channel, the person who writes there, and an agent.
 
-    `ports`: the ports of the proxies, by name. Wakes are delayed for longer than a test lasts.
+    `ports`: the ports of the proxies, by name. Wakes are delayed for longer than a test lasts, so the agent never runs.
     """
     agent = scripted_agent.command()
     lines = ["[agents.main]", 'kind = "acp"', f"command = {format_toml(agent)}"]
@@ -144,8 +144,10 @@ class GatewayProcess:
         self.url = ""
 
     async def wait_for_death(self) -> None:
-        """Wait until the gateway is dead, killed by `kill` or by itself as `start` planned. Raises ConformanceError if
-        it is not dead after PATIENCE_S, or ended in another way."""
+        """Wait until the gateway is dead: by `kill`, or by its own SIGKILL at the point that `start(die=...)` named.
+
+        Raises ConformanceError if it still runs after PATIENCE_S, or if it ended in any other way.
+        """
         assert self._process is not None
         try:
             await asyncio.wait_for(self._process.wait(), PATIENCE_S)

@@ -102,8 +102,8 @@ class Rig(abc.ABC):
     definite: ClassVar[int | None] = 400
     """HTTP: a status that means a definite no; `refusal` gives its body. None: the platform has no such status."""
     status_is_receipt: ClassVar[bool] = False
-    """HTTP: whether a 2xx is the platform's receipt whatever its body. False: the body must prove it, because a login
-    page of something before the platform, such as a hotel's network, may come with a 200, too."""
+    """HTTP: whether a 2xx is the platform's receipt whatever its body. False: the body must prove it, because something
+    in front of the platform, such as a hotel's network, may answer with a login page and a 200, too."""
     backfills: ClassVar[bool] = True
     """Whether the platform keeps messages that are written while the channel is down, and delivers them later."""
     hooked: ClassVar[bool] = False
@@ -143,7 +143,7 @@ class Rig(abc.ABC):
     def addresses(self) -> Sequence[str]:
         """Return the addresses to send to, as in `Op.address`. `person` writes at the first one.
 
-        More than one shows that the queues of addresses are independent.
+        If there are several, `storm` sends to them in turn and checks the order at each.
         """
 
     def home(self) -> str:

@@ -149,7 +149,7 @@ def _count(
 
 
 def _count_disordered(expected: Sequence[str], shown: Sequence[str]) -> int:
-    """Return how many texts are shown after one that was said later."""
+    """Return how many texts are shown directly after one that was said later."""
     places = [expected.index(text) for text in shown if text in expected]
     return sum(later < earlier for earlier, later in pairwise(places))
 

@@ -35,7 +35,7 @@ def bad_request(reason: str, **parameters: Any) -> ApiError:
 
 @dataclass
 class TelegramAccount:
-    """An account. `name`: first and last name. `bot`: whether it is a bot's: the double's own or another one."""
+    """An account. `name`: first and last name. `bot`: whether it is a bot: the double's own or another one."""
 
     id: int
     name: str
@@ -141,6 +141,10 @@ class ApiFault:
     seconds: float = 0.5
 
     def fits(self, method: str, dice: Callable[[], float]) -> bool:
+        """Whether the fault strikes this call of `method`. If it does, that counts against `times`.
+
+        `dice`: returns a random number from 0 to 1, to compare with `chance`.
+        """
         if self.times == 0 or self.method.lower() not in ("*", method.lower()) or dice() >= self.chance:
             return False
         if self.times is not None:

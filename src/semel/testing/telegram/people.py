@@ -48,7 +48,7 @@ class TelegramPeople:
         `type`: by default a supergroup for ids below -1000000000000, else a basic group. `status`: the bot's.
         """
         kind = type or ("supergroup" if id < -1_000_000_000_000 else "group")
-        last = self.before + 1  # its creation, or "General"
+        last = self.before + 1  # the message about its creation, or the topic "General"
         self.chats[id] = Chat(id, kind, title, forum=forum, status=status, last_message_id=last)
         return self.chats[id].json()
 
@@ -211,7 +211,7 @@ class TelegramPeople:
         return self.post(chat, {"new_chat_members": [self._human(who).json()]}, sender=who)
 
     def migrate(self, chat: int) -> int:
-        """Turn a group into a supergroup. Returns the new id, which errors of calls for the old id name, too."""
+        """Turn a group into a supergroup. Returns the new id. Errors of calls for the old id name the new one."""
         old = self._chat(chat)
         new = -1_000_000_000_000 - abs(chat)
         self.chats[new] = Chat(new, "supergroup", old.title, status=old.status, last_message_id=self.before)

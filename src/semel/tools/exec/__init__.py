@@ -1,6 +1,6 @@
 """Run a command and report its end to a session reliably: `semel exec` and agents' background jobs.
 
-    spool     reports on disk until they are acknowledged: one directory per run, locked by its process
+    spool     reports on disk until they are acknowledged: one directory per run, locked by the process that reports it
     output    the command's output: stored in a file, with head and tail for the report
     command   the command's process, in a session of its own
     reports   the texts and data of the events that report a run

@@ -31,7 +31,7 @@ log = logging.getLogger("semel.jobs")
 
 
 JOBS_FOLDER = "jobs"  # in the data directory
-CONTROL_FIFO = "control"  # a FIFO: a line in it cancels the job, and says who wants that
+CONTROL_FIFO = "control"  # a FIFO: a line in it cancels the job, and names who cancels
 KILL_GRACE_S = 5.0  # seconds between SIGTERM and SIGKILL
 SUPERVISOR_VARIABLES = (
     "PATH",
@@ -199,7 +199,7 @@ def _wait_for_supervisor(supervisor: subprocess.Popen[bytes], ended: Callable[[]
 
 
 def _make_control_fifo(folder: Path) -> int:
-    """Create the control FIFO, open for reading and writing, so that a cancel waits in it for the supervisor."""
+    """Create the control FIFO and open it for reading and writing: a cancel may be written before it is read."""
     os.mkfifo(folder / CONTROL_FIFO, 0o600)
     return os.open(folder / CONTROL_FIFO, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 

@@ -1,7 +1,7 @@
 """Run the command: a process in a session of its own, whose output is shown and recorded.
 
-The command's exit ends the run. Processes that it left behind may hold the pipes open; their output is still recorded
-for a short time, and then killed if the caller wants that.
+The command's exit ends the run, although processes that it left running may hold the pipes open. `wait` ends those in
+its process group if the caller wants that; the output of the others is recorded for two more seconds at most.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class CommandProcess:
             self._carry(name, source.fileno(), terminal_fd)
 
     def _carry(self, name: str, source: int, terminal_fd: int) -> None:
-        """Copy a pipe to the recorded output and the terminal until it is closed, or quiet after the command's exit."""
+        """Copy a pipe to the recorded output and the terminal until it is closed or, after the command's end, quiet."""
         poll, is_shown = select.poll(), self.show_output
         poll.register(source, select.POLLIN | select.POLLHUP | select.POLLERR)
         deadline: float | None = None

@@ -2,8 +2,8 @@
 
 Only a gateway's own answer counts as an acknowledgement. If the gateway is unreachable, or a proxy answers in its
 place, the post is repeated with exponential backoff; the start of a gateway on this machine ends the pause. A refusal
-(wrong token, not in scope ...) is shown to the user and retried when the run has something new to report. A report
-stays in the spool until it is acknowledged.
+(wrong token, not in scope ...) is shown to the user, and the refused report is posted again when its run has a new one.
+A report stays in the spool until it is acknowledged.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ PROBLEM_URN = "urn:semel:problem:"
 class Target:
     """Where a run reports to: an explicit URL and token file, or by default the gateway of the data directory.
 
-    A token is sent only where the user named it for. Without one, the own gateway takes the report as the owner's.
+    Each run keeps its own target, so a token is sent only to the gateway for which the user named it. Without a token,
+    the gateway of the data directory takes the report as its owner's.
     """
 
     data_dir: Path
@@ -96,7 +97,7 @@ class ReportQueue:
     """The reports of one run, posted in order, with the state of their retries.
 
     next_attempt     when to try next (monotonic seconds)
-    attempted        since the last new report, an attempt failed or the last open report was attempted
+    attempted        whether, since the last new report, all open reports were attempted or an attempt failed
     failure_reason   why the last attempt failed
     """
 
@@ -106,7 +107,7 @@ class ReportQueue:
     failures: int = 0
     attempted: bool = False
     failure_reason: str = ""
-    last_gateway: tuple[int, int] | None = None  # `to.sign()` at the last attempt
+    last_gateway: tuple[int, int] | None = None  # `target.identify_gateway()` at the last attempt
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -149,8 +150,10 @@ class Reporter:
             self._changed.notify_all()
 
     def wait(self, queues: Sequence[ReportQueue], seconds: float, interrupted: threading.Event) -> bool:
-        """Wait until these runs have no open report; True if so. Gives up after `seconds`, but not before each was
-        attempted, or when `interrupted` is set."""
+        """Wait until these runs have no open report; returns whether that is so.
+
+        Gives up after `seconds`, though not before each run is `attempted`; gives up at once if `interrupted` is set.
+        """
         end = time.monotonic() + seconds
         with self._changed:
             while any(queue.open_reports and (not queue.attempted or time.monotonic() < end) for queue in queues):
@@ -217,7 +220,7 @@ def _reset_if_gateway_started(queue: ReportQueue) -> bool:
     """End the run's backoff if a gateway was started here since the last attempt; True if so."""
     if queue.target.identify_gateway() in (None, queue.last_gateway):
         return False
-    queue.failures, queue.next_attempt = 0, 0.0  # holds for all its reports
+    queue.failures, queue.next_attempt = 0, 0.0
     return True
 
 

@@ -193,7 +193,7 @@ def render_output(output: OutputRecorder) -> tuple[str, int]:
 
 
 def shorten_to_json_bytes(first: str, last: str, max_bytes: int) -> tuple[str, str]:
-    """Cut the beginning and the end of an output where they meet, so that both take at most `max_bytes` as JSON."""
+    """Cut the end of `first` and the beginning of `last` until both together take at most `max_bytes` as JSON."""
     while (size := len(json.dumps(_show_invalid_bytes(first + last), ensure_ascii=False).encode())) > max_bytes:
         part = max_bytes / size * 0.98
         first, last = first[: int(len(first) * part)], last[len(last) - int(len(last) * part) :]
@@ -240,6 +240,6 @@ def _show_invalid_bytes(text: str) -> str:
 
 
 def _decode_whole_lines(data: bytes) -> str:
-    """Decode the end of an output from the first line that begins within 1 KiB, else from its first whole character."""
+    """Decode an output's end from the first line that begins in its first KiB, else from its first whole character."""
     start = data.find(b"\n", 0, 1024) + 1
     return _decode_output(data[start:] or drop_partial_start(data))

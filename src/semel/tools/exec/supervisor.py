@@ -113,7 +113,7 @@ def _read_order() -> Json | None:
 
 
 def _pass_on_signals(control: int) -> None:
-    """Treat a signal (a machine that shuts down) as a cancel: the command is ended and its end still reported."""
+    """Treat a signal, such as SIGTERM at shutdown, as a cancel: the command is ended and its end is reported."""
 
     def cancel_command(signal_number: int, _frame: object) -> None:
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""The HTTP operations, by subject. A new module adds its router to the list here, and nothing else."""
+"""The HTTP operations, by subject. To add a module, add it to MODULES; nothing else is needed."""
 
 from __future__ import annotations
 

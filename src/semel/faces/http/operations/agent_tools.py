@@ -20,7 +20,8 @@ router = Router("tools")
 class ToolCallBody(RequestBody, omit_defaults=True):
     """A `tools/call` of the agent. `conn` identifies the MCP process, `call` the call; a repeat has the same ids.
 
-    `arguments` are checked and have their defaults; `given` are the agent's own, if they differ; `meta` is its `_meta`.
+    `arguments` are validated and include the defaults. `given`: the arguments as the agent sent them, if they differ.
+    `meta`: the call's `_meta`.
     """
 
     conn: str
@@ -32,14 +33,17 @@ class ToolCallBody(RequestBody, omit_defaults=True):
 
 
 class ToolCallAnsweredBody(RequestBody):
-    """The agent has the answer of a call. Another MCP process may repeat only a call that was never answered."""
+    """The agent received the answer of `call`.
+
+    An equal call of another MCP process then counts as a new call, unless its tool call id is the same.
+    """
 
     call: str
 
 
 @router.route("POST", "/v1/tools/call", Returns("The tool's result.", dict), access=Access.SPAWN, streamed=True)
 async def call_tool(call: ApiCall) -> Response:
-    """ApiCall one of Semel's tools. A repeat gets the first outcome."""
+    """Call one of Semel's tools. A repeat gets the first outcome."""
     tool_call: ToolCallBody = decode_body(await read_bytes(call.request, MAX_BODY_BYTES), ToolCallBody)
     params = {"arguments": tool_call.arguments, "meta": tool_call.meta}
     if tool_call.given is not None:
@@ -56,7 +60,7 @@ async def note_answered(call: ApiCall, body: ToolCallAnsweredBody) -> Response:
 
 @router.route("POST", "/v1/tools/hello", Returns("The session.", dict), access=Access.SPAWN)
 async def describe_session(call: ApiCall) -> Response:
-    """Describe the session of an agent process: where it may speak, and what the model reads about that."""
+    """Describe the session of an agent process: its destinations, its workspace and the instructions for the model."""
     return await _call_gateway(call, "hello", {})
 
 

@@ -56,7 +56,7 @@ class Hit(Struct, omit_defaults=True):
 
 class IndexState(Struct):
     """How complete the search index is. `current`: it holds everything committed before the request. `behind`: the
-    number of sessions that are not indexed up to then.
+    number of sessions with changes that are not indexed yet.
     """
 
     current: bool
@@ -72,7 +72,9 @@ class Found(Struct):
 
 
 class Imported(Struct):
-    """`known`: exactly this session existed already."""
+    """The result of an import. `status`: `imported`, or `known` if the session existed already with the same content;
+    `entries`: the number of its entries.
+    """
 
     session: str
     status: Literal["imported", "known"]

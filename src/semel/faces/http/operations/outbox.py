@@ -15,7 +15,9 @@ PartState = Literal["queued", "sending", "sent", "unknown", "held", "rejected", 
 
 
 class Part(Struct):
-    """A piece of an utterance on its way to a platform. Further fields: its attempts, error and receipt."""
+    """A piece of an utterance on its way to a platform. The JSON has more fields than are listed here, for instance
+    `text`, `attempts`, `error` and `receipt` (the platform's message id).
+    """
 
     id: int
     dest: str

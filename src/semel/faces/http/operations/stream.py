@@ -53,9 +53,9 @@ async def watch(
     after: Annotated[int | None, Param("Rev to resume after.")] = None,
     html: WithHtml = False,
 ) -> Response:
-    """Watch a session: events `snapshot` and `change`, whose id is the rev they lead to. Resumes after `Last-Event-ID`
-    or `after`; without them, or if that rev is too old, the first event is a snapshot. A comment every 15 seconds keeps
-    proxies from closing the connection.
+    """Watch a session as a stream of `snapshot` and `change` events. The id of an event is the rev of the view after
+    it. The stream resumes after the rev in `Last-Event-ID` or `after`; without one, or if that rev is too old, the
+    first event is a snapshot. A comment every 15 seconds keeps proxies from closing the connection.
     """
     after = _read_resume_rev(call.request, after)
     # Raises now if there is no such session: once the stream has begun, it is too late for a 404.
@@ -105,7 +105,7 @@ def share_frame(frame: _Frame) -> _Frame:
 
 
 UNICODE_LINE_ENDS = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"), (b"\xc2\x85", b"\\u0085"))
-"""Escaped: no line ends by the standard, but for clients that split lines like Python or old JavaScript."""
+"""Characters to escape: the SSE standard has no line end there, but clients that use Python's `splitlines` do."""
 
 
 def encode_frame(message: dict[str, Any]) -> bytes:

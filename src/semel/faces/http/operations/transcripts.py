@@ -48,8 +48,8 @@ class File(Struct, omit_defaults=True):
 
 
 class Covers(Struct, omit_defaults=True):
-    """What a summary stands for: entries `first` to `last`, of turns up to `turn`. Entries that it does not cover begin
-    at `since` or later. `cut`: it could not be made from all covered entries.
+    """The entries that a summary stands for: those from `first` to `last` that belong to turns up to `turn`. Every
+    entry before `since` is covered; later ones may not be. `cut`: the summary was made without reading all of them.
     """
 
     first: int
@@ -67,15 +67,24 @@ class Tokens(Struct):
 
 
 class Entry(Struct, omit_defaults=True):
-    """One row of the transcript. `at` is milliseconds since 1970; `born` orders entries and items in the view.
+    """One row of the transcript. `at` is milliseconds since 1970. The view shows entries and items in the order of
+    `born`.
 
-    `to`, `from`: a destination and a session other than home. `of`: the seq of the entry that this one edits, deletes,
-    reacts or replies to; `quote`, `whose`: the beginning of that entry's text, and its author. `edited`, `deleted`: the
-    entry that edited or deleted this one. `removed`: a reaction that was taken back. `data`: what the event's source
-    reported besides the text. `item`: the question that can be answered. `tool`: said by a tool call. `late`: said
-    after its turn. `echoes`: how often the same text was said again and not sent again. `waiting`: the busy mode by
-    which it waits for a turn; `joined`: it joined a running turn; `automatic`: a program sent it. `covers`: the entries
-    that a notice of kind `summary` stands for in a model's prompts; `tokens`: what the summary cost.
+    State: `live`: the text is still streaming. `partial`: it was cut off. `superseded`: a later attempt at the turn
+    replaced it. `waiting`: the busy mode by which the message waits for a turn. `joined`: it joined a running turn.
+
+    Origin: `from`: the session that it came from, if another one. `tool`: a tool call said it. `late`: it was said
+    after its turn had ended. `automatic`: a program sent it. `data`: what the event's source reported besides the text.
+    `imported`: it comes from an export.
+
+    Delivery: `to`: the destination, if not home. `echoes`: how often the same text was said again and not sent again.
+    `behind`: the session's chat got it after the entries up to this seq.
+
+    References: `of`: the seq of the entry that this one edits, deletes, reacts or replies to; `quote`, `whose`: the
+    beginning of that entry's text, and its author. `edited`, `deleted`: the seq of the entry that edited or deleted
+    this one. `removed`: the reaction was taken back. `item`: the id of the question's item, which can be answered.
+
+    A notice of kind `summary`: `covers`: the entries that it stands for in a model's prompts. `tokens`: its cost.
     """
 
     seq: int
