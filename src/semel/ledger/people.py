@@ -1,4 +1,4 @@
-"""Known people: their accounts, their pairing codes, and where each last wrote to us directly."""
+"""Known people: their accounts, their pairing codes, and the direct chat in which each last wrote to us."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from semel.law.access import Role, make_unique_name
 from semel.ledger.storage.rows import PairingRow, PersonRow, Row, SessionRow
 from semel.ledger.storage.sql import Tx
 
-DIRECT_PLACE_REFRESH_MS = 3_600_000  # a known direct place is stored again after this time, or at once if it changed
+DIRECT_PLACE_REFRESH_MS = 3_600_000  # an unchanged direct chat is stored again at most this often
 PAGE = 1000  # accounts per query
 
 
@@ -89,7 +89,7 @@ def save_account(tx: Tx, account: PersonAccount) -> list[PersonAccount]:
 def remove_account(tx: Tx, channel: str, account: str) -> list[PersonAccount] | None:
     """Remove an account and return the remaining ones; `None` if it was not known.
 
-    Raises AccountConfigured.
+    Raises AccountConfigured if the account comes from the configuration.
     """
     stored = tx.one(PersonRow, "person_get", channel=channel, account=account)
     if stored is None:
@@ -116,7 +116,7 @@ def _to_account(row: PersonRow) -> PersonAccount:
     return PersonAccount(row.channel, row.account, row.name, row.role, row.origin)
 
 
-# ---------------------------------------------------------------- codes
+# ---------------------------------------------------------------- pairing codes
 
 
 def add_code(tx: Tx, channel: str, salt: bytes, digest: bytes, name: str, role: Role, lifetime_ms: int) -> PairingCode:
@@ -177,11 +177,11 @@ def find_agents(tx: Tx, keys: Collection[str]) -> list[str]:
     return [row.agent for row in rows if row is not None]
 
 
-# ---------------------------------------------------------------- where people are
+# ---------------------------------------------------------------- direct chats
 
 
 def remember_place(tx: Tx, channel: str, address: str, account: str, direct: bool) -> None:
-    """Remember where a known person wrote to us directly. Group chats and unknown accounts are ignored."""
+    """Remember the direct chat in which a known person wrote to us. Group chats and unknown accounts are ignored."""
     if not direct or tx.one(PersonRow, "person_get", channel=channel, account=account) is None:
         return
     place = next(iter(tx.pairs(str, int, "direct_get", channel=channel, account=account)), None)

@@ -101,7 +101,7 @@ def show(part: Part, json: Json = False, config: Config = None, data_dir: DataDi
 
 @outbox.command()
 def resend(parts: Parts, json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
-    """Send held parts again, visibly marked as a repeat, at the end of the destination's queue."""
+    """Send held parts again, visibly marked as a repeat, at the end of their destination's queue."""
     _decide_parts(parts, "resend", json, config, data_dir)
 
 

@@ -63,8 +63,8 @@ class Settings(HttpOptions):
     def knows_host(self, name: str) -> bool:
         """Whether requests may address the gateway by this name (without port).
 
-        DNS rebinding needs a name that an attacker controls, and an IP address is none. So if every client needs the
-        token, requests may use any IP address.
+        DNS rebinding needs a name that an attacker controls, and an IP address is no name. So any IP address is
+        accepted where every client needs the token.
         """
         name = name.lower().rstrip(".")
         if is_loopback(name) or name in self.hosts or name.strip("[]") == self.listen.lower():

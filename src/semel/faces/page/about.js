@@ -1,4 +1,4 @@
-// The message that an entry answers, edits, deletes or reacts to; and whether the entry itself was edited or deleted later.
+// What an entry refers to: the message that it answers, edits, deletes or reacts to. Marks for edits and deletions.
 
 import { h, plainly } from "/page/dom.js";
 

@@ -83,7 +83,7 @@ function choose(key, fresh = false) {
   if (!matchMedia("(pointer: coarse)").matches) composer.text.focus({ preventScroll: true });
 }
 
-/** Replaces the view by an empty one of the same session, for a stretch of older history, and returns it. It gets no changes. */
+/** Replaces the view by an empty one, for older history of the same session, and returns it. It gets no changes. */
 function apart(session) {
   open.watch?.close();
   byId("rows").replaceChildren();
@@ -98,8 +98,7 @@ function newest() {
   choose(open.key);
 }
 
-/** Closes the stream of a hidden tab once no turn runs, because a browser has six connections for all tabs together. A shown tab
- * gets its stream back. */
+/** Closes the stream of a hidden tab once no turn runs: a browser has six connections for all tabs. Or reopens it. */
 function rest() {
   clearTimeout(resting);
   if (!document.hidden) return open.watch?.wake();
@@ -234,7 +233,7 @@ function route() {
   try {
     key = decodeURIComponent(found[2]);
   } catch {
-    return false; // a wrong address, typed by hand
+    return false; // a broken address, typed by hand
   }
   if (key !== open.key) choose(key, found[1] === "new" && !sessions.found.some((one) => one.key === key));
   if (found[3]) jump.aim(Number(found[3]));

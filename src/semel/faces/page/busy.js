@@ -1,4 +1,4 @@
-// What happens to a message that arrives while the agent is busy: the texts that say it, and the menu above the message box.
+// What happens to a message that arrives while the agent is busy: the texts that say it, and the menu of busy modes.
 
 import { ask, at } from "/page/api.js";
 import { h, say, show } from "/page/dom.js";
@@ -49,7 +49,7 @@ export class Busy {
     return mode;
   }
 
-  /** Saves a choice for all messages. Arrow keys pass other options on the way, so with keys it is saved when the menu loses focus. */
+  /** Saves a choice for all messages. With arrow keys, that is when the menu loses focus: they pass other options. */
   async settle() {
     const { value } = this.select;
     if (value.startsWith(ALWAYS)) {

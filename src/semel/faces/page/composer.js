@@ -1,4 +1,4 @@
-// The message box. Each session has its own draft, which only the person changes or sends (Law 8).
+// The message box. Each session has its own draft, which no update of the view changes (Law 8).
 
 import { byId } from "/page/dom.js";
 import { keep, kept } from "/page/kept.js";
@@ -19,7 +19,7 @@ export class Composer {
     this.text.addEventListener("input", () => this.changed());
     this.text.addEventListener("keydown", (event) => {
       const sends = event.key === "Enter" && !event.shiftKey && !event.isComposing && event.keyCode !== 229;
-      if (!sends || matchMedia("(pointer: coarse) and (hover: none)").matches) return; // a phone has no Shift+Enter, so there Enter starts a new line
+      if (!sends || matchMedia("(pointer: coarse) and (hover: none)").matches) return; // a phone has no Shift+Enter
       event.preventDefault();
       this.form.requestSubmit();
     });

@@ -1,6 +1,6 @@
 // Small helpers for the DOM. Text always goes in as text; the only HTML is what the gateway sanitised.
 
-/** Creates an element: h("p", {class: "x", onclick: f, hidden: true}, "text", node, null). Empty children are left out. */
+/** Creates an element: h("p", {class: "x", onclick: f, hidden: true}, "text", node, null). Skips empty children. */
 export function h(tag, props, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(props || {})) {

@@ -64,7 +64,7 @@ export class EntryRow {
     this[`${name}Told`] = told;
     const held = this[name].contains(document.activeElement);
     this[name].replaceChildren(...make().filter(Boolean));
-    if (held) (this[name].querySelector("button") ?? this.node).focus({ preventScroll: true }); // its button was replaced
+    if (held) (this[name].querySelector("button") ?? this.node).focus({ preventScroll: true }); // button was replaced
   }
 
   grow(text) {

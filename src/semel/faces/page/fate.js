@@ -55,9 +55,9 @@ function held(one, line, context, place) {
   );
 }
 
-/** The three decision buttons. Each decides about all of `ids`, one after the other, so that parts are resent in order. */
+/** The three decision buttons. Each decides about all of `ids` one by one, so that parts are resent in order. */
 function buttons(ids, context, called) {
-  let busy = false; // and the buttons stay enabled: a disabled one would lose the keyboard focus
+  let busy = false; // the buttons are not disabled meanwhile, because they would lose the keyboard focus
   const made = VERDICTS.map(([verdict, text, title]) => {
     const decide = async () => {
       if (busy) return;
@@ -74,7 +74,7 @@ function buttons(ids, context, called) {
 
 const opened = new Set(); // lists that the reader opened: a decision redraws them, and they stay open
 
-/** A list to decide about each part alone, if only some arrived. The beginnings of their texts are fetched when it is opened. */
+/** A list to decide about each part alone, if only some arrived. It fetches their texts when it is opened. */
 function singly(ids, context, place) {
   const list = h("ol", {});
   const details = h("details", { class: "singly", open: opened.has(place) }, h("summary", {}, "One by one"), list);

@@ -110,7 +110,7 @@ export class Find {
     );
     link.addEventListener("click", () => {
       this.leave();
-      if (location.hash === link.hash) dispatchEvent(new HashChangeEvent("hashchange")); // the same result again: the address does not change
+      if (location.hash === link.hash) dispatchEvent(new HashChangeEvent("hashchange")); // the same result again
     });
     return h("li", {}, link);
   }

@@ -133,7 +133,7 @@ class NoticeRow {
   }
 }
 
-/** An invisible row for a kind that is shown elsewhere (mode and usage, in the header) or that this page does not know. */
+/** An invisible row: its kind is shown elsewhere (mode and usage, in the header), or this page does not know it. */
 class SilentRow {
   constructor(data) {
     this.data = data;

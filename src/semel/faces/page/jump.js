@@ -1,16 +1,16 @@
-// Jumps to a message of the open session. Up to a near message, history is loaded into the view; a far one is shown in a
-// separate view of the entries around it.
+// Jumps to a message of the open session. Up to a near message, history is loaded into the view; a far one is shown in
+// a separate view of the entries around it.
 
 import { ask, at } from "/page/api.js";
 import { byId, show } from "/page/dom.js";
 
-const NEAR = 1000; // a message this many entries before the view, or fewer, is near
+const NEAR = 1000; // a message at most this many entries before the view is near
 const AROUND = 60; // entries loaded before a message, and after it if it is far
 
 export class Jump {
   /**
-   * opened() returns the open {key, view, watch}. anew(session) replaces its view by an empty one that gets no changes, and
-   * returns it; back() returns to the newest entries.
+   * opened() returns the open {key, view, watch}. anew(session) replaces its view by an empty one that gets no changes,
+   * and returns it; back() returns to the newest entries.
    */
   constructor({ place, opened, anew, back, drawn, problem }) {
     Object.assign(this, { place, opened, anew, show: drawn, problem });

@@ -21,7 +21,7 @@ export function login(done) {
   });
 }
 
-/** Logs in with a token after the `#` of a link, which browsers send to no server. It is removed from the address at once. */
+/** Logs in with a token after the `#` of a link, which no browser sends, and removes it from the address at once. */
 export async function loginByLink() {
   const found = /^#token=(.+)$/.exec(location.hash);
   if (!found) return;

@@ -1,5 +1,5 @@
-// Messages on their way to the gateway. Each gets an id here and is kept in local storage until the gateway acknowledges
-// it; every retry has the same id. So a lost answer sends nothing twice, and a reload loses nothing (Laws 1 and 8).
+// Messages on their way to the gateway. Each gets an id here, which every retry repeats, and is kept in local storage
+// until the gateway acknowledges it. So a lost answer sends nothing twice, and a reload loses nothing (Laws 1 and 8).
 
 import { NoAnswer, ask, at } from "/page/api.js";
 import { freshId, h, openly, say } from "/page/dom.js";
@@ -9,7 +9,7 @@ const PAUSES = [500, 1000, 2000, 4000, 8000, 15000];
 const TELLS = { sending: "sending", waiting: "no connection: it is sent as soon as there is one", accepted: "", refused: "not sent" };
 
 export class Outgoing {
-  /** accepted(key, message) is called when the gateway has accepted a message; edit(text) puts a refused text back into the box. */
+  /** accepted(key, message) is called when the gateway has accepted it; edit(text) puts a refused text into the box. */
   constructor(list, { accepted, edit }) {
     this.list = list;
     this.accepted = accepted;
@@ -102,7 +102,7 @@ export class Outgoing {
   match(queue, entry) {
     const exact = queue.findIndex((one) => one.event === entry.event && one.event !== undefined);
     if (exact >= 0) return queue.splice(exact, 1);
-    // The stream may be faster than the answer. Until the answer names the event, an entry with the same text counts as it.
+    // The stream may be faster than the answer. Until the answer names the event, an entry with this text counts as it.
     const may = (one) => one.event === undefined && one.adopted === undefined && one.text === entry.text;
     const open = queue.find((one) => may(one) && entry.born > (one.rev ?? 0));
     if (open) open.adopted = entry.event;

@@ -42,7 +42,7 @@ export class People {
     this.draw();
   }
 
-  /** Shows an error; null removes it. `lost`: only a refresh failed, and the next one that succeeds removes the error. */
+  /** Shows an error; null removes it. `lost`: a refresh failed, and the next one that succeeds removes the error. */
   wrong(error, lost = false) {
     this.lost = lost;
     say(byId("people-wrong"), error ? error.message : "");

@@ -6,9 +6,9 @@ const PAUSES = [500, 1000, 2000, 4000, 8000];
 
 export class Watch {
   /**
-   * tell(frame) is called for each snapshot or change; link("live" | "lost" | "gone" | "new") when the connection's state
-   * changes. rev() returns the rev to resume after. "gone" and "new" mean that the session does not exist (any more, or
-   * yet): then nothing is watched until `hurry` is called.
+   * tell(frame) is called for each snapshot or change; link("live" | "lost" | "gone" | "new") when the state of the
+   * connection changes. rev() returns the rev to resume after. "gone" and "new" mean that the session does not exist
+   * (any more, or yet): then nothing is watched until `hurry` is called.
    */
   constructor(key, { tell, link, rev }) {
     this.key = key;

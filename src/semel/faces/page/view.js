@@ -62,7 +62,7 @@ export class View {
     this.place(fresh);
   }
 
-  /** The row for this data: the old one, updated, or a new one. If it cannot be drawn, a BrokenRow; other rows are not affected. */
+  /** The row for this data: the old one, updated, or a new one; a BrokenRow if the data cannot be drawn. */
   drawn(key, data, row) {
     try {
       if (!row || row instanceof BrokenRow) return key[0] === "e" ? new EntryRow(data, this.context) : itemRow(data, this.context);
@@ -103,7 +103,7 @@ export class View {
     this.rows.delete(key);
   }
 
-  /** Replaces the rows by those of a snapshot. Older rows stay only if there is no gap between them and the snapshot. */
+  /** Replaces the rows by those of a snapshot. Older rows stay only if no entry is missing between them and it. */
   replace(snapshot) {
     const keys = new Set();
     for (const entry of snapshot.entries) keys.add(`e${entry.seq}`);

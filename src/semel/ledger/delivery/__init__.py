@@ -1,1 +1,1 @@
-"""From a claim to a receipt: claims, their parts and the states of these, placeholders, notices of failures."""
+"""From a claim to its receipt: claims, parts and their states, placeholders, and notices about failures."""

@@ -1,9 +1,9 @@
 """Record a claim with its entries and its parts in one transaction, before the first byte leaves (Laws 5, 6).
 
 `say` judges a claim: it is refused, quiet, an echo of an earlier claim, or said. A said claim gets an entry in its
-session and in every other session with the same home, and the parts in which it leaves. Where only closing texts are
-delivered to a chat, a block gets its parts later (`deliver`). An original that can no longer leave in its place has no
-echoes: its repeat is said instead, and the original is superseded.
+session and in every other session with the same home, and the parts in which it leaves. If a chat gets only closing
+texts, a block gets its parts later (`cutting.deliver`). If the original was never sent, and sending it now would break
+the order of the chat, the repeat is no echo: it is said, and the original is superseded.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ REISSUE_REASON = "the same call again, by a tool server that was started anew"
 
 @dataclass(frozen=True)
 class ClaimRequest:
-    """Something an agent wants to say to one destination. Without `dest` it is refused with `problem`."""
+    """Something an agent wants to say to one destination. It is refused if it has a `problem`, or no `dest`."""
 
     how: echo.How
     text: str
@@ -49,13 +49,13 @@ class ClaimRequest:
     problem: str = ""
     quiet_words: tuple[str, ...] = ()  # words that count as saying nothing
     shown_seq: int | None = None  # seq of the live entry that previewed it
-    ends_turn: bool = False  # it ends with its turn
+    ends_turn: bool = False  # the turn ended together with this block
     is_cut: bool = False  # incomplete: its turn, or its attempt, ended first
     edits: int | None = None  # the claim whose text it replaces
 
     @property
     def file(self) -> dict[str, Any] | None:
-        """The file that it says, if the agent handed it over in its text and not by a tool."""
+        """The file that it carries, if the agent handed the file over with its text and not by a tool call."""
         return self.more["files"][0] if self.kind == "file" and self.how != "tool" else None
 
 
@@ -139,10 +139,10 @@ def announce(
     tx: Tx, session: SessionRow, text: str, *, turn: TurnRow | None, kind: str, tell: bool,
     about_seq: int | None = None, legs: Sequence[Leg] | None = None,
 ) -> int:  # fmt: skip
-    """Add a notice that a person must see at home: an entry and, for a chat, its claim and parts (Law 7); return its
-    seq.
+    """Add a notice that a person must see at home (Law 7); return the seq of its entry.
 
-    `about_seq`: the entry it is about. `legs`: the parts in which it leaves, if it may be too long for one.
+    If the home is a chat, the notice is also a claim with parts. `legs`: these parts, if the caller has cut the text.
+    `about_seq`: the entry that the notice is about. `tell`: it is part of the agent's next prompt.
     """
     more: dict[str, Any] = {"kind": kind} if about_seq is None else {"kind": kind, "of": about_seq}
     if session.home is None or is_local(session.home):
@@ -159,10 +159,11 @@ def notify(
     tx: Tx, caller: Caller, request: ClaimRequest, reason: str, more: dict[str, Any] | None = None, *,
     tell: bool = False, tell_there: bool = True,
 ) -> int:  # fmt: skip
-    """A notice that leaves: its claim, its entries and its parts; the `seq` of the entry in the caller's session.
+    """Record a notice that is sent: its claim, entries and parts. Returns the seq of the entry in the caller's session.
 
-    `reason` is the claim's; `more` is what that entry says beside its text, where it is not `what.more`. `tell`,
-    `tell_there`: whether it rides in the next prompt of the caller's agent, and of that which is at home there.
+    If a turn runs in a session with this home, the turn's last text is sent first. `reason`: the claim's reason.
+    `more`: the fields of the caller's entry, if not `request.more`. `tell`, `tell_there`: whether the notice is part of
+    the next prompt in the caller's session, and in other sessions with this home.
     """
     for other in tx.all(HomeSession, "session_homes", home=request.dest):
         if other.turn is not None:
@@ -181,7 +182,7 @@ def notify(
 def _find_original(tx: Tx, caller: Caller, request: ClaimRequest, digest: bytes | None) -> int | None:
     """The claim that this one is an echo of (Law 5). Text that was shown while it streamed is never an echo.
 
-    An original that can never leave has no echoes: its repeat is said instead, and counts once.
+    None also if the original stays behind (`_stays_behind`): its entries are then superseded, and its repeat is said.
     """
     if request.shown_seq is not None or digest is None or caller.root is None:
         return None
@@ -198,15 +199,16 @@ def _find_original(tx: Tx, caller: Caller, request: ClaimRequest, digest: bytes 
     for entry in tx.all(ClaimEntry, "entries_of_claim", claim=original):
         if (
             entry.superseded != is_stuck
-        ):  # in a chat it can be read though a retry was to replace it: so it stands again
+        ):  # if it is not stuck but superseded: its chat has the text, so the entry counts again
             entries.set_entry(tx, entry.session, entry.seq, superseded=is_stuck)
     return None if is_stuck else original
 
 
 def _stays_behind(tx: Tx, request: ClaimRequest, original: int) -> bool:
-    """Whether an original never left for its chat and cannot leave in its place (Law 7), so that its repeat is said.
+    """Whether an original was never sent to its chat and can no longer be sent in order (Law 7).
 
-    A tool's text leaves at once. A closing text lets its original leave, unless a later block of that turn has left.
+    True if its repeat is sent by a tool, which sends at once; or if a later block of the original's turn has been sent.
+    Otherwise the original is sent when its repeat turns out to be the closing text.
     """
     row = tx.one(ClaimRow, "claim_get", id=original)
     if row is None or is_local(row.dest) or tx.exists("part_first", claim=original):
@@ -277,10 +279,10 @@ def _read_marks(tx: Tx, caller: Caller) -> echo.Marks:
 
 
 def _find_original_file(tx: Tx, caller: Caller, request: ClaimRequest) -> int | None:
-    """The claim that a file is an echo of: the same content was said there in this root, by any way (Law 5).
+    """The claim that a file is an echo of: the same content was said in this root to the same destination (Law 5).
 
-    An original that never left, because it was not its turn's closing text, is superseded, and the file is said again.
-    A file that is only a link is judged by its address.
+    A claim that was never sent, because it was not part of a closing text, is superseded, and the file is said again. A
+    file that is only a link is compared by its address.
     """
     assert request.file is not None
     if caller.root is None:
@@ -367,8 +369,8 @@ def _copy_to_sessions_at_home(tx: Tx, caller: Caller, request: ClaimRequest, cla
 def _supersede_lost(tx: Tx, caller: Caller, request: ClaimRequest, claim: int) -> None:
     """Supersede what a lost attempt began to show and this one says again in full (Laws 4, 8).
 
-    Also where the turn goes on: an agent that knows where it was cut off may repeat the text from its beginning, and
-    its history may hold more of it than was shown.
+    This also applies to an attempt that resumes: its agent may repeat a cut-off text from the beginning, and the
+    agent's history may hold more of the text than was shown.
     """
     from_history = request.how == "recovery" and request.shown_seq is None
     if (request.how == "block" or from_history) and request.is_home and caller.turn_how != "start":
@@ -380,7 +382,7 @@ def supersede_beginnings(tx: Tx, caller: Caller, text: str, dest: str | None, cl
     for lost in tx.all(ClaimRow, "claims_of_root", root=caller.root):
         if lost.seq is None or lost.session != caller.session or lost.id >= claim:
             continue
-        earlier = lost.turn != caller.turn or (lost.how == "recovery" and lost.dest == dest)  # as its history had it
+        earlier = lost.turn != caller.turn or (lost.how == "recovery" and lost.dest == dest)  # or from its history
         if earlier and bare(text).startswith(bare(lost.text)) and _is_cut_off(tx, lost):
             entries.set_entry(tx, caller.session, lost.seq, superseded=True, tell=False)
 

@@ -1,7 +1,8 @@
-"""Cut a text into the parts in which it leaves, and put them in line for their chat (Law 7).
+"""Cut a text into the parts in which it is sent, and queue the parts for their destination (Law 7).
 
-Homes where the commit is the delivery need no parts. Where only closing texts are delivered to a chat, a block gets its
-parts later, by `deliver`: at the end of its turn, or before something else is said there.
+A page, a terminal and the transcript need no parts: there the commit is the delivery. If a chat gets only closing
+texts, a block is recorded without parts. `deliver` adds the parts of the closing text at the end of the turn, or before
+something else is said in that chat.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ class Leg:
 def cut(
     tx: Tx, dest: str, key: str, text: str, answer: bool = False, file: dict[str, Any] | None = None
 ) -> tuple[Leg, ...]:
-    """The parts in which a text leaves for `dest`; none if the commit delivers it or its channel is not configured.
+    """The parts in which a text is sent to `dest`; none if the commit delivers it or its channel is not configured.
 
-    `answer`: a turn says it at its home, so it may fill a placeholder there. `file`: leaves instead of a text.
+    `answer`: a turn says it at its home, so it may fill a placeholder there. `file`: a file to send instead of a text.
     """
     if tx.cut is not None:
         return tx.cut(dest, key, text, answer, file)
@@ -46,7 +47,7 @@ def cut(
 
 
 def cut_claim(tx: Tx, session: HomeSession, claim: ClaimRow) -> tuple[Leg, ...]:
-    """The parts in which a claim made at the session's home leaves, as an answer."""
+    """The parts in which a claim is sent to the session's home, as a turn's answer."""
     entry = tx.one(EntryRow, "entry_get", session=claim.session, seq=claim.seq) if claim.kind == "file" else None
     file = next(iter(entries.load(entry.more).get("files", ())), None) if entry is not None else None
     return () if session.home is None else cut(tx, session.home, session.key, claim.text, answer=True, file=file)
@@ -112,11 +113,11 @@ def keep_previewed(
     before_claim: int | None = None,
     streams: bool = False,
 ) -> bool:
-    """Deliver what people saw of a lost attempt in a placeholder before another text takes its place (Law 7).
+    """Deliver what people saw of a lost attempt in a placeholder, before another text takes the placeholder's place.
 
-    A text that begins with what was seen stands for both, so nothing is delivered then. `before_claim`: the text's own
-    claim; only older claims count. `streams`: the text may still grow. True: the text so far is a beginning of what was
-    seen, so it is undecided.
+    Nothing is delivered if the new text begins with what was seen. `text` returns the new text; if `streams`, it may
+    still grow. `before_claim`: the new text's own claim; only older claims are delivered. Returns True if the new text
+    is so far only a beginning of what was seen, so that nothing can be decided yet (Law 7).
     """
     for placeholder in tx.all(ReservedMessage, "reserved_at", dest=dest):
         if placeholder.state != "sent" or placeholder.sent_rev is None or placeholder.root is None:
@@ -141,7 +142,7 @@ def keep_previewed(
 
 
 def without_placeholder(leg: Leg, event: int | None) -> dict[str, Any]:
-    """The leg's operation as a message of its own, without a placeholder; it answers `event`."""
+    """The leg's operation, without the placeholder: a message of its own. It answers `event`."""
     op = {name: value for name, value in leg.op.items() if name != "fill"}
     return op if event is None else {**op, "answers": event}
 
@@ -155,11 +156,12 @@ def find_answered_event(tx: Tx, root: int | None, leg: Leg) -> int | None:
 
 
 def deliver(tx: Tx, claim: int, legs: Sequence[Leg]) -> bool:
-    """Send a said block that turned out to be the closing text to its chat. False if nothing leaves now.
+    """Queue the parts of a said block that turned out to be the closing text. False if none were queued.
 
-    The block may be one that a lost attempt said and that this attempt's closing text is an echo of: where narration is
-    "last", it has never left. The echo may differ in white space; the parts cover the original's text. A block does not
-    leave behind a later block of its turn, which may have left before a notice.
+    `claim` may be the original of which the closing text is an echo: a lost attempt said it, and it was not sent,
+    because its chat gets only closing texts. The echo may differ in white space, so the legs are fitted to the
+    original's text. Nothing is queued if the block has parts already, or if a later block of its turn has (it was sent
+    before a notice): a chat gets texts in order.
     """
     said_claim = tx.one(ClaimRow, "claim_get", id=claim)
     if said_claim is None or not legs or tx.exists("part_first", claim=claim):
@@ -178,9 +180,9 @@ def deliver(tx: Tx, claim: int, legs: Sequence[Leg]) -> bool:
 def deliver_last_block(tx: Tx, session: HomeSession, ending_turn: int | None = None) -> int | None:
     """Send the turn's last text at home before Semel says something there (Law 7): a chat's order is the record's.
 
-    Where only closing texts are delivered, that text would otherwise leave at the turn's end, behind the notice.
-    `ending_turn`: the session's turn that ends now; if that turn said nothing of its own, the last text of a lost
-    attempt is the answer. Returns the claim that leaves.
+    If the chat gets only closing texts, that text would otherwise be sent at the turn's end, after the notice.
+    `ending_turn`: the session's turn, if it ends now; if it said nothing of its own, the last text of a lost attempt is
+    sent as its answer. Returns the claim that is sent, or None.
     """
     turn = tx.one(TurnRow, "turn_get", id=session.turn if ending_turn is None else ending_turn)
     if turn is None or is_local(session.home):
@@ -196,7 +198,7 @@ def deliver_last_block(tx: Tx, session: HomeSession, ending_turn: int | None = N
 
 
 def deliver_block(tx: Tx, session: HomeSession, claim: int) -> int | None:
-    """Send what this claim's block said at home, in order. Returns the last claim that leaves, or None."""
+    """Send what this claim's block said at home, in order. Returns the last claim that is sent, or None."""
     block = tx.get(ClaimRow, "claim_get", id=claim)
     departed_claim = None
     first = block.id if block.part_of is None else block.part_of

@@ -20,8 +20,10 @@ _RELIED_ON = "A text that repeated it was therefore not sent."
 
 
 def add_failure_notice(tx: Tx, part: OutgoingPart, state: State, reason: str | None) -> None:
-    """One notice for a part that was held or rejected, or that was sent and failed later. It also speaks for the
-    echoes that relied on the part."""
+    """Add the notice for a part that was held or rejected, or that was sent and failed later.
+
+    If an echo of the same claim was not sent because of it, the notice says so.
+    """
     why = end_sentence(reason or "no reason was given")
     text = f"A message to {part.dest} was {_WAS[state]}: {why} {quote_part(part)}"
     if state == "held":
@@ -38,7 +40,7 @@ def add_drop_notice(tx: Tx, part: OutgoingPart) -> None:
 
 
 def _echo_lost(tx: Tx, part: OutgoingPart) -> bool:
-    """Whether this is the first failed part of a claim that has echoes. Only that one says so (Law 5)."""
+    """Whether this is the first failed part of a claim that has echoes: only its notice mentions them (Law 5)."""
     if not tx.exists("claim_said_again", claim=part.claim):
         return False
     return not tx.exists("claim_failed_before", claim=part.claim, id=part.id)

@@ -17,12 +17,14 @@ from semel.ledger.storage.sql import Tx
 
 MIN_NOTICE_INTERVAL_MS = 600_000
 MAX_REASON_CHARS = 200  # characters of the reason in the notice
-REASON_PREFIX = "undelivered at "  # with the destination that failed: the reason of the claim
+REASON_PREFIX = "undelivered at "  # the claim's reason is this and the destination that failed
 
 
 def send_failure_notice(tx: Tx, move: PartMove, channels: Collection[str]) -> None:
-    """Send such a notice if this transition is a final failure and the person has a direct conversation on
-    `channels`."""
+    """Notify the person if this transition is a final failure and they have a direct conversation on one of `channels`.
+
+    Nothing is sent if the failed part was such a notice itself, or if one was sent for this destination recently.
+    """
     part = move.row
     if "tell" not in move.effects or not move.carries_claim or str(part.reason or "").startswith(REASON_PREFIX):
         return

@@ -55,7 +55,7 @@ class ChannelCapacity:
 class DueParts:
     """The result of one `depart`: parts to send, and parts to look up.
 
-    `due`: when a channel with room has more to do (ms), if nothing happens before.
+    `due`: when the next part of a channel with room is due (ms); None if no part waits for a time.
     """
 
     sends: tuple[Departure, ...] = ()
@@ -160,7 +160,8 @@ def _resolve_unknown(
 ) -> None:
     first = row.first if row.first is not None else row.at
     if _cannot_fill(tx, row):
-        # It may have left as an edit of its placeholder. A post is another message: no key makes the two one.
+        # It may have been sent as an edit of its placeholder. As a post it is a second message: the platform cannot
+        # recognise by the idempotency key that the two are the same.
         _as_post(tx, row, entries.load(row.op))
         row, rules = parts.get(tx, row.id), replace(rules, key_life=0)
     match law.resolve_unknown(rules, first_attempt_at=first, now=tx.now, kind=_op_kind(row)):
@@ -239,16 +240,16 @@ def _answered_message(tx: Tx, event: int | None) -> dict[str, Any] | None:
     return {"id": row.key, "sender": sender, "data": entries.read_object(data, "platform")}
 
 
-# ---------------------------------------------------------------- what came of it
+# ---------------------------------------------------------------- outcomes
 
 
 def record_outcome(
     tx: Tx, part: int, outcome: AttemptOutcome, rules: law.Rules, *, jitter: float = 0.5, channels: Collection[str] = ()
 ) -> law.State:
-    """Record what came of an attempt or a look-up; the part's new state.
+    """Record the outcome of an attempt or a look-up; return the part's new state.
 
     `jitter` (0 <= jitter < 1) spreads the back-offs; `channels` are those that can carry a notice of a failure. An
-    answer that comes after the part was settled otherwise changes nothing.
+    outcome changes nothing if the part has been settled in the meantime.
     """
     row = parts.get(tx, part)
     move = PartMove.of(row)
@@ -346,16 +347,16 @@ def recover(tx: Tx, rules: Mapping[str, law.Rules]) -> dict[str, int]:
     return {channel: n for channel, n in tx.pairs(str, int, "channels_in_line") if channel not in rules}
 
 
-# ---------------------------------------------------------------- what a person decides
+# ---------------------------------------------------------------- a person's decisions
 
 
 Decision = Literal["resend", "arrived", "drop"]
 
 
 def decide(tx: Tx, part: int, decision: Decision) -> dict[str, Any]:
-    """Apply a person's decision about a held part; return the part as `parts.show` does.
+    """Apply a person's decision about a held part; return the part as `parts.get_json` does.
 
-    Raises parts.NoSuchPart, law.NotAllowed.
+    Raises parts.NoSuchPart, law.PartStepNotAllowed.
     """
     row = parts.get(tx, part)
     move = PartMove.of(row)
@@ -369,7 +370,7 @@ def decide(tx: Tx, part: int, decision: Decision) -> dict[str, Any]:
 
 
 def settle_reported_part(tx: Tx, channel: str, key: str, platform_id: str) -> bool:
-    """Settle a part whose answer was lost: the platform reported the message itself. False if nothing was to settle."""
+    """Settle a part whose answer was lost: the platform reported the message. False if there was nothing to settle."""
     part = tx.value(int, "part_by_key", key=key)
     if part is None:
         return False

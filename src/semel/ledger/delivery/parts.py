@@ -33,7 +33,7 @@ def get_json(tx: Tx, part: int) -> dict[str, Any]:
 def list_newest(
     tx: Tx, state: str | None = None, limit: int = 100, before_id: int | None = None
 ) -> list[dict[str, Any]]:
-    """Parts, newest first; `before_id` is an id, for the next page."""
+    """Parts as JSON objects, newest first; `before_id`: only parts with a lower id (for the next page)."""
     before_id = PARKED if before_id is None else before_id
     if state is None:
         return [part_json(r) for r in tx.all(OutgoingPart, "parts_newest", before=before_id, limit=limit)]
@@ -49,10 +49,10 @@ def count_backlog(tx: Tx) -> dict[str, int]:
 
 
 def part_json(row: OutgoingPart) -> dict[str, Any]:
-    """A part as a JSON object. Absent fields are false or None; times are in ms.
+    """A part as a JSON object; times are in ms. A field that is false or None is left out.
 
-    `due` is present only while the part waits for a time. `failed`: the event that reported a failure after it was
-    sent; `error` says why.
+    `due`: when the part is sent or looked up next; left out unless it waits for a time. `failed`: the event by which
+    the platform reported that the message failed after it was sent; `error` then says why.
     """
     op = entries.load(row.op)
     fields: dict[str, Any] = {

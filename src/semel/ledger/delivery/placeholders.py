@@ -1,9 +1,9 @@
 """Placeholders: a message that is sent before its text is known, and becomes the text by an edit (Laws 6, 7).
 
-A placeholder is a quiet claim with one part, which posts TEXT. It is open until a text of its root fills it (the text's
-first part is an edit of it) or it is withdrawn: its turn ended without a text, or something else is said there and
-would stand below it. A withdrawn placeholder that may have left is removed by a second part. A placeholder says
-nothing, so there is no notice when one fails (docs/outbox.md).
+A placeholder is a quiet claim with one part, which posts TEXT. It is open until it is filled or withdrawn. A text of
+its root fills it: the text's first part is an edit of the placeholder. It is withdrawn if its turn ends without a text,
+or if something else is said in that chat and would stand below it. A withdrawn placeholder that may have been sent is
+deleted by a second part. A placeholder says nothing, so there is no notice if one fails (docs/outbox.md).
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class ReservedReceipt(Row):
 
 
 def place_placeholder(tx: Tx, session: int, turn: int | None, root: int | None, dest: str, op: Op) -> int | None:
-    """The part of the root's placeholder at a destination, created if it has none yet.
+    """Return the part of the root's open placeholder at `dest`; add a placeholder if there is none.
 
-    `op` is the operation by which its text would leave. None: the placeholder never arrived, so the text leaves as a
-    post.
+    `op`: the operation that would post the text; the placeholder is posted in the same way. Returns None if the open
+    placeholder did not arrive: it cannot be edited, so the text must be sent as a post.
     """
     placeholder = _find_open(tx, session, root, dest)
     if placeholder is None:
@@ -123,7 +123,7 @@ def _add_placeholder(tx: Tx, session: int, turn: int | None, root: int | None, d
 def _withdraw(tx: Tx, placeholder: ReservedMessage) -> None:
     tx.run("claim_because", id=placeholder.id, reason=WITHDRAWN)
     row = parts.get(tx, placeholder.part)
-    if row.state == "queued":  # no attempt that was made can have arrived
+    if row.state == "queued":  # no attempt can have arrived
         move = PartMove.of(row)
         move.withdraw("it was withdrawn before it left")
         part_transitions.write_move(tx, move)

@@ -29,8 +29,7 @@ class AnswerResult:
 
 @dataclass(frozen=True)
 class AnswerContext:
-    """Where an answer was given (Law 13). `event`: of the answering command; `seen`: the rev that the face had
-    shown."""
+    """Where an answer was given (Law 13). `event`: the command that gave it; `seen`: the rev that its face showed."""
 
     face: str = permission_requests.API
     event: int | None = None
@@ -44,9 +43,9 @@ def record_answer(
     tx: Tx, session: int, item: int, option: str | None, by: str, digest: bytes, is_announced: bool = False,
     context: AnswerContext = OVER_THE_API,
 ) -> AnswerResult:  # fmt: skip
-    """Record an answer if the item is still open. `digest` is that of the answer's text (questions).
+    """Record an answer if the item is still open. `digest`: for a question, the digest of the answer's text.
 
-    `is_announced`: the people who were asked in a chat learn of the answer by another message.
+    `is_announced`: another message tells the chat of the answer, so no notice is added.
     """
     row = tx.one(ItemRow, "item_get", id=item)
     if row is None or row.session != session or row.kind not in ("permission", "ask"):

@@ -1,4 +1,4 @@
-"""Record a batch of channel events together with the cursor behind it, in one transaction (Law 1)."""
+"""Record a batch of channel events together with the cursor that follows it, in one transaction (Law 1)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MISSING_FILE_REASON = "it was not there any more"
 
 
 class QuarantinedEvent(Row):
-    """An event that nobody could use."""
+    """An event in quarantine: it could not be read or applied. `why` is for people; `payload` holds it as it came."""
 
     event: int
     channel: str
@@ -116,7 +116,7 @@ def _record_item(tx: Tx, channel: str, source: str, item: Item, channels: Collec
 
 
 def _with_files(tx: Tx, source: str, item: MessageItem) -> hear.Event:
-    """Keep the files of a new message in the store. Files that are no longer there are listed as missing."""
+    """Let a new message hold its files. Files that are no longer in the store are listed as missing in the event."""
     if not item.files or tx.exists("event_known", source=source, key=item.event.key):
         return item.event
     missing_blobs = {blob for blob in item.files if not tx.run("blob_heard", id=blob)}
@@ -184,7 +184,7 @@ def release_unclaimed_files(tx: Tx) -> int:
     return len(blobs)
 
 
-# ---------------------------------------------------------------- what could not be used
+# ---------------------------------------------------------------- quarantine
 
 
 def list_quarantined(tx: Tx, limit: int, before: int | None = None) -> list[Json]:

@@ -28,7 +28,8 @@ KIND = "command"
 class CommandEffect:
     """The effect of a command on the ledger.
 
-    `result` is stored with the command. `wake`: a turn is due. `root`: of a turn to stop. `seq`: the command's entry.
+    `result` is stored with the command. `wake`: a turn is due. `root`: the root of the running turn, if it must be
+    stopped. `seq`: the command's entry.
     """
 
     result: str = ""
@@ -61,7 +62,7 @@ def record_command(
 ) -> CommandEffect:
     """Record a command that was just accepted in session `row`, and apply its immediate effect.
 
-    `origin`: how it came. `is_reply`: it is a reply, to the entry `more["of"]` if that was found.
+    `origin`: where it was written. `is_reply`: it replies to a message; `more["of"]` is that message's entry, if found.
     """
     if name in APPROVALS:
         number = int(argument) if argument else None
@@ -118,8 +119,7 @@ def _begin_chapter(tx: Tx, row: SessionRow) -> CommandEffect:
 
 
 def _requeue_last_turn(tx: Tx, row: SessionRow) -> CommandEffect:
-    """Requeue the events of the last turn if it failed or was stopped. A person asks, so the next turn has a new
-    root."""
+    """Let the events of the last turn wait for a new turn, with a new root, if the last one failed or was stopped."""
     if row.turn is not None:
         return CommandEffect("running")
     last = tx.one(TurnRow, "turn_last", session=row.id)

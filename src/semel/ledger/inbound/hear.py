@@ -25,7 +25,7 @@ NO_STEERING = "no message can join the turn that runs now"
 
 
 class KnownEvent(Row):
-    """What a repeat is compared with."""
+    """The stored event with which a repeat is compared."""
 
     id: int
     digest: bytes
@@ -63,12 +63,13 @@ class Addressee:
 class Event:
     """An event as its source reports it. `digest` covers the fields that the source declares stable.
 
-    wakes: None leaves it to the kind, and to whether a program sent the event (`automatic`).
-    busy: how the event is handled while its session is busy; None: by the session's mode.
-    command: name and argument of a command to the gateway; the agent does not see it.
-    refers: the message that it is about, by platform id; then a person did it, whatever its kind.
-    seen: the rev that the sending face had shown; None if unknown.
-    numbered: the platform's message ids in one place end with growing numbers, ours included.
+    `wakes`: whether it wakes the session; None: its kind decides, and whether a program sent it (`automatic`).
+    `busy`: how it is handled while the session is busy; None: by the session's busy mode.
+    `command`: name and argument of a command to the gateway; the agent does not see it.
+    `reference`: the message that it is about, by platform id; a person did it then, whatever its kind.
+    `shown_rev`: the rev that the sending face had shown; None if unknown.
+    `has_growing_ids`: the platform's message ids end with a number that grows with each message in a chat, ours
+    included.
     """
 
     source: str
@@ -96,10 +97,10 @@ class Event:
 class Addressed:
     """What an event became in one session.
 
-    act: what to do now; None: it waits for the next turn. root: of the turn to interrupt.
-    seq: the entry of a command, or of an event that was written at the session's home.
-    waiting: the busy mode by which it waits, if people see that it does. place: its position in the queue, from 1.
-    why: why it was not handled as requested.
+    `act`: what to do now; None: it waits for the next turn. `root`: the root of the turn to interrupt.
+    `waiting`: the busy mode by which it waits, if people are shown that it waits. `position`: its place in the queue,
+    from 1. `reason`: why it was not handled in the busy mode that was requested.
+    `seq`: its entry, if it is a command or was written at the session's home.
     """
 
     session: int
@@ -114,7 +115,10 @@ class Addressed:
 
 @dataclass(frozen=True)
 class HeardOutcome:
-    """The result of `hear`. `stored_digest` is the digest of the content that is stored for this identity."""
+    """The result of `hear`: `status` is "accepted", "duplicate" or "conflict", `event` the stored event's id.
+
+    `stored_digest`: the digest of the content that is stored under this (source, key).
+    """
 
     event: int
     status: str
@@ -128,7 +132,7 @@ class HeardOutcome:
 
 
 def open_session(tx: Tx, addressee: Addressee) -> SessionRow:
-    """The session, created if it is new. Its home is fixed then."""
+    """The session, created if it is new and brought back if it was archived or deleted. Raises SessionMissing."""
     return _create_or_revive(tx, addressee, tx.one(SessionRow, "session_by_key", key=addressee.key))
 
 
@@ -157,9 +161,9 @@ def _bring_back(tx: Tx, row: SessionRow) -> SessionRow:
 
 
 def hear(tx: Tx, event: Event, targets: Sequence[Addressee], cursor: str | None = None) -> HeardOutcome:
-    """Accept an event at most once. A repeat returns the first event; other content under its key is a conflict.
+    """Accept an event at most once; set its source's cursor if one is given. Raises SessionMissing.
 
-    Raises SessionMissing.
+    A repeat returns the first event; other content under the same key is recorded as a conflict.
     """
     if cursor is not None:
         tx.run("cursor_set", source=event.source, value=cursor, at=tx.now)
@@ -251,9 +255,7 @@ def _hear_command(tx: Tx, row: SessionRow, event_id: int, event: Event, command:
 
 
 def _answer_origin(row: SessionRow, event: Event) -> AnswerOrigin:
-    """How a command came: over the API, or from a chat. If the channel does not name the chat, it is the session's
-    home.
-    """
+    """Where a command was written: the API or a chat. A chat that the channel does not name is the session's home."""
     kind, _, channel = event.source.partition(":")
     if kind != "channel":
         return AnswerOrigin(None, event.shown_rev)

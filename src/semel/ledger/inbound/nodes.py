@@ -1,7 +1,7 @@
-"""Give each node an event source that survives a new name or a new token (Law 1).
+"""Give each node an event source that stays the same if the node gets a new name or a new token (Law 1).
 
-A node is recognised by its token, or else by its name, so its replays are still recognised after one of them changed. A
-node whose name and token both change is a new node.
+A node is recognised by its token, or else by its name. So events that it sends again are still duplicates after one of
+the two has changed. A node whose name and token both change is a new node.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def assign_sources(tx: Tx, configured: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def _source_by_name(tx: Tx, name: str, taken: Collection[str]) -> str | None:
-    """The source of a known node with this name whose token is no longer configured."""
+    """The source of a node that had this name when it was last configured, or None. Sources in `taken` are skipped."""
     return next((source for source in tx.values(str, "nodes_by_name", name=name) if source not in taken), None)
 
 

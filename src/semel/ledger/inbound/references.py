@@ -20,7 +20,7 @@ MARKS = {"edit": "edited", "delete": "deleted"}
 
 
 class OriginalReceipt(Row):
-    """The entry of a message of ours."""
+    """The entry of a message that we sent."""
 
     seq: int
     role: EntryRole
@@ -37,7 +37,7 @@ class OriginalMessage(OriginalReceipt):
 
 @dataclass(frozen=True)
 class Reference:
-    """A message that an event is about, by the platform's id of it. `sender`: the account of the referring person."""
+    """A message that an event is about, by its platform id. `sender`: the account of the person who refers to it."""
 
     message_id: str | None
     channel: str
@@ -53,7 +53,7 @@ class Original:
     author_name: str
     text: str
     author_account: str = ""
-    is_referrers_own: bool = False  # written by the referring person
+    is_referrers_own: bool = False  # written by the person who refers to it
 
     def entry_fields(self) -> dict[str, Any]:
         """Fields that the referring entry gets in its `more`."""

@@ -1,7 +1,7 @@
-"""Schedules and heartbeats as rows. A firing is accepted in the transaction that advances its series.
+"""Schedules and heartbeats as rows. A firing is accepted in the transaction that sets the schedule's next due time.
 
-So a crash can neither repeat a firing nor lose one (Laws 1, 2): before the commit the series is unchanged; after it the
-event exists, and its key, the due time, cannot be accepted again.
+So a crash can neither repeat a firing nor lose one (Laws 1, 2): before the commit the schedule is unchanged; after it
+the event exists, and its key, the due time, cannot be accepted again.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from semel.timing.schedule import Downtime, Firings, Form
 from semel.timing.walltime import format_instant
 
 MAX_SCHEDULES = 1000
-"""Schedules of one ledger."""
+"""How many schedules a ledger may have."""
 MAX_AGENT_SCHEDULES_PER_SESSION = 50
-"""Schedules that agents may have made in one session."""
+"""How many schedules agents may have in one session."""
 
 
 class SessionPulse(Row):
@@ -72,7 +72,7 @@ def is_same_schedule(row: ScheduleRow, definition: ScheduleDefinition) -> bool:
 
 
 def configure(tx: Tx, definitions: Sequence[ScheduleDefinition]) -> None:
-    """Apply the configured schedules. An unchanged one keeps its position; those no longer configured are removed."""
+    """Apply the configured schedules. An unchanged one keeps its due time; those no longer configured are removed."""
     names = {definition.name for definition in definitions}
     for row in tx.all(ListedSchedule, "schedules_all", after="", limit=MAX_SCHEDULES):
         if row.source == "config" and row.name not in names:
@@ -116,7 +116,7 @@ def _put(tx: Tx, definition: ScheduleDefinition, paused: bool = False) -> None:
 def add_by_agent(tx: Tx, definition: ScheduleDefinition) -> str:
     """Add a schedule that an agent makes in its own session; return its name. An equal one is reused.
 
-    A restarted tool server may repeat the call, so the schedule is recognised by its content.
+    A restarted tool server may repeat the call, so the schedule is recognised by its content. Raises ScheduleRefused.
     """
     existing = tx.all(ListedSchedule, "schedules_of_session", session=definition.session)
     for row in existing:
@@ -165,9 +165,10 @@ def list_due(tx: Tx, now: int, limit: int = 100) -> tuple[list[ScheduleRow], int
 def fire(
     tx: Tx, expected_row: ScheduleRow, addressee: hear.Addressee, firings: Firings, next_due_s: int | None
 ) -> tuple[int, ...]:
-    """Accept the firings of a schedule and advance its series; return the sessions that were woken.
+    """Accept the firings of a schedule as events and set its next due time; return the ids of the sessions woken.
 
-    `expected_row` is the row that the caller decided by: if it has changed since, nothing happens.
+    `expected_row`: the row from which the caller computed `firings` (due times in s) and `next_due_s` (None: the series
+    is over). If the row has changed since, nothing happens. Missed firings are reported by a notice in the session.
     """
     row = tx.one(ScheduleRow, "schedule_get", name=expected_row.name)
     if row is None or row != expected_row:
@@ -218,7 +219,7 @@ def _missed_note(name: str, policy: str, firings: Firings) -> str:
 
 
 def read_pulse(tx: Tx, session: int) -> SessionPulse | None:
-    """A session's activity: running turn (`turn`), pending wake (`wake_at`), and last activity (`quiet`, ms)."""
+    """Whether anything runs or is due in a session, and when something last happened; None if there is no session."""
     return tx.one(SessionPulse, "session_pulse", id=session)
 
 
@@ -248,7 +249,7 @@ def fire_heartbeat(tx: Tx, expected_pulse: SessionPulse, at: int, text: str, qui
     )
 
 
-# ---------------------------------------------------------------- reading
+# ---------------------------------------------------------------- lists
 
 
 def list_json(tx: Tx, session: str | None = None) -> list[Json]:

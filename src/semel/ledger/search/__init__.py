@@ -1,1 +1,1 @@
-"""Full-text search: an index beside the ledger, made of it, and never part of a transaction that people wait for."""
+"""Full-text search: an index beside the ledger, built from it outside the transactions that people wait for."""

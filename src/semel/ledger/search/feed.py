@@ -15,7 +15,7 @@ PAGE = 100
 
 
 class ChangedEntry(Row):
-    """An entry, to be indexed."""
+    """An entry that changed and is to be indexed again."""
 
     id: int
     seq: int
@@ -37,7 +37,7 @@ class HitEntry(ChangedEntry):
 
 @dataclass(frozen=True)
 class IndexedEntry:
-    """An entry as the index stores it. `text` is empty if nothing of it can be found, or no longer."""
+    """An entry for the index. `text` is empty if the entry must not be found (any more)."""
 
     id: int
     seq: int
@@ -48,9 +48,9 @@ class IndexedEntry:
 
 @dataclass(frozen=True)
 class ChangedPage:
-    """What changed in a session: `docs`, up to `rev`; `more`: there is another page.
+    """A page of a session's changes: `docs` holds the changes up to `rev`; `more`: there is another page.
 
-    Entries up to `erased` were deleted: their words must leave the index.
+    `head`: the session's current rev. Entries up to the seq `erased` were deleted: their words must leave the index.
     """
 
     key: str
@@ -89,8 +89,8 @@ def read_page(tx: Tx, session: int, after: int) -> ChangedPage | None:
 def searchable_text(row: ChangedEntry) -> str:
     """The searchable text of an entry: its text and the names of its files.
 
-    "" while it streams, as an entry that changes 30 times a second is indexed when it is final; and "" if it was
-    superseded, as the same text stands below it.
+    "" while it streams, because it may change 30 times a second, so it is indexed when it is final; "" if it was
+    superseded, because a later entry has the same text.
     """
     if row.live or row.superseded:
         return ""
@@ -100,7 +100,10 @@ def searchable_text(row: ChangedEntry) -> str:
 
 
 def render_hits(tx: Tx, positions: Sequence[tuple[int, int]], terms: Sequence[SearchTerm]) -> list[Json | None]:
-    """The hits as the ledger has them now, as the index may be older. None for an entry that is gone."""
+    """The hits at these (session, seq), as the ledger has them now: the index may be older.
+
+    Each is a JSON object with a snippet; None for an entry that is gone.
+    """
     return [_render_hit(tx, session, seq, terms) for session, seq in positions]
 
 

@@ -26,7 +26,7 @@ from semel.ledger.storage.sql import Queries, Tx, read_queries
 VERSION = 1
 MAX_ROW_ID = (1 << 63) - 1
 _DAMAGED = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.MismatchError, apsw.ConstraintError)
-# SQLError: a table is missing. A query of ours is no syntax error: words are always quoted.
+# SQLError: a table is missing. It cannot be a syntax error in a search, because words are always quoted.
 _REFUSED = (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError, apsw.BusyError)
 
 
@@ -51,7 +51,8 @@ class IndexReset(Exception):
 class SearchRequest:
     """One page of a search. `session` is a GLOB pattern over keys; times in ms; `since` <= at < `until`.
 
-    `below`: newest first, the (at, id) that the last page ended with; `skip`: best first, how many came before.
+    Where the page begins: with order "newest", after the entry `below`, the (at, id) of the previous page's last entry;
+    with order "best", after the first `skip` entries.
     """
 
     query: SearchQuery
@@ -77,18 +78,18 @@ def _read_resource(name: str) -> str:
 
 
 class Index:
-    """The open index. Every method blocks and belongs to one thread. Raises IndexFailed, IndexReset."""
+    """The open index. Every method blocks, must be called on one thread, and may raise IndexFailed or IndexReset."""
 
     def __init__(self, path: Path, ledger: str) -> None:
         self.path = path
         self.ledger = ledger
         self._db: apsw.Connection | None = None
-        self._file_identity: tuple[int, int] | None = None  # device and number of the file that is open
+        self._file_identity: tuple[int, int] | None = None  # device and inode of the open file
 
     def __repr__(self) -> str:
         return f"<Index {self.path} {'open' if self._db else 'closed'}>"
 
-    # ------------------------------------------------------------ asking
+    # ------------------------------------------------------------ reading
 
     def revs(self) -> dict[int, int]:
         """The rev up to which each session is indexed."""
@@ -104,7 +105,7 @@ class Index:
             return tx.value(int, "session_get", id=session) or 0
 
     def find(self, request: SearchRequest) -> list[FoundEntry]:
-        """The entries that match a request, one page of them."""
+        """One page of the entries that match a request."""
         parameters: dict[str, Any] = {
             "asked": request.query.to_fts5(), "role": request.role, "since": request.since, "until": request.until,
             "session": request.session, "limit": request.limit,
@@ -119,10 +120,10 @@ class Index:
         with self._reading() as tx:
             return tx.number("count_docs")
 
-    # ------------------------------------------------------------ filling
+    # ------------------------------------------------------------ writing
 
     def index_page(self, session: int, page: ChangedPage) -> bool:
-        """Index one page of changes in one transaction. Returns whether words of deleted entries were dropped."""
+        """Index one page of changes. Returns whether deleted entries were removed from the index."""
         was_dropped = page.erased > 0 and self._remove_entries(session, page.erased)
         with self._transaction() as tx:
             for doc in page.docs:
@@ -169,7 +170,7 @@ class Index:
     def close(self) -> None:
         if self._db is not None:
             db, self._db = self._db, None
-            with suppress(apsw.Error):  # whatever it could not write is made again
+            with suppress(apsw.Error):  # whatever it could not write is rebuilt
                 db.close()
 
     @contextmanager

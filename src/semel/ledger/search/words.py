@@ -1,8 +1,9 @@
 """Split texts into words for the index, parse queries, and make snippets.
 
-A query has no syntax errors: all words must occur, `"a phrase"` must occur as it is, `word*` is a prefix, `-word` must
-not occur; everything else is letters and digits or is ignored. Letters are compared without case and accents. In a
-script that does not separate words (Han, Kana, Thai ...) each character is a word, and a query in it is a phrase.
+A query cannot have a syntax error. All words must occur; `"a phrase"` must occur as it is; `word*` is a prefix; `-word`
+must not occur. Characters other than letters and digits only separate words. Letters are compared without case and
+accents. In a script that does not separate words (Han, Kana, Thai ...) each character is a word, and a run of them in a
+query is a phrase.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from functools import cache
 MAX_TERMS = 32
 MAX_QUERY_CHARS = 1000  # characters of one query
 
-_SINGLE_CHAR_WORDS = (  # one word a character
+_SINGLE_CHAR_WORDS = (  # scripts in which each character is a word
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Myanmar, Khmer
     "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Kana, Han
 )
@@ -31,13 +32,13 @@ class BadQuery(ValueError):
 
 @dataclass(frozen=True)
 class SearchTerm:
-    """Words that follow each other. With `prefix`, the last one is only the beginning of a word."""
+    """Words that must follow each other. `prefix`: the last one is only the beginning of a word."""
 
     words: tuple[str, ...]
     prefix: bool = False
 
     def to_fts5(self) -> str:
-        """The term in FTS5's query syntax (https://sqlite.org/fts5.html, section 3). Quoted: none of it is syntax."""
+        """The term as a quoted string in FTS5's query syntax (https://sqlite.org/fts5.html, section 3)."""
         return '"' + " ".join(self.words) + '"' + ("*" if self.prefix else "")
 
 
@@ -77,9 +78,9 @@ def read_query(text: str) -> SearchQuery:
 
 
 def fold_text(text: str) -> str:
-    """A text as the index stores it: without accents and case, each Han character a word."""
+    """A text as the index stores it: without accents and case, with blanks around characters that are words."""
     if text.isascii():
-        return text  # the index itself folds the case of these
+        return text  # the index itself folds the case of ASCII letters
     plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", text))
     return _SINGLE_CHAR_WORD.sub(r" \1 ", unicodedata.normalize("NFKC", plain).casefold())
 
@@ -97,11 +98,11 @@ def split_words(text: str) -> Iterator[tuple[str, int, int]]:
             yield word, match.start(), match.end()
 
 
-# ---------------------------------------------------------------- what is shown of a text
+# ---------------------------------------------------------------- snippets
 
 SnippetPiece = dict[str, object]
 MAX_WORDS_SCANNED = 20_000
-"""Words of one text that are searched for the snippet's place; if none matches, its beginning is shown."""
+"""How many words of a text are searched for a match; if none of them matches, the snippet is the text's beginning."""
 
 
 def make_snippet(text: str, terms: Sequence[SearchTerm], before: int = 60, after: int = 140) -> list[SnippetPiece]:

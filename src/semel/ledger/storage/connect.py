@@ -27,7 +27,7 @@ def connect(path: Path | str, *, readonly: bool = False, vfs: str | None = None)
     db.set_busy_handler(_BusyHandler())
     # Plans that do not depend on bound values: otherwise SQLite prepares a statement with a bound LIMIT at every run.
     db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-    if vfs is not None:  # a disk of the tests: Python file systems share no memory
+    if vfs is not None:  # a test's file system, in Python: it has no shared memory
         db.execute("PRAGMA locking_mode = EXCLUSIVE")
     for pragma in ("foreign_keys = ON", f"cache_size = -{CACHE_KIB}", "temp_store = MEMORY", "trusted_schema = OFF"):
         db.execute(f"PRAGMA {pragma}")

@@ -26,7 +26,7 @@ class LedgerError(Exception):
         self.facts = facts
 
 
-# ---------------------------------------------------------------- refused at the door
+# ---------------------------------------------------------------- when a ledger is opened
 
 
 class OldSqlite(LedgerError):
@@ -80,7 +80,7 @@ class MigrationFailed(LedgerError):
     It is unchanged: go on with the Semel that wrote it, and report this."""
 
 
-# ---------------------------------------------------------------- while it runs
+# ---------------------------------------------------------------- while a ledger is in use
 
 
 class LedgerFailed(LedgerError):
@@ -158,7 +158,7 @@ class BackupNewer(LedgerError):
     """The backup {folder} was made by a newer Semel ({found}). Nothing was changed. Restore it with that version."""
 
 
-# ---------------------------------------------------------------- from the errors of SQLite and the system
+# ---------------------------------------------------------------- mapping of foreign errors
 
 
 def to_ledger_error(fault: BaseException, path: Path, system_errno: int = 0) -> BaseException:

@@ -55,8 +55,7 @@ def mark_path(ledger: Path) -> Path:
 
 
 def identify_log(ledger: Path) -> str:
-    """Identity of the log beside the ledger, "" if there is none: the salts that SQLite chooses when it begins a
-    log."""
+    """Identity of the log beside the ledger: the salts that SQLite chooses when it begins a log. "" without a log."""
     try:
         with ledger.with_name(f"{ledger.name}-wal").open("rb") as file:
             header = file.read(_LOG_HEADER_BYTES)
@@ -105,7 +104,7 @@ class MarkFile:
         path = mark_path(ledger)
         self._ledger = ledger
         self._mark = mark
-        self._whole_position: tuple[int, int] | None = None  # position of a file that holds the whole log
+        self._whole_position: tuple[int, int] | None = None  # set if the log was moved whole since the last commit
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         os.pwrite(self._file, _encode_slot(mark) * 2, 0)
         os.fsync(self._file)

@@ -52,7 +52,7 @@ def read_migrations(schema: str, files: Sequence[tuple[str, str]]) -> tuple[Migr
 
 
 def read_version(db: apsw.Connection, path: Path) -> int:
-    """The schema version of an open file, 0 for an empty one. Raises NotALedger; changes nothing."""
+    """The schema version of an open file; 0 if it is empty. Changes nothing. Raises NotALedger."""
     try:
         schema_version: int = db.execute("PRAGMA user_version").get
         application_id: int = db.execute("PRAGMA application_id").get

@@ -1,9 +1,9 @@
 """The rows of the ledger's tables: one class per table, its fields the columns that the program reads.
 
-A table's columns stand here once. The statements in `queries/*.sql` name them by the class (`{TurnRow t}`), and mypy
-knows the type of each column wherever a row is used. A statement that reads other columns has a small class of its own,
-beside the function that runs it, or here if modules of several stages read it. `tests/ledger/test_rows.py` compares the
-fields with the schema: their names, types and texts, and whether they may be NULL.
+Each column is declared here once. The statements in `queries/*.sql` refer to the columns by the class (`{TurnRow t}`),
+and mypy knows the type of each column wherever a row is used. A statement that reads other columns has a small class of
+its own, beside the function that runs it, or here if modules of several packages use it. `tests/ledger/test_rows.py`
+compares the fields with the schema: names, types, listed values, and whether they may be NULL.
 
 SQLite has no boolean: a column that is 0 or 1 is an int.
 """
@@ -56,7 +56,7 @@ class LedgerRow(Row):
 
 
 class HomeSession(Row):
-    """What it takes to say something at a session's home."""
+    """The columns of a session that are needed to say something at its home."""
 
     id: int
     key: str
@@ -104,7 +104,7 @@ class EventRow(Row):
 
 
 class CommandRow(Row):
-    """A command to the gateway, in one session."""
+    """A command to the gateway, as one session has it."""
 
     event: int
     session: int
@@ -233,7 +233,7 @@ class EntryRow(Row):
 
 
 class ClaimEntry(Row):
-    """Where a claim was recorded."""
+    """An entry of a claim."""
 
     session: int
     seq: int
@@ -241,7 +241,7 @@ class ClaimEntry(Row):
 
 
 class ItemRow(Row):
-    """What a watcher sees beside the transcript."""
+    """An item: what watchers see beside the transcript, such as a tool call or a permission request."""
 
     id: int
     session: int
@@ -288,7 +288,7 @@ class ClaimRow(Row):
 
 
 class EarlierClaim(Row):
-    """A claim with the same text or file. `gone`: it does not stand any more; `leaves`: it has parts."""
+    """A claim with the same text or file. `gone`: it can have no echoes any more; `leaves`: it has parts."""
 
     id: int
     session: int
@@ -302,7 +302,7 @@ class EarlierClaim(Row):
 
 
 class TurnMarks(Row):
-    """The newest claims when a prompt joined the turn, or its root, and when its agent was corrected; -1: never."""
+    """For each of three moments, the newest claim at that moment; -1: it has not come (`semel.law.echo.Marks`)."""
 
     corrected: int
     joined: int
@@ -310,7 +310,7 @@ class TurnMarks(Row):
 
 
 class ClaimBehind(Row):
-    """An entry, and the newest one below it whose text its home gets before it."""
+    """A claim's entry. `behind`: the seq of the newest later entry whose text the home gets before the claim's."""
 
     session: int
     seq: int

@@ -1,6 +1,6 @@
 """Named queries, and the transaction that runs them.
 
-Every statement of Semel stands in `queries/*.sql`, in blocks:
+The statements on the ledger are in `queries/*.sql`, in blocks:
 
     -- name: hear_event
     -- What it is for, in one or more lines.
@@ -107,7 +107,7 @@ def _read_block(file: str, name: str, lines: list[str]) -> Query:
     if not purpose:
         raise QueryFileError(f"{file}: {name} does not say what it is for (a '-- ...' line under its name)")
     lines = lines[len(comments) :]
-    while lines and (_is_comment(lines[-1]) or not lines[-1]):  # the heading of what follows
+    while lines and (_is_comment(lines[-1]) or not lines[-1]):  # a comment about the blocks that follow
         lines.pop()
     sql = "\n".join(lines).strip().removesuffix(";")
     return Query(name, purpose, _COLUMN_LIST.sub(_list_columns, sql), file)
@@ -216,9 +216,10 @@ class Tx:
         return [dict(zip((column[0] for column in cursor.get_description()), row, strict=True)) for row in cursor]
 
     def after_commit(self, call: Callable[[], object]) -> None:
-        """Publish: call this once the transaction is durable, on the event loop of the caller.
+        """Register a callback for when the transaction is durable, such as one that publishes what it changed.
 
-        The call happens before the caller's `await` returns, in commit order, and never for a failed transaction.
+        It runs on the caller's event loop, in commit order, before the caller's `await` returns; never if the
+        transaction fails.
         """
         self._callbacks.append(call)
 

@@ -4,7 +4,7 @@
     heard = await store.write(hear, event)         # one transaction: hear(tx, event); durable on return
     rows = await store.read(entries_after, key)    # one consistent snapshot, with every commit before it
 
-No database work runs on the event loop. `write_sync` and `look` are the same for callers without a loop.
+No database work runs on the event loop. `write_sync` and `read_sync` do the same for callers without a loop.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ READERS = 2
 
 
 def mark_as_copy(tx: Tx, incarnation: int = 0) -> mark.LedgerMark:
-    """Mark this ledger as a copy, however it was made.
+    """Mark this ledger as a restored copy, which is settled before it is used (Law 14). Returns its position.
 
-    `incarnation`: the newest one known from elsewhere, or 0.
+    `incarnation`: the newest incarnation that is known of this ledger from elsewhere, or 0.
     """
     tx.run("ledger_copied", at=tx.number("ledger_newest"), incarnation=incarnation)
     return read_own_mark(tx)
@@ -170,7 +170,7 @@ class Store:
         return result
 
     def keep_mark(self) -> None:
-        """Detect whether this is an older copy of the ledger, and keep a mark file from now on. Raises LedgerError."""
+        """If this is an older copy of the ledger, mark it as one; keep a mark file from now on. Raises LedgerError."""
         try:
             ledger_mark = self.read_sync(read_own_mark)
             file_mark, has_commits = mark.read_mark(self.path), ledger_mark.commits > 0

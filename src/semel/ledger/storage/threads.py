@@ -104,7 +104,7 @@ class Writer(_JobThreads):
 
 
 class Readers(_JobThreads):
-    """A small pool: whichever thread is free takes the next job."""
+    """A small pool of threads that read. Whichever is free takes the next job."""
 
     def __init__(
         self, connections: Sequence[apsw.Connection], path: Path, statements: Queries, clock: Callable[[], int]

@@ -37,7 +37,7 @@ def load(text: str | None) -> dict[str, Any]:
 
 
 def read_object(data: dict[str, Any], name: str) -> dict[str, Any]:
-    """The object under `name` in data from elsewhere, or {} if it is no object: other programs may send anything."""
+    """The object under `name` in data of another program; {} if there is none, or it is not an object."""
     value = data.get(name)
     return value if isinstance(value, dict) else {}
 
@@ -80,7 +80,7 @@ def set_about(tx: Tx, session: int, about: Body) -> None:
 
 
 def set_busy(tx: Tx, session: int, mode: str | None) -> None:
-    """Set how messages are handled that come while the session is busy; None: as configured."""
+    """Set the session's busy mode: how messages are handled that come while a turn runs. None: as configured."""
     tx.run("session_set_busy", id=session, busy=mode)
     touch_session(tx, session)
 
@@ -178,8 +178,7 @@ def set_entry(
 
 
 def mark_whole(tx: Tx, claim: int | None) -> None:
-    """A failed attempt's cut-off text was said again in the same words, so it was complete: clear its `partial`
-    mark."""
+    """Clear the `partial` mark of a cut-off text: it was said again in the same words, so it was complete."""
     for claim_entry in tx.all(ClaimEntry, "entries_of_claim", claim=claim):
         entry = tx.one(EntryRow, "entry_get", session=claim_entry.session, seq=claim_entry.seq)
         if entry is not None and entry.partial:
@@ -208,7 +207,7 @@ def add_item(
 
 
 def grow_item(tx: Tx, session: int, item: int, text: str) -> None:
-    """Append to a live thought or tool output. Text that comes after the item's end is joined at once."""
+    """Append to a live thought or tool output. Text for an item that is no longer live is added to its text at once."""
     if not tx.number("item_is_live", id=item):
         set_item(tx, item, text=item_text(tx, item) + text)
         return

@@ -10,7 +10,7 @@ from semel.ledger.storage.rows import BoundEvent, ClaimRow, EntryRow, EventRow, 
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 
-_KINDS_ABOUT_MESSAGE = ("edit", "delete", "reaction")  # events about a message; the reference means that message
+_KINDS_ABOUT_MESSAGE = ("edit", "delete", "reaction")  # a ref to such an event means its message
 _REF = re.compile(r"(c?)(\d{1,18})", re.I | re.A)  # no more digits than a row's id can have
 
 
@@ -18,7 +18,7 @@ _REF = re.compile(r"(c?)(\d{1,18})", re.I | re.A)  # no more digits than a row's
 class ReferencedMessage:
     """A message that can be reacted to or edited. `op` identifies it for its platform; {} if that is not needed.
 
-    `parts`: of our own message; `claim`: the claim whose text it is.
+    `own`: we sent it. Then `parts` are the ids of its parts, and `claim` is the claim that first said it.
     """
 
     seq: int
@@ -30,7 +30,10 @@ class ReferencedMessage:
 
 
 def find_message(tx: Tx, session: int, spawn: int, ref: str) -> ReferencedMessage | None:
-    """The message of a ref: `c12` a claim, `12` an entry, '' the message that the running turn answers."""
+    """The message that a ref names: `c12` a claim, `12` an entry, '' the message that the running turn answers.
+
+    None if the session has no such message.
+    """
     if not ref:
         return _find_answered(tx, session, spawn)
     match = _REF.fullmatch(ref)

@@ -22,7 +22,7 @@ LIFE_BITS = 32
 
 
 class ClaimDelivery(Row):
-    """The parts of an utterance at one destination in one state. `ids`: theirs, as a JSON list; `part`: the first."""
+    """An utterance's parts at one destination in one state: `n` of them. `ids`: a JSON list; `part`: the first id."""
 
     dest: str
     state: PartState
@@ -146,7 +146,7 @@ def _render_change(tx: Tx, session: int, kind: str, number: int, rev: int, appen
     return {"op": "item", **item_json(tx, item)}
 
 
-# ---------------------------------------------------------------- reads
+# ---------------------------------------------------------------- reading
 
 
 def find_session(tx: Tx, key: str) -> SessionRow | None:
@@ -164,7 +164,7 @@ def read_entries(tx: Tx, session: int, after: int, limit: int) -> tuple[list[Jso
 
 
 def read_snapshot(tx: Tx, session: int, limit: int = 200) -> Json:
-    """The newest entries and items of a session, and the rev at which they are true."""
+    """The newest entries and items of a session, and the rev up to which they are current."""
     row = tx.get(SessionRow, "session_by_id", id=session)
     return {"rev": row.rev, "session": session_json(tx, row), **_read_stretch(tx, session, row.seq + 1, limit)}
 
@@ -190,7 +190,7 @@ def _read_stretch(tx: Tx, session: int, before: int, limit: int) -> Json:
 
 
 def read_changes(tx: Tx, session: int, after: int, limit: int = 1000) -> tuple[int, list[Json]] | None:
-    """(head rev, everything that changed after a rev); None if that is too much, or the rev is not valid here."""
+    """(current rev, everything that changed after a rev); None if that is too much, or the rev is not valid here."""
     session_row = tx.get(SessionRow, "session_by_id", id=session)
     if after < session_row.erased_rev:  # what such a watcher holds is gone
         return None
@@ -220,7 +220,7 @@ def _item_change(tx: Tx, row: ItemRow, after: int) -> Json:
 
 
 def list_sessions(tx: Tx, before: int = 1 << 62, limit: int = 200, archived: bool = False) -> list[Json]:
-    """Sessions, newest first: those in use, or those that were put away."""
+    """Sessions, newest first, without deleted ones: those in use, or the archived ones."""
     if archived:
         rows = tx.all(SessionRow, "session_list_archived", before=before, limit=limit)
     else:
