@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from semel.acp_stream import Fold, Wire
+from semel.acp_stream import ConnectionFolder, Fold
 
 TRACES = Path(__file__).parent.parent / "tests" / "data" / "traces"
 KINDS = ("tool call", "message", "thought")
@@ -135,7 +135,7 @@ def trace_set() -> None:
 
     def fold() -> None:
         for trace in traces:
-            wire = Wire()
+            wire = ConnectionFolder()
             for each in trace:
                 wire.fold_received(json.loads(each)["msg"])
 

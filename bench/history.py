@@ -37,7 +37,7 @@ def told_anew(tx: Tx, session: int) -> Any:
 
 def told_always(tx: Tx, session: int) -> Any:
     """A model agent: its whole memory is what fits of the record, in messages."""
-    return history.messages(history_of.read_past_turns(tx, session, ROOM), "You are an agent.")
+    return history.build_messages(history_of.read_past_turns(tx, session, ROOM), "You are an agent.")
 
 
 def compared(tx: Tx, session: int) -> Any:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import apsw
 
-from semel.gateway.record import Hub, Record
+from semel.gateway.record import Hub, LedgerAccess
 from semel.law.identity import digest_fields
 from semel.ledger.inbound.hear import Addressee, Event, hear
 from semel.ledger.storage.store import Store
@@ -45,7 +45,7 @@ def remember(path: Path, count: int) -> list[str]:
 
 async def hearings(store: Store, number: int, known: list[str]) -> float:
     """Events a second from so many producers: new ones, or where there are `known` keys, repeats of those."""
-    record, chance = Record(store, Hub()), random.Random(2)
+    record, chance = LedgerAccess(store, Hub()), random.Random(2)
     stop, counts = time.perf_counter() + SECONDS, [0] * number
 
     async def produce(n: int) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.ledger_raw import overwrite_per_second
-from semel.gateway.record import Hub, Record
+from semel.gateway.record import Hub, LedgerAccess
 from semel.law.identity import digest_fields
 from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.inbound.hear import Addressee, Event, hear
@@ -49,7 +49,7 @@ def end(tx: Tx, begun: turns.BegunTurn) -> None:
     show.finish(tx, fence, caller, [block], turn_ops.Slots(), show.End("answered", "end_turn"))
 
 
-async def turn(record: Record, name: str, key: str) -> None:
+async def turn(record: LedgerAccess, name: str, key: str) -> None:
     """A turn as the gateway runs it."""
     heard = await record.write(hear, event(key), [Addressee(name, "demo", f"web:{name}")])
     begun = await record.write(turns.begin, heard.woken_sessions[0], "bench")
@@ -61,7 +61,7 @@ async def clients(
     store: Store, number: int, tag: str, seconds: float = SECONDS, prefix: str = "s"
 ) -> tuple[float, list[float]]:
     """Turns per second of so many sessions at once (`prefix`1 and on), and the seconds each turn took."""
-    record = Record(store, Hub())
+    record = LedgerAccess(store, Hub())
     times: list[float] = []
     stop = time.perf_counter() + seconds
 
@@ -77,7 +77,7 @@ async def clients(
 
 async def alone(store: Store, tag: str, seconds: float = SECONDS) -> float:
     """Turns per second with one commit per turn, one after the other."""
-    record = Record(store, Hub())
+    record = LedgerAccess(store, Hub())
     await turn(record, "s1", f"{tag}.first")
     count, start = 0, time.perf_counter()
     while time.perf_counter() - start < seconds:

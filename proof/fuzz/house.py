@@ -20,7 +20,7 @@ from semel.gateway.inbound.admission import Verdict
 from semel.gateway.inbound.channel_inbox import ChannelInbox
 from semel.gateway.inbound.inbox import EventInbox
 from semel.gateway.ports import Incoming, Kept, Person, TooLarge
-from semel.gateway.record import Hub, Record
+from semel.gateway.record import Hub, LedgerAccess
 from semel.gateway.settings import AgentSettings, ChannelSettings, GatewaySettings
 from semel.law.commands import AgentMessage
 from semel.ledger.admin.books import audit
@@ -32,7 +32,7 @@ EXECUTIONS = 400
 """After so many a new ledger begins: none grows large."""
 
 
-class _Record(Record):
+class _Record(LedgerAccess):
     """Transactions run where they are called."""
 
     async def write(self, body: Any, /, *args: Any, **kwargs: Any) -> Any:

@@ -40,7 +40,7 @@ class Claim:
 
     dest: str
     form: int
-    law: echo.Earlier
+    law: echo.PriorClaim
 
 
 class ClaimMachine(Counted):
@@ -51,11 +51,11 @@ class ClaimMachine(Counted):
         self.claims: list[Claim] = []
         self.turn = 1
         self.attempt: echo.Attempt = "start"
-        self.plan: list[tuple[echo.How, str, str]] = []  # what an agent says that was never restarted
+        self.plan: list[tuple[echo.ClaimWay, str, str]] = []  # what an agent says that was never restarted
         self.at = 0  # how far this attempt is in it
         self.fell = False
 
-    def say(self, how: echo.How, text: str, dest: str) -> bool:
+    def say(self, how: echo.ClaimWay, text: str, dest: str) -> bool:
         """Judge one claim as a ledger does; whether it is said."""
         same = [claim.law for claim in self.claims if claim.dest == dest and claim.form == FORMS[text]]
         of = echo.find_original(how=how, turn=self.turn, attempt=self.attempt, earlier=same)
@@ -65,7 +65,7 @@ class ClaimMachine(Counted):
             assert first.law.outcome == "said" and first.law.stands, "Law 5: an echo of what was not said"
         outcome: Any = "said" if of is None else "echo"
         self.claims.append(
-            Claim(dest, FORMS[text], echo.Earlier(len(self.claims), how, self.turn, outcome, echo_of=of))
+            Claim(dest, FORMS[text], echo.PriorClaim(len(self.claims), how, self.turn, outcome, echo_of=of))
         )
         return of is None
 
@@ -88,7 +88,7 @@ class ClaimMachine(Counted):
         return out
 
     @rule(how=st.sampled_from(["tool", "block"]), text=st.sampled_from(TEXTS), dest=st.sampled_from(DESTS))
-    def it_says_something(self, how: echo.How, text: str, dest: str) -> None:
+    def it_says_something(self, how: echo.ClaimWay, text: str, dest: str) -> None:
         """The next of its plan; once that is told, something new."""
         if self.at < len(self.plan):
             how, text, dest = self.plan[self.at]

@@ -16,15 +16,15 @@ from unicodedata import normalize
 from unittest import mock
 
 from proof.machines.ledger import Claim, Ledger, Make
-from semel.acp_stream.display import display
-from semel.gateway.outbound.destinations import Places
+from semel.acp_stream.display import render_terminal
+from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.ports import Caps, Safety
 from semel.gateway.settings import ChannelSettings, DestinationSettings
 from semel.gateway.turns import stream_view
-from semel.gateway.turns.speech import Speech
+from semel.gateway.turns.speech import BlockClaims
 from semel.gateway.turns.stream_view import StreamView
 from semel.law.delivery import Rules
-from semel.law.wake import NO_PAUSE, Pause
+from semel.law.wake import NO_PAUSE, WakeDelay
 from semel.ledger.delivery.claims import Caller
 from semel.ledger.inbound import hear
 from semel.ledger.turns import turn_ops
@@ -40,7 +40,7 @@ HOMES: Mapping[str, str | None] = {
     "mail": "mail:2",
     "job": None,
 }
-PAUSES = {"mail": Pause(debounce=1_000, max_wait=3_000)}
+PAUSES = {"mail": WakeDelay(debounce=1_000, max_wait=3_000)}
 CHANNELS = {
     "chat": Caps(Safety.AT_MOST_ONCE, max_len=12, edits=True, deletes=True),
     "mail": Caps(Safety.RECONCILABLE, finds=True, settle=1.0, edits=True, deletes=True),
@@ -56,9 +56,9 @@ RULES = {
 }
 
 
-def places() -> Places:
+def places() -> Destinations:
     """Five homes, four names, three channels, one of each safety class."""
-    return Places(
+    return Destinations(
         {
             n: DestinationSettings(name=n, channel=channel, address=address, allow=("*",))
             for n, (channel, address) in NAMES.items()
@@ -151,7 +151,7 @@ class Running:
 
     begun: BegunTurn
     process: Process
-    speech: Speech
+    speech: BlockClaims
     viewing: StreamView
     slots: turn_ops.Slots = field(default_factory=turn_ops.Slots)
     how: Any = "start"
@@ -439,7 +439,7 @@ def _reserved(ledger: Ledger, claims: list[Claim]) -> None:
 def _outputs(ledger: Ledger) -> None:
     """Law 8: for tool output, head + stated gap + tail of the stored whole, as a terminal displays it."""
     for item, stored in ledger.outputs():
-        whole = display(stored)
+        whole = render_terminal(stored)
         tail = item.get("tail") or ""
         assert item["text"] == whole[: len(item["text"])], "Law 8: a head that is not the beginning"
         assert len(item["text"]) + item.get("gap", 0) + len(tail) == len(whole), "Law 8: characters are missing unsaid"

@@ -12,7 +12,7 @@ from proof.machines.house import CHANNELS, HOMES, RULES, House, Process, Running
 from proof.machines.ledger import Make
 from semel.acp_stream import Began, Ended
 from semel.acp_stream.dialect import NO_RESULT
-from semel.gateway.turns.speech import Speech
+from semel.gateway.turns.speech import BlockClaims
 from semel.law import delivery
 from semel.law import turn as law
 from semel.ledger.delivery import outgoing
@@ -220,7 +220,7 @@ class Model:
 
     def _ask(self, begun: turns.BegunTurn, process: Process, restored: bool, complete: bool, unable: bool) -> None:
         names = self.house.places.names(begun.key)
-        run = Running(begun, process, Speech(begun.key, begun.home, self.house.places, names), process.viewing)
+        run = Running(begun, process, BlockClaims(begun.key, begun.home, self.house.places, names), process.viewing)
         nxt = law.decide_after_loss(
             attempt=begun.attempt, tools_started=begun.has_started_tools, restored=restored, history_complete=complete
         )

@@ -17,7 +17,7 @@ from semel.acp_stream import ViewItem
 from semel.law import interrupted_turn, wake
 from semel.law import turn as law
 
-PAUSES = (wake.NO_PAUSE, wake.COLLECT, wake.Pause(1_000, 3_000), wake.Pause(500, 0))
+PAUSES = (wake.NO_PAUSE, wake.COLLECT, wake.WakeDelay(1_000, 3_000), wake.WakeDelay(500, 0))
 
 
 @dataclass
@@ -59,7 +59,9 @@ class TurnMachine(Counted):
         kind=st.sampled_from(["message", "message", "webhook", *QUIET]), automatic=st.booleans(),
         allowed=st.sampled_from([False, False, True]), mode=st.sampled_from(wake.MODES), pause=st.sampled_from(PAUSES),
     )  # fmt: skip
-    def something_is_heard(self, kind: str, automatic: bool, allowed: bool, mode: wake.Busy, pause: wake.Pause) -> None:
+    def something_is_heard(
+        self, kind: str, automatic: bool, allowed: bool, mode: wake.Busy, pause: wake.WakeDelay
+    ) -> None:
         self.heard += 1
         self.waiting.append(self.heard)
         due = kind not in QUIET and (allowed or not automatic)
@@ -87,13 +89,13 @@ class TurnMachine(Counted):
             self._end("cancelled")
 
     @rule(pause=st.sampled_from([wake.COLLECT, *(pause for pause in PAUSES if pause.debounce)]), n=st.integers(2, 10))
-    def somebody_writes_on_and_on(self, pause: wake.Pause, n: int) -> None:
+    def somebody_writes_on_and_on(self, pause: wake.WakeDelay, n: int) -> None:
         """Each line comes before the pause after the one before it is over."""
         for _ in range(n):
             self.something_is_heard("message", False, False, "queue", pause)
             self.now += pause.debounce - 1
 
-    def _wake(self, pause: wake.Pause) -> None:
+    def _wake(self, pause: wake.WakeDelay) -> None:
         was = self.pending
         if was is None:
             self.since, self.most = self.now, 0
@@ -165,7 +167,7 @@ class TurnMachine(Counted):
             assert not passing or self.running.attempt >= law.MAX_ATTEMPTS, "Law 9: given up too soon"
             self._end("errored")
         else:
-            assert wait >= max(asks or 0, law.BACK_OFF[0]), "Law 9: sooner than was asked for"
+            assert wait >= max(asks or 0, law.RETRY_DELAYS_S[0]), "Law 9: sooner than was asked for"
             self.running.again_at = self.now + int(wait * 1000)
 
     @precondition(lambda self: self.running is not None)

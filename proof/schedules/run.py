@@ -172,7 +172,7 @@ def _forget(loop: SeededLoop, tasks: list[asyncio.Task[Any]], folder: Folder) ->
             if not task.done():
                 with contextlib.suppress(BaseException):
                     task.get_coro().close()
-        semel.gateway.outbound.attempt._strays.clear()
+        semel.gateway.outbound.attempt._abandoned_calls.clear()
         tasks.clear()
         loop.close()
         if folder.runs % TIDY == 0:

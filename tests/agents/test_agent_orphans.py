@@ -15,7 +15,7 @@ import pytest
 from agents_house import LAUNCHER, PATIENCE, House, content, kill_quietly, running, until
 
 from semel.gateway.ports import Launch
-from semel.gateway.process_identity import kill_group_if_same, list_group_members, mark, read_identity
+from semel.gateway.process_identity import kill_group_if_same, list_group_members, make_spawn_tag, read_identity
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 
@@ -168,8 +168,8 @@ async def test_members_whose_leader_is_gone_are_known_by_their_mark() -> None:
     assert born
     leader.kill()
     leader.wait()
-    left = start_stray(SLEEP, SEMEL_SPAWN=mark(leader.pid, born))
-    other = start_stray(SLEEP, SEMEL_SPAWN=mark(leader.pid, born + "1"))
+    left = start_stray(SLEEP, SEMEL_SPAWN=make_spawn_tag(leader.pid, born))
+    other = start_stray(SLEEP, SEMEL_SPAWN=make_spawn_tag(leader.pid, born + "1"))
     try:
         assert await asyncio.to_thread(kill_group_if_same, leader.pid, leader.pid, born) is True
         assert left.wait(PATIENCE) == -signal.SIGKILL

@@ -20,7 +20,7 @@ from semel.agents.acp.wire import (
     Noise,
     decode_line,
     fill_gap,
-    messages,
+    parse_messages,
 )
 from semel.gateway.files import MAX_FILE_BYTES
 
@@ -60,7 +60,7 @@ def cut(update: Json, size: int, method: str = "session/update", **more: Any) ->
     reader = LineSplitter(limit=1000)
     [read] = reader.feed(line.replace(b"BIG", b"x" * size) + b"\n")
     assert list(reader.feed(b"behind it\n")) == [b"behind it"]
-    [message] = messages(read)
+    [message] = parse_messages(read)
     return message, reader.missing_bytes  # type: ignore[return-value]
 
 
@@ -103,7 +103,7 @@ def test_a_line_is_cut_between_its_characters(text: str, shift: int) -> None:
     data = "x" * shift + text * (1200 // (len(json.dumps(text)) - 2) + 1)
     line = json.dumps({"method": "session/update", "params": {"update": chunk(type="image", data=data)}}).encode()
     [read] = LineSplitter(limit=700).feed(line + b"\n")
-    [message] = messages(read)
+    [message] = parse_messages(read)
     assert isinstance(message, IncomingCall) and fill_gap(message, 1)
 
 
@@ -121,14 +121,14 @@ json_values = st.recursive(
 @given(json_values)
 def test_every_json_value_becomes_messages_and_never_an_exception(value: Any) -> None:
     line = json.dumps(value).encode()
-    found = list(messages(line))
+    found = list(parse_messages(line))
     assert all(isinstance(one, IncomingCall | AgentReply | Noise) for one in found)
     assert len(found) == (len(value) if isinstance(value, list) else 1)
 
 
 @given(st.binary(max_size=60))
 def test_no_bytes_break_the_reader(line: bytes) -> None:
-    assert all(isinstance(one, IncomingCall | AgentReply | Noise) for one in messages(line))
+    assert all(isinstance(one, IncomingCall | AgentReply | Noise) for one in parse_messages(line))
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_no_bytes_break_the_reader(line: bytes) -> None:
     ],
 )
 def test_a_message_is_read_for_what_it_is(line: str, message: object) -> None:
-    assert list(messages(line.encode())) == [message]
+    assert list(parse_messages(line.encode())) == [message]
 
 
 def test_text_that_cannot_be_stored_is_made_storable() -> None:
@@ -160,5 +160,5 @@ def test_text_that_cannot_be_stored_is_made_storable() -> None:
 
 
 def test_nesting_without_end_is_noise() -> None:
-    (one,) = messages(b"[" * 200_000)
+    (one,) = parse_messages(b"[" * 200_000)
     assert isinstance(one, Noise)

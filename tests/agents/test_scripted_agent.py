@@ -13,7 +13,7 @@ from agents_house import Heard, House, hear, measure_cpu_seconds, script, turn, 
 
 from semel.agents.acp import AcpConversation
 from semel.gateway.ports import Answered, Asked, Died
-from semel.testing.scripted_agent import command, prompt, prompts_given
+from semel.testing.scripted_agent import command, prompt, read_prompts
 
 SERVER = Path(__file__).parent / "mcp_house.py"
 
@@ -40,12 +40,12 @@ async def test_a_test_can_say_what_the_agent_does_and_count_what_it_was_given(ho
     log = house.tmp / "log"
     line = command(state=house.state, log=log)
     said = prompt(attempts=[["first", {"die": 9}], ["second"]], resume=["resumed"], name="once/more")
-    assert prompts_given(log) == []
+    assert read_prompts(log) == []
     assert (await turn(await house.open(house.agent(line)), said)).text() == "first"
     talk = await house.open(house.agent(line))
     assert (await turn(talk, said)).text() == "second"
     assert (await turn(talk, "[semel: your turn goes on]\n[/semel]")).text() == "resumed"
-    given = prompts_given(log)
+    given = read_prompts(log)
     assert [one.text == said for one in given] == [True, True, False]
     assert given[0].heard < given[1].heard and given[0].session != talk.memory == given[1].session
 

@@ -17,7 +17,7 @@ from semel.gateway.ports import CannotBegin, Job
 from semel.gateway.process_identity import JOB_VARIABLE, find_tagged_processes
 from semel.tools.catalogue import Greeting, list_tools
 from semel.tools.exec import reports
-from semel.tools.exec.background import Supervisors, Workplace
+from semel.tools.exec.background import JobEnvironment, SupervisorRunner
 from semel.tools.exec.spool import Spool
 
 ENV = {"PATH": os.environ["PATH"]}
@@ -27,8 +27,8 @@ def job(id: str, command: str = "sleep 60", agent: str = "demo") -> Job:
     return Job(id, "demo:s", agent, command, "", 60.0, 1000, 1_700_000_000_000)
 
 
-def supervisors(path: Path, grace: float = 1.0) -> Supervisors:
-    return Supervisors(path, {"demo": Workplace(path, ENV)}, grace)
+def supervisors(path: Path, grace: float = 1.0) -> SupervisorRunner:
+    return SupervisorRunner(path, {"demo": JobEnvironment(path, ENV)}, grace)
 
 
 def test_a_gateway_that_died_before_it_started_a_run_leaves_one_that_is_told_of(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def _watching(id: str) -> list[int]:
 
 
 def test_a_workspace_that_is_gone_is_named(tmp_path: Path) -> None:
-    one = Supervisors(tmp_path, {"demo": Workplace(tmp_path / "gone", ENV)})
+    one = SupervisorRunner(tmp_path, {"demo": JobEnvironment(tmp_path / "gone", ENV)})
     one.begin(job("job-6"), lambda: None)
     report = tmp_path / "jobs" / "job-6" / "exec.finished.json"
     ends = time.monotonic() + 30

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from semel.channels.markdown import follows_no_links, has_scheme, parse, spell_links
+from semel.channels.markdown import follows_no_links, has_scheme, parse, write_out_links
 
 
 def told(text: str) -> str:
     """Every text of it, in order; a blank between."""
     tokens = parse(text)
-    spell_links(tokens, has_scheme(frozenset({"https"})))
+    write_out_links(tokens, has_scheme(frozenset({"https"})))
     inner = [child for token in tokens for child in (token.children or [token])]
     return " ".join(each.content for each in inner if each.content)
 
@@ -43,7 +43,7 @@ def test_an_item_that_skips_numbers_keeps_its_own() -> None:
 
 def test_addresses_are_written_out_where_nobody_can_follow_them() -> None:
     tokens = parse("[t](https://e.org) <https://e.org/ä> <a@b.cd>")
-    spell_links(tokens, follows_no_links)
+    write_out_links(tokens, follows_no_links)
     said = "".join(child.content for child in tokens[1].children or ())
     assert said == "t (https://e.org) https://e.org/ä a@b.cd"
 

@@ -33,9 +33,9 @@ async def answer(w: World, event: int, session: str = "s") -> str:
 
 def given(path: Path) -> list[str]:
     """What the scripted agent was prompted with, in order."""
-    from semel.testing.scripted_agent import prompts_given
+    from semel.testing.scripted_agent import read_prompts
 
-    return [one.text for one in prompts_given(path)]
+    return [one.text for one in read_prompts(path)]
 
 
 def exists(path: Path) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from mail import Mail
 
-from semel.channels.email.address import address, hash_id
+from semel.channels.email.address import format_address, hash_id
 from semel.gateway.ports import Safety
 from semel.testing.conformance import Front, Rig, TcpFront
 
@@ -56,7 +56,7 @@ class EmailRig(Rig):
         return [f"{name}@localhost" for name in self.names]
 
     def home(self) -> str:
-        return address(self.person, hash_id(self.thread))
+        return format_address(self.person, hash_id(self.thread))
 
     async def shown(self, address: str) -> Sequence[str]:
         mails = await self.server.user(address.partition("@")[0]).mails()

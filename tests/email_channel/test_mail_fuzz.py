@@ -9,7 +9,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from letters import PASSED, heard, raw, settings
 
-from semel.channels.email.address import place
+from semel.channels.email.address import parse_address
 from semel.channels.email.html_to_text import convert_html
 from semel.channels.email.parse import ParsedMail, parse_mail
 from semel.law.identity import check_event_key
@@ -85,7 +85,7 @@ def check(letter: ParsedMail) -> None:
     if letter.kind == "message":
         assert letter.sender is not None and letter.sender.id
         if letter.address.isascii():
-            assert place(letter.address) is not None
+            assert parse_address(letter.address) is not None
     for file in letter.files:
         assert "/" not in file.name and file.name not in ("", ".", "..")
 

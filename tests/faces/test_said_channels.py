@@ -17,7 +17,7 @@ from semel.channels.email.compose import compose
 from semel.channels.email.settings import EmailSettings
 from semel.channels.matrix.render import render as matrix
 from semel.channels.telegram.render import render as telegram
-from semel.channels.xmpp.render import styled
+from semel.channels.xmpp.render import render
 from semel.channels.xmpp.xml import clean
 from semel.gateway.ports import Op
 
@@ -134,7 +134,7 @@ def in_matrix_plain(text: str) -> Shown:
 
 
 def in_xmpp(text: str) -> Shown:
-    return clean(styled(text, 100_000)), []
+    return clean(render(text, 100_000)), []
 
 
 def _mail(text: str, kind: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 from gateway_world import World, destination, script, until
 
 from semel.gateway.errors import Conflict
-from semel.testing.scripted_agent import prompts_given
+from semel.testing.scripted_agent import read_prompts
 
 FORGETS = {"forget": True}
 
@@ -20,7 +20,7 @@ def logged(path: Path, **more: Any) -> World:
 
 
 def agent_saw(w: World) -> list[str]:
-    return [one.text for one in prompts_given(w.path / "prompts")]
+    return [one.text for one in read_prompts(w.path / "prompts")]
 
 
 async def again(w: World) -> None:

@@ -12,7 +12,7 @@ from gateway_world import World, destination, script, until
 from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
 from semel.testing import FakeChannel, Platform
-from semel.testing.scripted_agent import prompts_given
+from semel.testing.scripted_agent import read_prompts
 
 Json = dict[str, Any]
 ROOM = "demo:chat:room"
@@ -53,7 +53,7 @@ class Chat:
 
     def told(self) -> str:
         """The agent's newest prompt."""
-        return prompts_given(self.path / "prompts")[-1].text
+        return read_prompts(self.path / "prompts")[-1].text
 
 
 NARRATIONS = pytest.mark.parametrize("narration", ["last", "all"])
@@ -96,7 +96,7 @@ async def test_a_block_for_home_that_was_never_closed_is_delivered(tmp_path: Pat
         shown = await chat.ask(script({"text": 'Hm. <message to="Home">Dear Ann', "chunks": 5}, stop=stop))
         cut = ["The answer was cut off at the model's token limit."] if stop == "max_tokens" else []
         assert shown == ["Hm. ", "Dear Ann", *cut]
-        assert len(prompts_given(tmp_path / "prompts")) == 1, "nothing was held back"
+        assert len(read_prompts(tmp_path / "prompts")) == 1, "nothing was held back"
 
 
 @pytest.mark.parametrize("stop", ["end_turn", "max_tokens"])
@@ -131,7 +131,7 @@ async def test_people_in_a_chat_are_told_of_a_text_that_was_held_back_for_good(
     async with Chat(tmp_path) as chat:
         shown = await chat.ask(script('<message to="nobody">please call</message>', resume=again))
         assert [text for text in shown if text.startswith("Something the agent wrote was held back: ")]
-        assert len(prompts_given(tmp_path / "prompts")) == 2, "it is asked once"
+        assert len(read_prompts(tmp_path / "prompts")) == 2, "it is asked once"
 
 
 @NARRATIONS

@@ -13,7 +13,7 @@ from gateway_world import World, script, until
 from semel.gateway.errors import BadRequest
 from semel.gateway.settings import SessionSettings, WakeSettings
 from semel.ledger.transcript import views
-from semel.testing.scripted_agent import prompts_given
+from semel.testing.scripted_agent import read_prompts
 
 
 def waiting_for(go: Path, *after: Any, began: str = "Working. ") -> str:
@@ -29,7 +29,7 @@ async def speaks(w: World, text: str, session: str = "s") -> None:
 
 
 def agent_saw(w: World) -> list[str]:
-    return [one.text for one in prompts_given(w.path / "prompts")]
+    return [one.text for one in read_prompts(w.path / "prompts")]
 
 
 def logged(path: Path, **more: Any) -> World:

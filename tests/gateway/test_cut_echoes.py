@@ -31,7 +31,7 @@ TOLD = "The answer was cut off at the model's token limit."
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("semel.law.turn.BACK_OFF", (0.1, 0.1))
+    monkeypatch.setattr("semel.law.turn.RETRY_DELAYS_S", (0.1, 0.1))
 
 
 def repeats(cut: str = CUT) -> list[Any]:

@@ -18,7 +18,7 @@ from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
 from semel.ledger.storage.rows import SpawnRow
 from semel.testing import FakeChannel, Fault, Platform
-from semel.testing.scripted_agent import prompts_given
+from semel.testing.scripted_agent import read_prompts
 
 Json = dict[str, Any]
 KEY = "demo:chat:room"
@@ -66,7 +66,7 @@ class Chat:
     @property
     def told(self) -> list[str]:
         """The lines of the newest prompt that the agent was given."""
-        return prompts_given(self.w.path / "prompts")[-1].text.splitlines()
+        return read_prompts(self.w.path / "prompts")[-1].text.splitlines()
 
 
 @asynccontextmanager
@@ -83,7 +83,7 @@ async def chat(
 @pytest.fixture
 def soon_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn is tried again soon, and people are told of that wait as of a long one."""
-    monkeypatch.setattr("semel.law.turn.BACK_OFF", (0.1, 0.1))
+    monkeypatch.setattr("semel.law.turn.RETRY_DELAYS_S", (0.1, 0.1))
     monkeypatch.setattr("semel.gateway.turns.turn_end.LONG_DELAY_S", 0.05)
 
 
@@ -141,7 +141,7 @@ async def test_where_the_agent_adds_something_only_that_is_its_closing_text(tmp_
 async def test_a_turn_that_is_given_up_after_its_last_attempt_leaves_what_it_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("semel.law.turn.BACK_OFF", (0.1, 0.1))
+    monkeypatch.setattr("semel.law.turn.RETRY_DELAYS_S", (0.1, 0.1))
     async with chat(tmp_path, agent={"attempts": 2}) as c:
         posts = await c.ask(script("The result is 42.", {"tool": "look"}, UNAVAILABLE, resume=[UNAVAILABLE]))
         assert posts[0] == "The result is 42."

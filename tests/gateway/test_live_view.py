@@ -13,7 +13,7 @@ import pytest
 from semel.faces.view import SessionView
 from semel.gateway import record as record_module
 from semel.gateway.api.reads import ReadApi
-from semel.gateway.record import Hub, Record
+from semel.gateway.record import Hub, LedgerAccess
 from semel.law.delivery import Rules
 from semel.ledger.admin import books
 from semel.ledger.delivery import outgoing
@@ -37,7 +37,7 @@ class House(ReadApi):
     def __init__(self, path: Path) -> None:
         self.store = Store.open(path)
         self.hub = Hub()
-        self.record = Record(self.store, self.hub)
+        self.record = LedgerAccess(self.store, self.hub)
         self.published: dict[int, list[int]] = {}
         publish = self.hub.publish
 

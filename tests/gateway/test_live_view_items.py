@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from semel.acp_stream import Began, Changed, Ended, Grew, display
-from semel.gateway.outbound.destinations import Places
+from semel.acp_stream import Began, Changed, Ended, Grew, render_terminal
+from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.turns import stream_view
-from semel.gateway.turns.speech import Speech
+from semel.gateway.turns.speech import BlockClaims
 from semel.gateway.turns.stream_view import HEAD_CHARS, MAX_LATE_ITEMS, TAIL_CHARS, StreamView
 from semel.ledger.turns import turn_ops
 
@@ -23,8 +23,8 @@ def a_viewing(turn: int = 1) -> StreamView:
     return one
 
 
-def speech() -> Speech:
-    return Speech("s", "web:s", Places({}, {}, {}), ())
+def speech() -> BlockClaims:
+    return BlockClaims("s", "web:s", Destinations({}, {}, {}), ())
 
 
 class Screen:
@@ -47,7 +47,7 @@ class Screen:
 
     def check(self) -> None:
         tail, gap = self.body.get("tail") or "", self.body.get("gap") or 0
-        displayed = display(self.whole)
+        displayed = render_terminal(self.whole)
         assert displayed.startswith(self.text)
         assert displayed.endswith(tail)
         assert len(self.text) + gap + len(tail) == len(displayed)

@@ -12,7 +12,7 @@ from gateway_world import World, script, until
 
 from semel.gateway.turns import turn_end
 from semel.ledger.storage.rows import SpawnRow
-from semel.testing.scripted_agent import prompts_given
+from semel.testing.scripted_agent import read_prompts
 
 OVERLOADED = {"error": {"code": -32603, "message": "API Error: 529 Overloaded"}}
 REFUSED = {"error": {"code": -32602, "message": "API Error: 400 invalid_request_error"}}
@@ -21,7 +21,7 @@ REFUSED = {"error": {"code": -32602, "message": "API Error: 400 invalid_request_
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """The back-off, in less time."""
-    monkeypatch.setattr("semel.law.turn.BACK_OFF", (0.3, 0.4))
+    monkeypatch.setattr("semel.law.turn.RETRY_DELAYS_S", (0.3, 0.4))
 
 
 def logged(path: Path, **more: Any) -> World:
@@ -29,7 +29,7 @@ def logged(path: Path, **more: Any) -> World:
 
 
 def agent_saw(w: World) -> list[str]:
-    return [one.text for one in prompts_given(w.path / "prompts")]
+    return [one.text for one in read_prompts(w.path / "prompts")]
 
 
 async def notices(w: World) -> list[str]:
@@ -115,7 +115,7 @@ async def test_an_agent_with_one_attempt_is_never_tried_again(tmp_path: Path) ->
 
 
 async def test_what_is_said_meanwhile_waits_and_comes_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("semel.law.turn.BACK_OFF", (1.0, 1.0))
+    monkeypatch.setattr("semel.law.turn.RETRY_DELAYS_S", (1.0, 1.0))
     async with logged(tmp_path) as w:
         await w.gateway.say("s", script(name="n", attempts=[[OVERLOADED], ["First."]]))
         await failing(w)
@@ -145,7 +145,7 @@ async def test_a_newer_message_may_interrupt_a_turn_that_waits_to_be_tried_again
 
 
 async def test_it_is_tried_again_by_the_next_gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("semel.law.turn.BACK_OFF", (1.0, 1.0))
+    monkeypatch.setattr("semel.law.turn.RETRY_DELAYS_S", (1.0, 1.0))
     async with logged(tmp_path) as w:
         await w.gateway.say("s", script(name="n", attempts=[[OVERLOADED], ["First."]]))
         await failing(w)
@@ -160,7 +160,7 @@ async def test_it_is_tried_again_by_the_next_gateway(tmp_path: Path, monkeypatch
 async def test_what_a_failed_attempt_left_in_the_agents_history_is_not_taken_for_the_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("semel.law.turn.BACK_OFF", (1.0, 1.0))
+    monkeypatch.setattr("semel.law.turn.RETRY_DELAYS_S", (1.0, 1.0))
     async with logged(tmp_path) as w:
         await w.gateway.say("s", script(name="n", attempts=[["I begin.", OVERLOADED], ["First."]]))
         await failing(w)

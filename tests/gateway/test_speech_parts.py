@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semel.gateway.outbound.destinations import Places
+from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.settings import DestinationSettings
-from semel.gateway.turns.speech import Speech
+from semel.gateway.turns.speech import BlockClaims
 from semel.ledger.delivery.claims import ClaimRequest
 from semel.ledger.turns import turn_ops
 from semel.text.verbatim import verbatim_form
@@ -24,12 +24,12 @@ TEXT = st.lists(st.sampled_from([*WORDS, *WORDS, *TAGS]), max_size=14).map("".jo
 EDGES = st.lists(st.integers(0, 200), max_size=10)
 
 
-def speech() -> Speech:
+def speech() -> BlockClaims:
     named = {"work": ("web", "work"), "me": ("web", "s")}
-    places = Places(
+    places = Destinations(
         {n: DestinationSettings(name=n, channel=c, address=a, allow=("*",)) for n, (c, a) in named.items()}, {}, {}
     )
-    out = Speech("s", "web:s", places, ("work", "me"))
+    out = BlockClaims("s", "web:s", places, ("work", "me"))
     out.hold_back(["Done."])
     return out
 
@@ -39,7 +39,7 @@ def chunks(text: str, edges: list[int]) -> list[str]:
     return [text[lo:hi] for lo, hi in pairwise(where)]
 
 
-def speak(out: Speech, pieces: list[str]) -> list[turn_ops.Op]:
+def speak(out: BlockClaims, pieces: list[str]) -> list[turn_ops.Op]:
     ops = out.begin_block(1)
     for piece in pieces:
         ops += out.grow_block(1, piece)

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "model"))
 from gateway_world import World, script
 from model_world import Answer, ModelServer, ModelWorld
 
-from semel.gateway.record import Record
+from semel.gateway.record import LedgerAccess
 from semel.law.wake import MODES
 
 WRITES = ["hear", "begin", "finish"]
@@ -51,13 +51,13 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
 
     async def start(world: World) -> Written:
         await world.gateway.record.write(lambda tx: None)  # what was begun before is not counted
-        seen, write = Written(world), Record.write
+        seen, write = Written(world), LedgerAccess.write
 
-        async def noted(self: Record, body: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        async def noted(self: LedgerAccess, body: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
             seen.append(body.__name__)
             return await write(self, body, *args, **kwargs)
 
-        monkeypatch.setattr(Record, "write", noted)
+        monkeypatch.setattr(LedgerAccess, "write", noted)
         return seen
 
     return start

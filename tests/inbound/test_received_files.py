@@ -239,10 +239,10 @@ async def test_images_are_shown_where_the_agent_takes_them_by_what_they_are(tmp_
     class Event:
         entry_fields = {"files": [image, fake, large]}  # noqa: RUF012
 
-    given = await prompt_files.give_files(store, work, [Event()], images=True)  # type: ignore[list-item]
+    given = await prompt_files.copy_received_files(store, work, [Event()], images=True)  # type: ignore[list-item]
     assert set(given.paths) == {image["id"], fake["id"], large["id"]}
     assert {id: mime for id, (mime, _) in given.images.items()} == {image["id"]: "image/png"}
-    assert not (await prompt_files.give_files(store, work, [Event()], images=False)).images  # type: ignore[list-item]
+    assert not (await prompt_files.copy_received_files(store, work, [Event()], images=False)).images  # type: ignore[list-item]
 
 
 async def test_a_workspace_that_takes_nothing_is_told_and_the_message_goes_on(chat: Chat) -> None:

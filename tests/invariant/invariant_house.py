@@ -21,7 +21,7 @@ from system_house import SECRET, Receiver, receiver
 from semel.channels.webhook import WebhookChannel, WebhookSettings
 from semel.faces.view import SessionView
 from semel.gateway.settings import ChannelSettings
-from semel.testing.scripted_agent import prompts_given
+from semel.testing.scripted_agent import read_prompts
 
 Json = dict[str, Any]
 SUMMARY = "They spoke of many words."
@@ -161,7 +161,7 @@ class House:
 
     def given(self, chat: Chat) -> list[str]:
         """The prompts that the scripted agent was given for this conversation."""
-        return [one.text for one in prompts_given(self.world.path / "prompts") if f"<<{chat.name}>>" in one.text]
+        return [one.text for one in read_prompts(self.world.path / "prompts") if f"<<{chat.name}>>" in one.text]
 
     async def forget(self, chat: Chat) -> None:
         """The scripted agent's process ends, and so does its memory."""

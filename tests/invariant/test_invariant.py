@@ -19,7 +19,7 @@ KINDS = ("acp", "openai-chat", "anthropic")
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pause before another attempt, in less time."""
-    monkeypatch.setattr("semel.law.turn.BACK_OFF", (0.1, 0.1))
+    monkeypatch.setattr("semel.law.turn.RETRY_DELAYS_S", (0.1, 0.1))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -16,7 +16,7 @@ LONG = "word " * 400  # 2,000 bytes; the context below holds 9,000 for the past 
 async def test_older_turns_are_told_as_a_summary_and_nothing_of_the_record_is_lost(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("semel.law.turn.BACK_OFF", (0.1, 0.1))
+    monkeypatch.setattr("semel.law.turn.RETRY_DELAYS_S", (0.1, 0.1))
     async with house(kind, tmp_path, attempts=2, model={"context": 4_000}) as h:
         chat = h.chats[0]
         answers: list[str] = []

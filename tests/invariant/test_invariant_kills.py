@@ -27,7 +27,7 @@ from system_house import House, Receiver, channel, opened, receiver, until
 from system_house import script as typed
 from test_model_system import served
 
-from semel.testing.scripted_agent import command, prompts_given
+from semel.testing.scripted_agent import command, read_prompts
 
 pytestmark = pytest.mark.storm
 
@@ -132,7 +132,7 @@ class Talk:
 
     def given(self) -> list[str]:
         log = self.hall.house.home / "prompts"
-        return [one.text for one in prompts_given(log) if f"<<{self.name}>>" in one.text]
+        return [one.text for one in read_prompts(log) if f"<<{self.name}>>" in one.text]
 
     def received(self) -> list[str]:
         return in_room(self.hall.rooms[self.narration], self.name)

@@ -16,7 +16,7 @@ from semel.law.retries import MAX_RETRY_AFTER_S
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("semel.law.turn.BACK_OFF", (0.1, 0.1))
+    monkeypatch.setattr("semel.law.turn.RETRY_DELAYS_S", (0.1, 0.1))
 
 
 @pytest.mark.usefixtures("soon")

@@ -17,7 +17,7 @@ from model_server import Answer
 async def test_a_steered_message_is_asked_again_with_the_turn_it_joined(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("semel.law.turn.BACK_OFF", (0.1, 0.1))
+    monkeypatch.setattr("semel.law.turn.RETRY_DELAYS_S", (0.1, 0.1))
     go, gate = tmp_path / "go", asyncio.Event()
     async with house(kind, tmp_path, attempts=2) as h:
         chat = h.chats[0]

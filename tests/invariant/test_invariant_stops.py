@@ -66,7 +66,7 @@ async def test_a_turn_that_waits_to_be_tried_again_is_interrupted_also_by_a_mess
 async def test_that_a_turn_is_tried_again_is_no_answer(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("semel.law.turn.BACK_OFF", (0.1, 0.1))
+    monkeypatch.setattr("semel.law.turn.RETRY_DELAYS_S", (0.1, 0.1))
     monkeypatch.setattr("semel.gateway.turns.turn_end.LONG_DELAY_S", 0.0)  # each wait is told in the chat
     async with house(kind, tmp_path, attempts=2) as h:
         chat = h.chats[0]

@@ -46,7 +46,7 @@ def answered(
     return chosen(name_request([SHOWN[one.item] for one in shown], CHAT, allow, number, reply))
 
 
-def chosen(found: permission_questions.Chosen | str) -> tuple[int, str | None] | None:
+def chosen(found: permission_questions.ChosenOption | str) -> tuple[int, str | None] | None:
     if isinstance(found, str):
         assert found
         return None

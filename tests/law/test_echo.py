@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semel.law.echo import QUIET_WORD, Attempt, Earlier, How, Marks, find_original, find_original_of_cut, is_quiet
+from semel.law.echo import (
+    QUIET_WORD,
+    Attempt,
+    ClaimBoundaries,
+    ClaimWay,
+    PriorClaim,
+    find_original,
+    find_original_of_cut_block,
+    is_quiet,
+)
 from semel.text.verbatim import may_become, verbatim_form
 
 
@@ -16,15 +25,15 @@ from semel.text.verbatim import may_become, verbatim_form
 class Root:
     """The claims of one root, as a ledger keeps them: each is judged and joins the earlier ones."""
 
-    claims: list[tuple[str, str, Earlier]] = field(default_factory=list)
+    claims: list[tuple[str, str, PriorClaim]] = field(default_factory=list)
     turn: int = 1
     attempt: Attempt = "start"
-    marks: Marks = field(default_factory=Marks)
+    marks: ClaimBoundaries = field(default_factory=ClaimBoundaries)
 
     def lost(self, attempt: Attempt) -> None:
         """The attempt is lost; another begins."""
         self.turn, self.attempt = self.turn + 1, attempt
-        self.marks = Marks(joined_root=self.marks.joined_root)
+        self.marks = ClaimBoundaries(joined_root=self.marks.joined_root)
 
     def joins(self) -> None:
         """Another prompt joins the turn."""
@@ -34,12 +43,14 @@ class Root:
         """Its agent is asked to correct what was held back."""
         self.marks = replace(self.marks, corrected=len(self.claims) - 1)
 
-    def say(self, how: How, text: str, dest: str = "home", more: bytes | None = None, last: bool = False) -> int | None:
+    def say(
+        self, how: ClaimWay, text: str, dest: str = "home", more: bytes | None = None, last: bool = False
+    ) -> int | None:
         same = [claim for at, form, claim in self.claims if at == dest and form == verbatim_form(text)]
         of = find_original(
             how=how, turn=self.turn, attempt=self.attempt, earlier=same, file_digest=more, marks=self.marks, last=last
         )  # fmt: skip
-        claim = Earlier(
+        claim = PriorClaim(
             len(self.claims), how, self.turn, "echo" if of is not None else "said", echo_of=of, file_digest=more
         )
         self.claims.append((dest, verbatim_form(text), claim))
@@ -52,7 +63,9 @@ class Root:
             for at, form, claim in self.claims
             if at == dest and form != verbatim_form(text) and may_become(text, form)
         ]
-        return find_original_of_cut(turn=self.turn, attempt=self.attempt, earlier=longer, marks=self.marks, last=last)
+        return find_original_of_cut_block(
+            turn=self.turn, attempt=self.attempt, earlier=longer, marks=self.marks, last=last
+        )
 
     def falls(self, id: int) -> None:
         """A part of that claim was rejected or dropped."""
@@ -202,13 +215,13 @@ def test_an_echo_of_something_that_fell_later_is_no_original_either() -> None:
 
 @pytest.mark.parametrize("outcome", ["refused", "quiet"])
 def test_what_was_never_said_has_no_echoes(outcome: str) -> None:
-    earlier = [Earlier(1, "tool", 1, outcome)]  # type: ignore[arg-type]
+    earlier = [PriorClaim(1, "tool", 1, outcome)]  # type: ignore[arg-type]
     for attempt in ("start", "restart", "resume", "recall"):
         assert find_original(how="block", turn=2, attempt=attempt, earlier=earlier) is None
 
 
 def test_a_notice_of_ours_is_no_original() -> None:
-    earlier = [Earlier(1, "notice", 1, "said")]
+    earlier = [PriorClaim(1, "notice", 1, "said")]
     assert find_original(how="block", turn=2, attempt="restart", earlier=earlier) is None
 
 
@@ -227,7 +240,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["tool", "block"]), st.sampled_from("
 @given(STEPS, st.integers(0, 8))
 @settings(max_examples=500)
 def test_a_restart_that_does_the_same_again_shows_everything_exactly_once(
-    steps: list[tuple[How, str]], reached: int
+    steps: list[tuple[ClaimWay, str]], reached: int
 ) -> None:
     whole, root = Root(), Root()
     for how, text in steps:
@@ -242,7 +255,7 @@ def test_a_restart_that_does_the_same_again_shows_everything_exactly_once(
 
 
 @given(STEPS)
-def test_in_one_attempt_only_blocks_are_echoes_and_only_of_tools(steps: list[tuple[How, str]]) -> None:
+def test_in_one_attempt_only_blocks_are_echoes_and_only_of_tools(steps: list[tuple[ClaimWay, str]]) -> None:
     root = Root()
     for how, text in steps:
         of = root.say(how, text)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from semel.text.verbatim import Hold, verbatim_form
+from semel.text.verbatim import EchoHold, verbatim_form
 
 LETTERS = ["a", "b", " ", "  ", "\n", "\r\n", "\r", "\t", "`", "```", "~~~", "~", "\n```\n", "\n```py\n", "    "]
 MARKS = [
@@ -31,7 +31,7 @@ TEXT = st.lists(st.sampled_from(LETTERS + MARKS), max_size=14).map("".join)
 
 
 def stream(originals: list[str], chunks: list[str]) -> tuple[list[str], str, str | None]:
-    hold = Hold(map(verbatim_form, originals))
+    hold = EchoHold(map(verbatim_form, originals))
     shown = [hold.feed(chunk) for chunk in chunks]
     rest, echo = hold.end()
     return shown, "".join(shown) + rest, echo
@@ -61,7 +61,7 @@ def test_nothing_is_let_through_that_could_still_become_a_repeat(
     text: str, more: str, originals: list[str], where: list[int]
 ) -> None:
     assume(verbatim_form(text + more))
-    hold = Hold(map(verbatim_form, [*originals, text + more]))
+    hold = EchoHold(map(verbatim_form, [*originals, text + more]))
     assert "".join(hold.feed(chunk) for chunk in cut(text, where)) == ""
     assert hold.is_holding
 
@@ -71,7 +71,7 @@ def test_nothing_is_let_through_that_could_still_become_a_repeat(
 def test_what_is_shown_so_far_depends_on_the_text_and_not_on_its_chunks(
     text: str, originals: list[str], where: list[int]
 ) -> None:
-    whole, parts = Hold(map(verbatim_form, originals)), Hold(map(verbatim_form, originals))
+    whole, parts = EchoHold(map(verbatim_form, originals)), EchoHold(map(verbatim_form, originals))
     shown = "".join(parts.feed(chunk) for chunk in cut(text, where))
     assert whole.feed(text) == shown
     assert whole.is_holding == parts.is_holding
@@ -107,33 +107,33 @@ def test_the_first_character_that_differs_lets_everything_through(
 
 
 def test_without_originals_everything_is_shown_at_once() -> None:
-    hold = Hold([])
+    hold = EchoHold([])
     assert [hold.feed("a"), hold.feed("  ")] == ["a", "  "]
     assert not hold.is_holding and hold.end() == ("", None)
-    assert Hold([""]).feed("a") == "a"
+    assert EchoHold([""]).feed("a") == "a"
 
 
 def test_a_block_that_stops_short_of_an_original_is_shown_at_its_end() -> None:
-    hold = Hold(["Tomorrow at 2pm", "Tomorrow"])
+    hold = EchoHold(["Tomorrow at 2pm", "Tomorrow"])
     assert hold.feed("Tom") == ""
     assert repr(hold) == "<Hold holding held=3 originals=2>"
     assert hold.end() == ("Tom", None)
 
 
 def test_the_longest_of_several_originals_keeps_a_block_held() -> None:
-    hold = Hold(["On it", "On it, looking", "Off"])
+    hold = EchoHold(["On it", "On it, looking", "Off"])
     assert [hold.feed(t) for t in ("On it", ", look", "ing")] == ["", "", ""]
     assert hold.end().echo == "On it, looking"
 
 
 def test_a_blank_block_repeats_nothing() -> None:
-    hold = Hold(["a"])
+    hold = EchoHold(["a"])
     assert hold.feed(" \n") == ""
     assert hold.end() == (" \n", None)
 
 
 def test_holding_a_long_block_in_small_chunks_takes_linear_time() -> None:
     text = "a" + "\u0301" * 20_000 + "`~ ```x\n" * 10_000
-    hold = Hold([verbatim_form(text), verbatim_form(text) + "!"])
+    hold = EchoHold([verbatim_form(text), verbatim_form(text) + "!"])
     assert not any(hold.feed(text[at : at + 3]) for at in range(0, len(text), 3))
     assert hold.end().echo == verbatim_form(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import law_pieces
 import pytest
 
-from semel.text.message_markup import Internal, MarkupProblem, Piece, Said, unpadded
+from semel.text.message_markup import Internal, MarkupProblem, Piece, Said, strip_padding
 
 NAMES = ("cli", "work")
 
@@ -267,5 +267,5 @@ def test_a_fence_begins_behind_removed_markup_where_the_line_does() -> None:
 
 
 def test_padding_is_blank_space_and_never_indentation() -> None:
-    assert unpadded(" \n\t\n  a\n b \n ") == "  a\n b"
-    assert unpadded("\t a") == "a"
+    assert strip_padding(" \n\t\n  a\n b \n ") == "  a\n b"
+    assert strip_padding("\t a") == "a"

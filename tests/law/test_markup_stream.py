@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from law_pieces import joined, read
 
-from semel.text.message_markup import HandedFile, MarkupProblem, MarkupReader, Piece, Said
+from semel.text.message_markup import AddressedFile, MarkupProblem, MarkupReader, Piece, Said
 from semel.text.tag_lexer import MAX_CODE_SPAN_CHARS, MAX_TAG_CHARS
 from semel.text.visible import is_blank
 
@@ -53,7 +53,7 @@ def test_chunks_never_change_where_a_file_stands(text: str, files: list[int], wh
 
     whole = pieces([])
     assert pieces([at % (len(text) + 1) for at in where]) == whole == pieces(list(range(len(text))))
-    told = [piece.file for piece in whole if isinstance(piece, HandedFile)]
+    told = [piece.file for piece in whole if isinstance(piece, AddressedFile)]
     held = [one for piece in whole if isinstance(piece, MarkupProblem) for one in piece.files]
     assert len({*told, *held}) == len(told) + len(held), "each at one place only"
 
@@ -61,7 +61,7 @@ def test_chunks_never_change_where_a_file_stands(text: str, files: list[int], wh
 @given(TEXT)
 @settings(max_examples=400)
 def test_nothing_but_tags_and_what_shows_nothing_is_ever_lost(text: str) -> None:
-    given_back = Counter("".join(piece.text for piece in read([text]) if not isinstance(piece, HandedFile)))
+    given_back = Counter("".join(piece.text for piece in read([text]) if not isinstance(piece, AddressedFile)))
     wanted = Counter(sign for sign in TAGS.sub("", text) if not is_blank(sign))
     assert wanted <= given_back
 

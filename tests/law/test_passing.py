@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from semel.law.retries import Failure, judge_failure
-from semel.law.turn import BACK_OFF, MAX_ATTEMPTS, delay_after_failure
+from semel.law.turn import MAX_ATTEMPTS, RETRY_DELAYS_S, delay_after_failure
 
 PASSING = [
     'API Error: 529 {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}',
@@ -70,9 +70,12 @@ def test_what_our_own_agents_say_decides() -> None:
 
 
 def test_a_passing_failure_is_tried_three_times_in_all_each_a_while_later() -> None:
-    assert [delay_after_failure(attempt=n, is_transient=True, retry_after=None) for n in (1, 2, 3)] == [*BACK_OFF, None]
+    assert [delay_after_failure(attempt=n, is_transient=True, retry_after=None) for n in (1, 2, 3)] == [
+        *RETRY_DELAYS_S,
+        None,
+    ]
     assert MAX_ATTEMPTS == 3
     assert delay_after_failure(attempt=1, is_transient=False, retry_after=1.0) is None
     assert delay_after_failure(attempt=1, is_transient=True, retry_after=90.0) == 90.0
-    assert delay_after_failure(attempt=1, is_transient=True, retry_after=0.1) == BACK_OFF[0]
+    assert delay_after_failure(attempt=1, is_transient=True, retry_after=0.1) == RETRY_DELAYS_S[0]
     assert delay_after_failure(attempt=1, is_transient=True, retry_after=None, max_attempts=1) is None

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semel.acp_stream import Fold
-from semel.acp_stream.redelivery import bare
+from semel.acp_stream.redelivery import without_white_space
 from semel.law import interrupted_turn, memory_diff
 from semel.law.interrupted_turn import MessageRemainder, RecordedCall, RecordedText
 
@@ -323,7 +323,7 @@ def test_no_text_is_said_twice_and_none_is_lost_however_a_history_tells_them(
 ) -> None:
     told, written, new = turn
     rest = "".join(one.rest for one in beyond(told, *written))
-    assert bare(rest) == bare("".join(new))
+    assert without_white_space(rest) == without_white_space("".join(new))
 
 
 # ---------------------------------------------------------------- what an agent that goes on is told of its memory

@@ -16,7 +16,7 @@ def asked(told: Any, title: str = "ls build", options: tuple[Json, ...] = ()) ->
     return permission_questions.format_request(title, told, options, 1, 10)
 
 
-@pytest.mark.parametrize("name", sorted(permission_questions.RUN_FIELDS))
+@pytest.mark.parametrize("name", sorted(permission_questions.COMMAND_FIELDS))
 @pytest.mark.parametrize("before", ["List the build folder" + " " * 600, "x" * 5000, "\n" * 5000, "\u3164" * 5000])
 def test_what_is_run_is_shown_first(name: str, before: str) -> None:
     told = asked({"description": before, name: HIDDEN, "env": {"PATH": before, name: "and this"}})

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.law.wake import NO_PAUSE, Pause, Wake, next_wake, time_until_due, wakes
+from semel.law.wake import NO_PAUSE, Wake, WakeDelay, next_wake, time_until_due, wakes
 
-PAUSE = Pause(debounce=2_000, max_wait=10_000)
-pauses = st.builds(Pause, st.integers(0, 60_000), st.integers(0, 600_000))
+PAUSE = WakeDelay(debounce=2_000, max_wait=10_000)
+pauses = st.builds(WakeDelay, st.integers(0, 60_000), st.integers(0, 600_000))
 
 
 def test_progress_does_not_wake_and_a_completion_does() -> None:
@@ -43,7 +43,7 @@ def test_a_clock_that_was_set_back_holds_no_wake() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 20_000), pauses), min_size=1, max_size=30))
-def test_a_wake_is_never_lost_and_never_later_than_its_longest_wait(steps: list[tuple[int, Pause]]) -> None:
+def test_a_wake_is_never_lost_and_never_later_than_its_longest_wait(steps: list[tuple[int, WakeDelay]]) -> None:
     now, wake = 0, None
     longest = 0
     for gap, pause in steps:

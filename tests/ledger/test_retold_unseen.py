@@ -8,10 +8,10 @@ from transaction_desk import Desk, block, caller, fence, leg
 from semel.acp_stream import Fold
 from semel.acp_stream.profiles import profile_for
 from semel.acp_stream.redelivery import LEAST_GLUED_CHARS
-from semel.gateway.outbound.destinations import Places
+from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
-from semel.gateway.turns.speech import Speech
+from semel.gateway.turns.speech import BlockClaims
 from semel.gateway.turns.stream_view import StreamView
 from semel.ledger.turns import show, turn_ops, turns
 from semel.testing import FakeChannel
@@ -29,9 +29,9 @@ def test_an_attempt_that_broke_off_and_came_again_is_marked_and_leaves_only_with
     desk.hear("Is it warm?", "chat")
     begun = desk.begin("chat")
     chat = FakeChannel("chat", Safety.AT_MOST_ONCE)
-    places = Places({}, {"chat": ChannelSettings(name="chat", kind="fake", narration="all")}, {"chat": chat})
+    places = Destinations({}, {"chat": ChannelSettings(name="chat", kind="fake", narration="all")}, {"chat": chat})
     fold, viewing = Fold(profile_for("opencode")), StreamView()
-    viewing.begin_turn(Speech("chat", "chat:1", places, (), judge_at_end=whole), begun.turn)
+    viewing.begin_turn(BlockClaims("chat", "chat:1", places, (), judge_at_end=whole), begun.turn)
     for text in (ATTEMPT[:100], ATTEMPT[100:], ANSWER[:200], ANSWER[200:]):
         chunk = {"sessionUpdate": "agent_message_chunk", "messageId": "m1", "content": {"type": "text", "text": text}}
         viewing.take(fold.update(chunk))

@@ -137,5 +137,5 @@ def test_what_is_no_picture_has_no_size_and_no_error(noise: bytes, head: bytes, 
 
 def test_a_file_is_shown_as_what_it_is() -> None:
     kinds = {"image/png": "m.image", "audio/ogg": "m.audio", "video/mp4": "m.video", "text/plain": "m.file"}
-    assert {mime: event_content.kind_of(mime) for mime in kinds} == kinds
-    assert event_content.kind_of("image/svg+xml") == "m.file", "a picture that may hold a program"
+    assert {mime: event_content.msgtype_of(mime) for mime in kinds} == kinds
+    assert event_content.msgtype_of("image/svg+xml") == "m.file", "a picture that may hold a program"

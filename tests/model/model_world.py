@@ -18,16 +18,16 @@ from semel.gateway import Gateway
 from semel.gateway.ports import Launch
 from semel.gateway.settings import AgentSettings, GatewaySettings, McpSettings
 from semel.ledger.storage.store import Store
-from semel.tools.inside import InsideTools
+from semel.tools.inside import InProcessTools
 
 __all__ = ["Answer", "McpSettings", "ModelServer", "ModelWorld", "Request", "door", "until"]
 
 Json = dict[str, Any]
 
 
-def door(launch: Launch) -> InsideTools:
+def door(launch: Launch) -> InProcessTools:
     assert launch.inside is not None
-    return InsideTools(launch.inside.call, launch.token)
+    return InProcessTools(launch.inside.call, launch.token)
 
 
 class ModelWorld(World):

@@ -18,7 +18,7 @@ CUTS = ("reset", "close", "event")
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pause before another attempt, which is the gateway's, is a short one here."""
-    monkeypatch.setattr("semel.law.turn.BACK_OFF", (0.05, 0.05))
+    monkeypatch.setattr("semel.law.turn.RETRY_DELAYS_S", (0.05, 0.05))
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

@@ -11,16 +11,18 @@ from pydantic import BaseModel
 from pydantic_ai.direct import model_request_stream
 
 from semel.agents.model import history, plainly
-from semel.agents.model.provider import Models
+from semel.agents.model.provider import ConfiguredModel
 from semel.gateway.ports import Past, Spoken
 from semel.gateway.settings import AgentSettings
 
 LENGTH = 400
 
 
-def models(url: str, provider: str, path: Path) -> Models:
+def models(url: str, provider: str, path: Path) -> ConfiguredModel:
     model = f"{provider}:claude-opus-5"
-    return Models(AgentSettings(name="main", kind="model", cwd=path, model=model, key="sk-secret", base_url=url))
+    return ConfiguredModel(
+        AgentSettings(name="main", kind="model", cwd=path, model=model, key="sk-secret", base_url=url)
+    )
 
 
 @pytest.mark.parametrize("provider", ["openai-chat", "openai"])
@@ -29,7 +31,7 @@ async def test_a_long_past_is_sent_word_for_word_and_looked_at_by_no_client(
 ) -> None:
     looked: list[Any] = []
     spoken = tuple(Spoken(n, n // 2, "agent" if n % 2 else "user", f"text {n} ☃") for n in range(LENGTH))
-    asked = history.messages(Past(LENGTH, spoken), "You are one.")
+    asked = history.build_messages(Past(LENGTH, spoken), "You are one.")
     history.append_prompt(asked, ["and now?"])
     async with ModelServer(Answer("well")) as api:
         one = models(f"{api.url}/v1", provider, tmp_path)

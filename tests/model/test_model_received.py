@@ -15,7 +15,7 @@ BOB = {"sender": "Bob", "data": {"group": True, "mentioned": True, "from": {"id"
 def told(past: Past) -> list[str]:
     return [
         str(part.content)
-        for message in history.messages(past, "system")
+        for message in history.build_messages(past, "system")
         if isinstance(message, ModelRequest)
         for part in message.parts
         if isinstance(part, UserPromptPart)
@@ -41,7 +41,7 @@ def test_its_past_tells_where_a_received_file_lies() -> None:
 def test_a_link_to_a_file_is_its_path(tmp_path: Path) -> None:
     path = tmp_path / "a file.txt"
     link = {"type": "resource_link", "uri": path.as_uri(), "name": "a file.txt"}
-    assert history.content([link]) == [f"[file a file.txt: {path}]"]
+    assert history.convert_content([link]) == [f"[file a file.txt: {path}]"]
 
 
 def test_a_summary_is_made_knowing_who_said_what() -> None:

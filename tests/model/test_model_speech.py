@@ -17,7 +17,7 @@ from semel.testing import FakeChannel
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("semel.law.turn.BACK_OFF", (0.1, 0.1))
+    monkeypatch.setattr("semel.law.turn.RETRY_DELAYS_S", (0.1, 0.1))
 
 
 PROVIDERS = ("openai-chat", "openai", "anthropic")

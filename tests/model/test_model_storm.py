@@ -51,7 +51,7 @@ class Moody:
 async def test_whatever_happens_the_record_is_what_was_said_and_the_books_balance(
     tmp_path: Path, provider: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("semel.law.turn.BACK_OFF", (0.01, 0.02))
+    monkeypatch.setattr("semel.law.turn.RETRY_DELAYS_S", (0.01, 0.02))
     mood = Moody(seed)
     async with ModelServer(*([mood] * 2000)) as api:
         for part in range(2):

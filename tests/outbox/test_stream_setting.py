@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from semel.channels import ChannelError, make
-from semel.gateway.outbound.destinations import Places
+from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
 from semel.testing import FakeChannel
@@ -31,7 +31,7 @@ def test_a_channel_that_cannot_stream_says_so_and_what_to_do() -> None:
 )
 def test_a_home_streams_where_it_is_wanted_and_possible(stream: bool, facts: dict[str, bool], streams: bool) -> None:
     chat = FakeChannel("chat", Safety.AT_MOST_ONCE, **facts)
-    places = Places({}, {"chat": ChannelSettings(name="chat", kind="fake", stream=stream)}, {"chat": chat})
+    places = Destinations({}, {"chat": ChannelSettings(name="chat", kind="fake", stream=stream)}, {"chat": chat})
     assert places.streams("chat:room") is streams
     assert not places.streams("web:me")
     assert places.answer_legs("chat:room", "s", "hello")[0].op.get("fill", False) is streams

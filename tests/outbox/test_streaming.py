@@ -13,7 +13,7 @@ from stream_world import ROOM, Board, Slow, asked, chat, world
 
 from semel.gateway.outbound import previews
 from semel.gateway.ports import Caps, Op, Receipt, Rejected, Safety
-from semel.gateway.record import Record
+from semel.gateway.record import LedgerAccess
 from semel.gateway.settings import DestinationSettings
 from semel.ledger.storage.rows import ClaimRow, EntryRow
 from semel.ledger.storage.sql import Tx
@@ -166,16 +166,16 @@ class NoEdits(FakeChannel):
 
 async def test_previews_cost_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """House: a turn is three, one for each batch that is shown, and two for each part."""
-    channel, written, write = chat(), [], Record.write
+    channel, written, write = chat(), [], LedgerAccess.write
 
-    async def noted(self: Record, body: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    async def noted(self: LedgerAccess, body: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         written.append(body.__name__)
         return await write(self, body, *args, **kwargs)
 
     async with world(tmp_path, channel) as w:
         await asked(w, channel, script("warm"))
         await still(w)
-        monkeypatch.setattr(Record, "write", noted)
+        monkeypatch.setattr(LedgerAccess, "write", noted)
         before = len(channel.platform.log)
         await asked(w, channel, script({"text": "word " * 100, "chunks": 40, "delay": 0.02}), key="2")
         await still(w)

@@ -13,7 +13,7 @@ import pytest
 from outbox_desk import Desk, kill
 from stream_world import Board
 
-from semel.gateway.outbound.destinations import Places
+from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
 from semel.ledger.admin import books
@@ -38,7 +38,9 @@ class Life:
     def __init__(self, ledger: Path, safety: Safety, seed: int) -> None:
         self.ledger, self.dice, self.clock = ledger, random.Random(seed), FrozenClock()
         self.chat = FakeChannel("chat", safety, key_life=10**6, deletes=True)
-        self.places = Places({}, {"chat": ChannelSettings(name="chat", kind="fake", stream=True)}, {"chat": self.chat})
+        self.places = Destinations(
+            {}, {"chat": ChannelSettings(name="chat", kind="fake", stream=True)}, {"chat": self.chat}
+        )
         self.said: list[str] = []
         self.lives = 0
 

@@ -206,7 +206,7 @@ async def test_an_interrupt_is_told_where_nobody_wrote_it(tmp_path: Path, face: 
 async def test_a_stop_of_a_turn_that_waits_to_be_tried_again_is_told(
     tmp_path: Path, face: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("semel.law.turn.BACK_OFF", (60.0, 60.0))
+    monkeypatch.setattr("semel.law.turn.RETRY_DELAYS_S", (60.0, 60.0))
     async with Chat(tmp_path) as w:
         await w.tell(script("Half.", {"error": "429 overloaded"}))
         await w.until_shown("It is tried again")

@@ -12,7 +12,7 @@ from semel.gateway.errors import BadRequest, Conflict
 from semel.gateway.inbound import pairing
 from semel.gateway.inbound.admission import AccountDirectory
 from semel.gateway.ports import Person
-from semel.gateway.record import Hub, Record
+from semel.gateway.record import Hub, LedgerAccess
 from semel.gateway.settings import AgentSettings, ChannelSettings, GatewaySettings, PersonSettings
 from semel.law.access import ALPHABET, CODE_LENGTH, parse_code, read_pairing_message, show_code
 from semel.ledger.storage.store import Store
@@ -37,7 +37,7 @@ class Door:
         }
         agents = {"demo": AgentSettings(kind="demo")}
         settings = GatewaySettings(data_dir=path, agents=agents, channels=channels, people=people)
-        self.people = AccountDirectory(Record(self.store, Hub()), settings, self.clock)
+        self.people = AccountDirectory(LedgerAccess(self.store, Hub()), settings, self.clock)
 
     async def __aenter__(self) -> Door:
         await self.people.start()

@@ -142,4 +142,4 @@ async def test_who_is_known_talks_with_their_name_and_role(tmp_path: Path) -> No
     ],
 )
 def test_who_answers_in_words(named: tuple[str, ...], words: str) -> None:
-    assert access.in_words(named) == words
+    assert access.format_approvers(named) == words

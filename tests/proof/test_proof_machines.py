@@ -121,7 +121,7 @@ def test_an_answer_that_leaves_its_request_open_is_found_out(monkeypatch: pytest
 
 
 def test_a_wake_that_is_put_off_for_ever_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    def woken(now: int, pending: wake.Wake | None, pause: wake.Pause) -> wake.Wake:
+    def woken(now: int, pending: wake.Wake | None, pause: wake.WakeDelay) -> wake.Wake:
         return wake.Wake(now + pause.debounce, pending.since if pending is not None else now)
 
     monkeypatch.setattr(wake, "next_wake", woken)

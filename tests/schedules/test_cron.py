@@ -14,10 +14,10 @@ from semel.gateway.clock import find_zone
 from semel.timing.schedule import Cron, newest_instants, next_cron, read_cron, read_schedule
 from semel.timing.walltime import (
     BadSchedule,
+    find_occurrence,
     first_active_instant,
     first_at,
     format_instant,
-    occurrence,
     read_hours,
     read_moment,
     wall_at,
@@ -215,7 +215,7 @@ def test_firings_strictly_increase_and_none_lies_between(spec: str, tz: str, aft
 @settings(deadline=None)
 def test_an_instant_is_one_of_the_occurrences_of_its_wall_time(tz: str, at: int) -> None:
     wall = wall_at(find_zone(tz), at)
-    first, last = (occurrence(find_zone(tz), wall, fold) for fold in (0, 1))
+    first, last = (find_occurrence(find_zone(tz), wall, fold) for fold in (0, 1))
     assert at in (first, last)
     assert first_at(find_zone(tz), wall) == first
 

@@ -16,7 +16,7 @@ import httpx2
 import pytest
 from cli_house import Cli
 
-from semel.faces.client import AnotherUsers
+from semel.faces.client import GatewayNotTrusted
 from semel.faces.run import CannotStart, read_owner_token
 from semel.tools import owned
 from semel.tools.address import find_socket
@@ -283,7 +283,7 @@ def test_an_address_that_others_could_have_written_is_not_believed(cli: Cli, doi
         (cli.home / "open").mkdir()
         (cli.home / "open").chmod(0o777)
         address.write_text(json.dumps({**address_of(cli.data, 1), "socket": str(cli.home / "open/gateway.sock")}))
-    with pytest.raises(AnotherUsers, match="is not used"):
+    with pytest.raises(GatewayNotTrusted, match="is not used"):
         find_socket(cli.data)
 
 
@@ -300,7 +300,7 @@ def test_a_token_file_that_others_can_write_is_not_shown_to_anybody(cli: Cli) ->
     with pytest.raises(ValueError, match="chmod go-w"):
         reporter.read_token(node)
     os.mkfifo(cli.home / "pipe", 0o600)
-    with pytest.raises(owned.NotOurs, match="not a regular file"):
+    with pytest.raises(owned.UntrustedFile, match="not a regular file"):
         owned.read_file(cli.home / "pipe")
 
 

@@ -156,8 +156,11 @@ async def test_an_answer_is_read_up_to_its_bound_and_is_never_unpacked() -> None
 
 
 @asynccontextmanager
-async def link(way: Any) -> AsyncIterator[tuple[transport.MatrixLink, Any]]:
-    async with serve(way) as server, transport.MatrixLink.open(server.url.removesuffix("/in"), 10.0) as opened:
+async def link(way: Any) -> AsyncIterator[tuple[transport.MatrixReadConnection, Any]]:
+    async with (
+        serve(way) as server,
+        transport.MatrixReadConnection.open(server.url.removesuffix("/in"), 10.0) as opened,
+    ):
         yield opened, server
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gateway_world import World, script, until
 
-from semel.testing.scripted_agent import prompts_given
+from semel.testing.scripted_agent import read_prompts
 
 
 async def _there(path: Path) -> bool:
@@ -14,7 +14,7 @@ async def _there(path: Path) -> bool:
 
 
 def given(log: Path) -> list[str]:
-    return [one.text for one in prompts_given(log)]
+    return [one.text for one in read_prompts(log)]
 
 
 async def test_a_new_chapter_is_a_new_agent_with_no_memory_and_the_transcript_goes_on(tmp_path: Path) -> None:
@@ -22,11 +22,11 @@ async def test_a_new_chapter_is_a_new_agent_with_no_memory_and_the_transcript_go
     async with World(tmp_path, args=("--log", str(log))) as w:
         await w.gateway.say("s", "the word is plum", key="k1")
         await w.idle()
-        before = prompts_given(log)[-1].session
+        before = read_prompts(log)[-1].session
         await w.gateway.new_chapter("s", "Ada", key="c1")
         assert (await w.gateway.new_chapter("s", "Ada", key="c1")).status == "duplicate"
         await w.ask("what is the word?")
-        assert prompts_given(log)[-1].session != before
+        assert read_prompts(log)[-1].session != before
         assert "plum" not in given(log)[-1]
         assert (await w.gateway.session("s"))["chapter"] == 2
         assert (await w.gateway.say("s", "the word is plum", key="k1")).status == "duplicate"
@@ -65,7 +65,7 @@ async def test_the_turn_that_runs_is_stopped_and_what_waits_is_taken_by_the_new_
         said = await w.texts("s", "agent")
         assert said[0] == "old words"
         assert said[-1] in ("to the waiting one", "to the later one")
-        prompts = list(prompts_given(log))
+        prompts = list(read_prompts(log))
         assert len({one.session for one in prompts}) == 2
         assert any(row.get("kind") == "turn.cancelled" for row in await w.entries())
     for path in (tmp_path / "agent").rglob("*"):
@@ -93,7 +93,7 @@ async def test_a_chapter_that_began_as_the_gateway_died_holds_after_the_start(tm
         assert "Stopped by Ada: a new chapter began." in await w.texts("s", "notice")
         await w.ask("hello")
         assert "old words" not in given(log)[-1]
-        assert len({one.session for one in prompts_given(log)}) == 2
+        assert len({one.session for one in read_prompts(log)}) == 2
 
 
 async def test_a_turn_of_an_earlier_chapter_is_not_tried_again_by_the_next_gateway(tmp_path: Path) -> None:

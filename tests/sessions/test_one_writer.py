@@ -91,9 +91,9 @@ async def test_the_record_is_in_order_of_hearing_and_the_prompt_in_order_of_turn
         path.unlink() if path.is_file() else None
     async with World(tmp_path, args=("--log", str(log))) as w:
         await w.ask("what did we say?")
-    from semel.testing.scripted_agent import prompts_given
+    from semel.testing.scripted_agent import read_prompts
 
-    told = prompts_given(log)[-1].text
+    told = read_prompts(log)[-1].text
     places = [told.index(text) for text in ('"a1"', "agent: a1", '"a2"', "agent: a2")]
     assert places == sorted(places)
 

@@ -10,7 +10,7 @@ from unittest import mock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.acp_stream.display import Display, display
+from semel.acp_stream.display import Display, render_terminal
 
 module = importlib.import_module("semel.acp_stream.display")
 
@@ -30,7 +30,7 @@ def test_in_whatever_pieces_it_comes_it_is_displayed_as_the_whole(pieces: list[s
             assert kept <= len(shown)
             shown = shown[:kept] + fresh
             at += size
-        assert shown == display(text)
+        assert shown == render_terminal(text)
 
 
 def test_a_long_progress_bar_costs_no_more_than_its_length() -> None:

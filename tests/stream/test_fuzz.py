@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stream_truth import DATA, name_of, records, strings, traces
 
 from proof.fuzz.targets.stream import check, check_honest, check_wire
-from semel.acp_stream import Fold, Wire, profile_for
+from semel.acp_stream import ConnectionFolder, Fold, profile_for
 from semel.acp_stream.view import RecordedStreamReader
 
 KEPT = sorted((DATA / "fuzz").glob("*"))
@@ -62,7 +62,7 @@ def test_a_mutated_trace_is_read(trace: Path) -> None:
         if chance.random() < 0.5:
             at = chance.randrange(len(kept))
             kept[at : at + 20] = reversed(kept[at : at + 20])
-        reader = RecordedStreamReader(Wire())
+        reader = RecordedStreamReader(ConnectionFolder())
         for record in kept:
             reader.read({**record, "msg": mutated(chance, record["msg"])})
         wire = frozenset("".join(strings(kept)))
@@ -79,7 +79,7 @@ def test_a_trace_folds_the_same_however_it_is_read(name: str) -> None:
     for other in ("claude", "gemini", "qwen", "kimi", "vibe", "fast-agent", "pi", "openclaw", ""):
         if other == "claude" and name == "codex":
             continue
-        reader = RecordedStreamReader(Wire(profile_for(other)))
+        reader = RecordedStreamReader(ConnectionFolder(profile_for(other)))
         for record in records(trace):
             reader.read(record)
         assert any("Sentence number 20" in text for text in reader.build_view().texts())
@@ -101,4 +101,4 @@ def test_json_nested_a_thousand_deep_says_nothing(key: str, shape: str) -> None:
         for _ in range(2):
             a_fold.update({"sessionUpdate": "tool_call", "toolCallId": "t", key: deep}, replay)
         a_fold.settle()
-    Wire().fold_received([[[{"method": "session/update", "params": {"update": deep}}]]])
+    ConnectionFolder().fold_received([[[{"method": "session/update", "params": {"update": deep}}]]])

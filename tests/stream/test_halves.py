@@ -14,7 +14,7 @@ from stream_help import call, folded, messages, response, result, run, say, term
 from semel.acp_stream import CAREFUL, PROFILES, Fold
 from semel.acp_stream.surrogate_pairs import scrub_update
 from semel.agents.acp.wire import IncomingCall, LineSplitter
-from semel.agents.acp.wire import messages as read
+from semel.agents.acp.wire import parse_messages as read
 
 HIGH, LOW, SMILE, LOST = "\ud83d", "\ude00", "\U0001f600", "\ufffd"
 USAGE = {"sessionUpdate": "usage_update", "used": 1, "size": 2}

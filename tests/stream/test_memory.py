@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from stream_truth import records, traces
 
-from semel.acp_stream import CAREFUL, WHOLE, Fold, Profile, Wire
+from semel.acp_stream import CAREFUL, WHOLE, ConnectionFolder, Fold, Profile
 from semel.law.memory_diff import Difference, RecordedMessage, find_difference, quote_text
 
 KILLED = "Kill text begins. "
@@ -29,8 +29,8 @@ LACKS = {
 EXTRA = {("claude", "kill_send"): CLOSING}  # what was left of the dead agent went on, and nobody saw it
 
 
-def wire(lines: list[dict[str, Any]], profile: Profile | None = None) -> Wire:
-    one = Wire(profile, WHOLE)
+def wire(lines: list[dict[str, Any]], profile: Profile | None = None) -> ConnectionFolder:
+    one = ConnectionFolder(profile, WHOLE)
     for line in lines:
         {"c2a": one.fold_sent, "a2c": one.fold_received, "note": one.fold_note}.get(line["dir"], lambda _: [])(
             line["msg"]

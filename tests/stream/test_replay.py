@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from stream_help import Update, call, content, folded, messages, result, say, terminal, think, thoughts, tool, user
 
-from semel.acp_stream import CAREFUL, PROFILES, Fold, Profile, View, Wire
+from semel.acp_stream import CAREFUL, PROFILES, ConnectionFolder, Fold, Profile, View
 
 LOAD: Update = {"_load": True}
 LIVE: list[Update] = [
@@ -179,7 +179,7 @@ def message(method: str, **params: Any) -> dict[str, Any]:
 
 def gemini(replay_before_the_response: bool) -> View:
     """`session/load` whose history comes before its response, or after."""
-    wire = Wire()
+    wire = ConnectionFolder()
     wire.fold_sent({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}})
     wire.fold_received({"jsonrpc": "2.0", "id": 0, "result": {"agentInfo": {"name": "gemini-cli"}}})
     wire.fold_sent({"id": 1, **message("session/prompt", prompt=[{"type": "text", "text": "first"}])})

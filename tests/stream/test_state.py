@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stream_help import folded, messages, run, say
 
-from semel.acp_stream import CAREFUL, PROFILES, Changed, Fold, display, profile_for
+from semel.acp_stream import CAREFUL, PROFILES, Changed, Fold, profile_for, render_terminal
 from semel.acp_stream.state import percent
 
 
@@ -138,18 +138,18 @@ def test_a_profile_is_found_by_the_name_an_agent_gives(name: str, profile: str) 
     ],
 )
 def test_output_is_displayed_as_a_terminal_would(text: str, seen: str) -> None:
-    assert display(text) == seen
+    assert render_terminal(text) == seen
 
 
 @given(st.text(st.characters(exclude_characters="\r\x08\x1b")))
 def test_text_without_controls_of_the_line_is_displayed_as_it_is(text: str) -> None:
-    assert display(text) == text
+    assert render_terminal(text) == text
 
 
 @given(st.text(st.sampled_from("ab\r\n\x1b[K2m")))
 def test_display_never_makes_text_up(text: str) -> None:
-    assert not set(display(text)) - set(text) - {" "}
-    assert len(display(text)) <= len(text)
+    assert not set(render_terminal(text)) - set(text) - {" "}
+    assert len(render_terminal(text)) <= len(text)
 
 
 ODD: list[Any] = [None, 7, "x", [], {}, {"content": None}, {"content": {"text": "x"}}, {"status": "pending"}]

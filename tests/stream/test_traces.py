@@ -26,7 +26,7 @@ from stream_truth import (
     wire_text,
 )
 
-from semel.acp_stream import display
+from semel.acp_stream import render_terminal
 
 ALL = {name_of(trace): trace for trace in traces()}
 TOOL_RAN = {"shell", "mcp"}
@@ -204,7 +204,7 @@ def test_tool_output_is_the_commands_own_as_far_as_it_came(name: str) -> None:
         if tool["status"] == "cancelled" and tool.get("late"):
             output = output.partition("\n\n<shell_metadata>")[0]
         if agent == "codex":  # it drops what its terminal says fast: what came is shown
-            assert output == display(deltas(ALL[name], tool["id"]))
+            assert output == render_terminal(deltas(ALL[name], tool["id"]))
             continue
         pieces = output.split("...\n\n") if agent == "opencode" else [output]  # where a window was lost
         assert all(piece.rstrip("\n") in truth for piece in pieces), "nothing that the command did not print"

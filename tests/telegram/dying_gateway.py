@@ -18,7 +18,7 @@ from semel.channels.telegram.channel import TelegramChannel
 from semel.faces.cli import main
 from semel.gateway.inbound.commands import Commands
 from semel.gateway.outbound.outbox import Outbox
-from semel.gateway.record import Record
+from semel.gateway.record import LedgerAccess
 from semel.ledger.inbound import answers
 from semel.ledger.turns import show, turn_ops
 
@@ -64,9 +64,9 @@ def is_outcome_of_notice(_: Any, departure: Any, *__: Any) -> bool:
 def arm(step: str) -> None:
     match step:
         case "agent asked":
-            around(Record, "write", asks, before=True)
+            around(LedgerAccess, "write", asks, before=True)
         case "request recorded":
-            around(Record, "write", asks, before=False)
+            around(LedgerAccess, "write", asks, before=False)
         case "notice leaves":  # it is recorded as sending, and no byte of it left
             around(TelegramChannel, "send", is_notice, before=True)
         case "notice taken":  # the platform has it, and no receipt is recorded
@@ -76,7 +76,7 @@ def arm(step: str) -> None:
         case "answer heard":  # and the platform was told so, and nobody has looked at it
             around(Commands, "_one", lambda _, one: one.name == "approve", before=True)
         case "answer recorded":
-            around(Record, "write", lambda _, body, *__: body is answers.record_answer, before=False)
+            around(LedgerAccess, "write", lambda _, body, *__: body is answers.record_answer, before=False)
         case "agent told":
             around(AcpConversation, "answer", lambda *_: True, before=False)
 

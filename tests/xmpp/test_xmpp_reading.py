@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element, fromstring
 import pytest
 
 from semel.channels.xmpp.archive import OWN, ArchiveCursor, ArchivePosition
-from semel.channels.xmpp.parse import Note, parse_message
+from semel.channels.xmpp.parse import ParsedStanza, parse_message
 from semel.channels.xmpp.rooms import Occupant, XmppRoom
 from semel.gateway.ports import Person
 
@@ -47,7 +47,7 @@ def said(text: str, nick: str = "alice", inside: str = "", *, id: str = "") -> E
     return message(f"<body>{text}</body>{inside}{occupant}", type="groupchat", source=f"{ROOM}/{nick}")
 
 
-def group(element: Element, room: XmppRoom | None = None, live: Occupant | None = None) -> Note:
+def group(element: Element, room: XmppRoom | None = None, live: Occupant | None = None) -> ParsedStanza:
     room = room or lobby()
     note = parse_message(element, ME, room, live or room.present.get("alice"))
     assert note is not None
@@ -56,7 +56,7 @@ def group(element: Element, room: XmppRoom | None = None, live: Occupant | None 
 
 def test_a_chat_message_has_its_sender_without_the_device() -> None:
     note = parse_message(message("<body>hi</body><thread>t1</thread><origin-id xmlns='urn:xmpp:sid:0' id='o1'/>"), ME)
-    assert note == Note(
+    assert note == ParsedStanza(
         "message",
         "alice@localhost",
         "alice@localhost/phone",

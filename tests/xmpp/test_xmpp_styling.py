@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semel.channels.xmpp.render import styled
+from semel.channels.xmpp.render import render
 
 EXAMPLES = [
     ("plain text", "plain text"),
@@ -44,18 +44,18 @@ EXAMPLES = [
 
 @pytest.mark.parametrize(("markdown", "body"), EXAMPLES)
 def test_markup_becomes_styling(markdown: str, body: str) -> None:
-    assert styled(markdown, 10_000) == body
+    assert render(markdown, 10_000) == body
 
 
 def test_what_would_be_too_long_leaves_as_it_was_written() -> None:
     text = "| a | b |\n|---|---|\n| " + "x" * 100 + " | y |\n| z | z |"
-    assert len(styled(text, 10_000)) > len(text)
-    assert styled(text, len(text)) == text
+    assert len(render(text, 10_000)) > len(text)
+    assert render(text, len(text)) == text
 
 
 def test_blocks_inside_blocks_without_end_leave_as_they_were_written() -> None:
     text = "> " * 500 + "deep"
-    assert styled(text, 10_000) == text
+    assert render(text, 10_000) == text
 
 
 WORDS = st.text("ab *_~`#>-[]()|\\\n1.!<&:/ü", max_size=60)
@@ -64,6 +64,6 @@ WORDS = st.text("ab *_~`#>-[]()|\\\n1.!<&:/ü", max_size=60)
 @settings(max_examples=150, deadline=None)
 @given(WORDS)
 def test_no_word_is_lost_or_changed_and_the_result_is_always_the_same(text: str) -> None:
-    body = styled(text, 10_000)
-    assert body == styled(text, 10_000)
+    body = render(text, 10_000)
+    assert body == render(text, 10_000)
     assert "".join(re.findall(r"[abü]", body)) == "".join(re.findall(r"[abü]", text)), "in their order"

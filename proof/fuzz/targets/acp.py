@@ -12,11 +12,11 @@ import os
 from typing import Any
 
 from proof.fuzz.source import Source, plain
-from semel.acp_stream import Wire
+from semel.acp_stream import ConnectionFolder
 from semel.acp_stream.view import RecordedStreamReader
 from semel.agents.acp.conversation import AcpConversation
 from semel.agents.acp.session import Choices, InitializeResult
-from semel.agents.acp.wire import GAP_MARKER, AgentReply, IncomingCall, LineSplitter, LineTooLong, Noise, messages
+from semel.agents.acp.wire import GAP_MARKER, AgentReply, IncomingCall, LineSplitter, LineTooLong, Noise, parse_messages
 from semel.gateway.ports import Asked, Died, Update
 from semel.gateway.turns.permissions import Permissions
 from semel.law import permission_questions
@@ -124,7 +124,7 @@ def _cut(chunks: list[bytes]) -> tuple[list[bytes], bool]:
 
 
 def _read(line: bytes) -> None:
-    for message in messages(line):
+    for message in parse_messages(line):
         assert isinstance(message, IncomingCall | AgentReply | Noise)
         if isinstance(message, IncomingCall):
             assert isinstance(message.params, dict)
@@ -187,7 +187,7 @@ class _Deaf:
 
 
 def _folded(lines: list[bytes]) -> list[Any]:
-    reader = RecordedStreamReader(Wire())
+    reader = RecordedStreamReader(ConnectionFolder())
     for line in lines:
         reader.read(line)
     return list(reader.build_view().json())

@@ -18,7 +18,7 @@ from semel.law.echo import is_quiet
 from semel.text.fences import find_fences
 from semel.text.graphemes import nfc
 from semel.text.message_markup import Internal, MarkupProblem, MarkupReader, Piece, Said
-from semel.text.verbatim import Hold, verbatim_digest, verbatim_form
+from semel.text.verbatim import EchoHold, verbatim_digest, verbatim_form
 from semel.text.visible import is_blank
 
 NAMES = ("ops", "ann", "Ops & Co")
@@ -125,7 +125,7 @@ def _reads_as_fence(text: str) -> bool:
 
 
 def _hold(known: list[str], chunks: list[str]) -> tuple[str, str | None]:
-    hold = Hold(known)
+    hold = EchoHold(known)
     out = "".join([hold.feed(chunk) for chunk in chunks])
     ended = hold.end()
     return out + ended.text, ended.echo

@@ -63,7 +63,9 @@ def one(data: bytes) -> None:
     json.dumps(dict(letter.data))
     if letter.kind == "message":
         assert letter.sender is not None and letter.address
-        assert address.place(letter.address.removeprefix(address.UNVERIFIED)) is not None, "nobody can answer there"
+        assert address.parse_address(letter.address.removeprefix(address.UNVERIFIED)) is not None, (
+            "nobody can answer there"
+        )
         proved = letter.data["verified"] is not False
         assert proved == (not letter.sender.id.startswith(address.UNVERIFIED))
         assert not proved or b"mx.example.org" in raw.lower(), "proved by nobody"

@@ -26,7 +26,7 @@ from semel.channels.telegram.render import render as telegram
 from semel.channels.telegram.send import MAX_CAPTION_UNITS, MAX_TEXT_UNITS, make_call
 from semel.channels.webhook import make_payload
 from semel.channels.xmpp import send
-from semel.channels.xmpp.render import styled
+from semel.channels.xmpp.render import render as xmpp
 from semel.channels.xmpp.xml import clean
 from semel.faces.documents.markdown import contain_markdown
 from semel.faces.http import markdown as page
@@ -107,8 +107,8 @@ def _matrix(text: str, source: Source) -> None:
 
 
 def _xmpp(text: str, source: Source) -> None:
-    body = styled(clean(text), send.MAX_BODY_BYTES)
-    assert styled(clean(text), send.MAX_BODY_BYTES) == body
+    body = xmpp(clean(text), send.MAX_BODY_BYTES)
+    assert xmpp(clean(text), send.MAX_BODY_BYTES) == body
     assert len(body.encode()) <= send.MAX_BODY_BYTES or body == clean(text)
     _keeps(text, body)
     stanza = send.build_message(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from proof.fuzz.source import Source
-from semel.acp_stream import PROFILES, Changed, Fold, Grew, Limits, Op, Wire
+from semel.acp_stream import PROFILES, Changed, ConnectionFolder, Fold, Grew, Limits, Op
 from semel.acp_stream.view import RecordedStreamReader
 
 LIMITS = Limits(head=200, tail=100, window=1000)
@@ -207,7 +207,7 @@ def step(a_fold: Fold, source: Decisions, wire: list[str]) -> Any:
 def check_wire(data: bytes) -> None:
     """Whole messages of any shape are read without complaint."""
     source = Decisions(data)
-    reader = RecordedStreamReader(Wire())
+    reader = RecordedStreamReader(ConnectionFolder())
     for _ in range(60):
         if not source.left:
             break

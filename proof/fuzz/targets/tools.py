@@ -12,7 +12,7 @@ from typing import Any
 
 from proof.fuzz.source import Source, plain
 from semel.faces.http import Settings, make_app
-from semel.faces.http.security import LOCAL_STATE
+from semel.faces.http.security import CAME_BY_UNIX_SOCKET
 from semel.gateway.errors import UnknownSpawn
 from semel.tools.gateway_link import GatewayRefused, _BrokenConnection, _Connection
 
@@ -66,7 +66,7 @@ async def _asked(operation: str, body: bytes) -> tuple[int, bytes]:
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
         "path": f"/v1/tools/{operation}", "raw_path": b"", "query_string": b"", "root_path": "",
         "headers": [(b"authorization", b"Bearer t"), (b"content-type", b"application/json")], "client": None,
-        "server": None, "state": {LOCAL_STATE: True},
+        "server": None, "state": {CAME_BY_UNIX_SOCKET: True},
     }  # fmt: skip
     await _app(scope, receive, send)
     return said[0]["status"], b"".join(message.get("body", b"") for message in said[1:])

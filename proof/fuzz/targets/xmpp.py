@@ -13,7 +13,7 @@ from proof.fuzz.house import House
 from proof.fuzz.source import WORDS, Source
 from semel.channels.xmpp import ns
 from semel.channels.xmpp.archive import ArchiveCursor, _parse_page, parse_time
-from semel.channels.xmpp.incoming import NoteTranslator
+from semel.channels.xmpp.incoming import StanzaTranslator
 from semel.channels.xmpp.receive import XmppReceiver
 from semel.channels.xmpp.references import MessageIds, MessageLookup
 from semel.channels.xmpp.rooms import Occupant, XmppRoom
@@ -162,7 +162,7 @@ async def _hear(stanzas: list[Element], source: Source, inbox: Any) -> None:
         non_anonymous=bool(source.number(2)),
         has_occupant_ids=bool(source.number(2)),
     )
-    translator = NoteTranslator(inbox, MessageLookup(session, MessageIds(), {ROOM: room}))
+    translator = StanzaTranslator(inbox, MessageLookup(session, MessageIds(), {ROOM: room}))
     membership: Any = _Membership(room)
     receiver = XmppReceiver(session, membership, inbox, translator, lambda: 1_790_000_000.0)
     for stanza in stanzas:

@@ -5,13 +5,13 @@ the view. A `Profile` describes how an agent's stream differs from others. Readi
 block, messages, dialect, tool_output, tool_calls, history, folding, wire, view.
 """
 
-from semel.acp_stream.display import display
+from semel.acp_stream.display import render_terminal
 from semel.acp_stream.folding import Fold
-from semel.acp_stream.notices import failure
+from semel.acp_stream.notices import read_failure_text
 from semel.acp_stream.ops import WHOLE, Began, Changed, Ended, Grew, Limits, Op, ViewItem
 from semel.acp_stream.profiles import CAREFUL, PROFILES, Profile, profile_for
 from semel.acp_stream.view import View, fold
-from semel.acp_stream.wire import Wire
+from semel.acp_stream.wire import ConnectionFolder
 
 __all__ = [
     "CAREFUL",
@@ -19,6 +19,7 @@ __all__ = [
     "WHOLE",
     "Began",
     "Changed",
+    "ConnectionFolder",
     "Ended",
     "Fold",
     "Grew",
@@ -27,9 +28,8 @@ __all__ = [
     "Profile",
     "View",
     "ViewItem",
-    "Wire",
-    "display",
-    "failure",
     "fold",
     "profile_for",
+    "read_failure_text",
+    "render_terminal",
 ]

@@ -42,7 +42,7 @@ def is_attachment(block: object) -> bool:
     return isinstance(block, dict) and block.get("type", "text") != "text"
 
 
-def attachment(content: Mapping[str, Any]) -> dict[str, Any]:
+def describe_attachment(content: Mapping[str, Any]) -> dict[str, Any]:
     """Describe a content block that is not text.
 
     Returns a dict with `type`, and where they are known `mimeType`, `uri`, `name` and `size` (bytes). `file` is the
@@ -75,7 +75,7 @@ def files_of(content: object) -> list[AgentFile]:
 
 
 def _file_of(block: Mapping[str, Any]) -> AgentFile | None:
-    description = attachment(block)
+    description = describe_attachment(block)
     if isinstance(description.get("file"), AgentFile):
         file: AgentFile = description["file"]
         return file

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from semel.acp_stream.ops import Changed, Node, Op
+from semel.acp_stream.ops import Changed, GrowingItem, Op
 from semel.acp_stream.redelivery import TextCursor, is_distinctive, is_glued, is_redelivery
 
 MESSAGE = "message"
@@ -18,7 +18,7 @@ THOUGHT = "thought"
 MAX_EDGE = 16  # how many characters of white space at the ends of a thought a copy of it may lack
 
 
-class TextBlock(Node):
+class TextBlock(GrowingItem):
     """A message or thought that grows. `mid`: its ACP message id, if it has one."""
 
     __slots__ = (

@@ -68,7 +68,7 @@ def is_wrapped(text: str) -> bool:
     return text.lstrip().startswith(tuple(start for start, _, _ in _WRAPPERS))
 
 
-def snapshots(data: Mapping[str, Any], profile: Profile, result: bool) -> list[Snapshot]:
+def read_snapshots(data: Mapping[str, Any], profile: Profile, result: bool) -> list[Snapshot]:
     """Return one snapshot for each source in an update that contains output, richest source first.
 
     `data`: the update. `result`: whether the call has ended, in this update or before.
@@ -175,7 +175,7 @@ def content_text(content: object) -> str:
     return _joined([block for block in inner if block is not None])
 
 
-def diffs(content: object) -> list[dict[str, Any]]:
+def read_diffs(content: object) -> list[dict[str, Any]]:
     """Return the diffs in a `ToolCallContent` list, each as `{"path", "oldText"?, "newText"}`."""
     parts = [part for part in objects_in(content) if part.get("type") == "diff"]
     return [{key: part[key] for key in ("path", "oldText", "newText") if key in part} for part in parts]

@@ -21,7 +21,7 @@ _ESCAPE = re.compile(
 _UNFINISHED = re.compile(r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}|\][^\x07\x1b]{0,2048}\x1b?|[()*+])?\Z")
 
 
-def display(text: str) -> str:
+def render_terminal(text: str) -> str:
     """Return a complete output as a terminal would show it."""
     return Display().feed(text)[1] if _STOP.search(text) else text
 

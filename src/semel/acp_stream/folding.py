@@ -17,13 +17,13 @@ from typing import Any
 from semel.acp_stream.block import MESSAGE, THOUGHT, TextBlock
 from semel.acp_stream.dialect import NO_RESULT
 from semel.acp_stream.history import Replay
-from semel.acp_stream.messages import Talk
-from semel.acp_stream.notices import retrying, signalled
-from semel.acp_stream.ops import Board, Grew, Limits, Node, Op, ViewItem
+from semel.acp_stream.messages import BlockAssembler
+from semel.acp_stream.notices import read_retry_text, read_signal
+from semel.acp_stream.ops import Grew, GrowingItem, Limits, Op, ViewItem, ViewItems
 from semel.acp_stream.profiles import CAREFUL, Profile
-from semel.acp_stream.redelivery import bare
-from semel.acp_stream.state import State
-from semel.acp_stream.surrogate_pairs import Halves, find_streamed_text, has_half
+from semel.acp_stream.redelivery import without_white_space
+from semel.acp_stream.state import SessionState
+from semel.acp_stream.surrogate_pairs import PendingSurrogates, find_streamed_text, has_lone_surrogate
 from semel.acp_stream.tool_calls import ToolCall, ToolCalls
 from semel.acp_stream.v2 import KINDS as V2_KINDS
 from semel.acp_stream.v2 import WHOLE_MESSAGE_KINDS as V2_WHOLE
@@ -40,17 +40,17 @@ class Fold:
 
     def __init__(self, profile: Profile = CAREFUL, limits: Limits = Limits()) -> None:  # noqa: B008
         self.profile = profile
-        self.board = Board()
-        self.talk = Talk(self.board, profile)
+        self.board = ViewItems()
+        self.talk = BlockAssembler(self.board, profile)
         self.calls = ToolCalls(self.board, profile, limits)
-        self.state = State(self.board)
+        self.state = SessionState(self.board)
         self.v2 = Version2(self.board, self.talk, self.calls)
         self._replay: Replay | None = None
-        self._known_before: list[Node] = []
+        self._known_before: list[GrowingItem] = []
         self._open_prompts = 0  # prompts that have not ended
         self._echoes: deque[str] = deque(maxlen=8)  # sent prompts, without white space; the agent may send them back
         self._user: TextBlock | None = None
-        self._halves = Halves()
+        self._halves = PendingSurrogates()
 
     def __repr__(self) -> str:
         unfinished = len(self.calls.unfinished)
@@ -73,7 +73,7 @@ class Fold:
         `role`: "agent", "user" or "thought". `message_id`: ACP's, if the record has one.
         """
         kind, fields = (THOUGHT, {}) if role == "thought" else (MESSAGE, {"role": role})
-        node = Node(kind, fields | ({"message_id": message_id} if message_id is not None else {}))
+        node = GrowingItem(kind, fields | ({"message_id": message_id} if message_id is not None else {}))
         node.pieces.append(text)
         self._known_before.append(node)
 
@@ -123,9 +123,9 @@ class Fold:
             self.calls.begin_turn()
         self.talk.has_text = False
         self._open_prompts += 1
-        self._echoes.append(bare(text))
+        self._echoes.append(without_white_space(text))
         if text:
-            node = Node(MESSAGE, {"role": "user"})
+            node = GrowingItem(MESSAGE, {"role": "user"})
             node.pieces.append(text)
             self.board.add(node)
             node.end()
@@ -164,7 +164,7 @@ class Fold:
         else:
             ops += self.calls.finish_all(NO_RESULT if died else self.profile.unfinished)
         fields = {"stop": stop} if error is None else {"stop": stop, "error": error}
-        turn = Node("turn", fields)
+        turn = GrowingItem("turn", fields)
         self.board.add(turn)
         turn.end()
         return ops
@@ -178,7 +178,7 @@ class Fold:
         """
         try:
             text = find_streamed_text(data)
-            if self._halves.waiting or (text is not None and has_half(text)):
+            if self._halves.waiting or (text is not None and has_lone_surrogate(text)):
                 return self._update_halves(data, text, replay)
             return self._update(data, replay)
         except RecursionError:  # JSON that is nested a thousand levels deep
@@ -260,7 +260,7 @@ class Fold:
         text = text_at(data, "content", "text")
         if not text:
             return []
-        bare_text = bare(text)
+        bare_text = without_white_space(text)
         if self._user is None and any(bare_text in prompt for prompt in self._echoes):
             return []
         ops: list[Op] = []
@@ -294,7 +294,7 @@ class Fold:
             return self.state.fold_title(data) + self._fold_signal(data.get("_meta"))
         if isinstance(kind, str) and (kind in V2_KINDS or kind == "user_message"):
             return self._fold_version2(kind, data)
-        text = retrying(data)
+        text = read_retry_text(data)
         return self.talk.notices.add(text) + self.talk.announce_retry() if text is not None else []
 
     def _fold_version2(self, kind: str, data: Mapping[str, Any]) -> list[Op]:
@@ -310,7 +310,7 @@ class Fold:
         return [op for chunk in chunks for op in self._fold_user_chunk(chunk)]
 
     def _fold_signal(self, meta: object) -> list[Op]:
-        signal = signalled(meta)
+        signal = read_signal(meta)
         if signal is None:
             return []
         text, announces_retry = signal

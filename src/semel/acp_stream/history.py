@@ -14,13 +14,13 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
-from semel.acp_stream.attachment import attachment, is_attachment
+from semel.acp_stream.attachment import describe_attachment, is_attachment
 from semel.acp_stream.block import TextBlock
 from semel.acp_stream.dialect import NO_RESULT, content_text
 from semel.acp_stream.notices import Notices
-from semel.acp_stream.ops import Board, Changed, Grew, Node, Op
+from semel.acp_stream.ops import Changed, Grew, GrowingItem, Op, ViewItems
 from semel.acp_stream.profiles import Profile
-from semel.acp_stream.redelivery import are_attempts, bare
+from semel.acp_stream.redelivery import are_attempts, without_white_space
 from semel.acp_stream.tool_calls import ToolCall, ToolCalls
 from semel.text.json_types import text_at
 
@@ -34,9 +34,9 @@ class KnownText:
 
     __slots__ = ("bare", "index", "node", "repeated_size")
 
-    def __init__(self, node: Node, index: int) -> None:
+    def __init__(self, node: GrowingItem, index: int) -> None:
         self.node = node
-        self.bare = bare(str(node.fields.get("text", "")) if node.kind == "notice" else node.text())
+        self.bare = without_white_space(str(node.fields.get("text", "")) if node.kind == "notice" else node.text())
         self.index = index  # among the texts of its role
         self.repeated_size = 0
 
@@ -54,7 +54,7 @@ class Replay:
     """
 
     def __init__(
-        self, board: Board, profile: Profile, calls: ToolCalls, notices: Notices, before: Iterable[Node] = ()
+        self, board: ViewItems, profile: Profile, calls: ToolCalls, notices: Notices, before: Iterable[GrowingItem] = ()
     ) -> None:
         self.board = board
         self.profile = profile
@@ -85,7 +85,7 @@ class Replay:
     def __repr__(self) -> str:
         return f"<Replay knows { ({role: len(texts) for role, texts in self.known_texts.items()}) }>"
 
-    def _learn(self, node: Node) -> None:
+    def _learn(self, node: GrowingItem) -> None:
         fields = node.fields
         if isinstance(node, ToolCall):
             self.unrepeated_calls[fields["call"]] = (node, _marks(fields.get("title"), fields.get("input"), ""))
@@ -140,7 +140,7 @@ class Replay:
     def _fold_chunk(self, role: str, data: Mapping[str, Any]) -> list[Op]:
         content, mid = data.get("content"), text_at(data, "messageId")
         if role == "agent" and is_attachment(content):
-            return self._fold_attachment(mid, attachment(content or {}))
+            return self._fold_attachment(mid, describe_attachment(content or {}))
         ops = self.flush() if role != self.role or mid != self.mid else []
         if role == "user" and self.previous_role != "user":
             ops += self._end_turn()
@@ -152,7 +152,7 @@ class Replay:
     def _fold_attachment(self, mid: str | None, description: dict[str, Any]) -> list[Op]:
         """Show an attachment as a message of its own, between the texts before and after it, unless it is known.
 
-        `mid`: the id of its message. `description`: as `attachment` returns it.
+        `mid`: the id of its message. `description`: as `describe_attachment` returns it.
         """
         interrupted = (self.role, self.mid)
         ops = self.flush()
@@ -178,12 +178,12 @@ class Replay:
         text = "".join(pieces)
         if len(pieces) < 2 or mid is not None:
             return self._fold_message(role, mid, text)
-        if self._consume(role, bare(text)):
+        if self._consume(role, without_white_space(text)):
             return []
         ops: list[Op] = []
         unknown: list[str] = []
         for piece in pieces:
-            if not self._consume(role, bare(piece)):
+            if not self._consume(role, without_white_space(piece)):
                 unknown.append(piece)
             elif unknown:
                 ops += self._fold_message(role, mid, "".join(unknown))
@@ -192,7 +192,7 @@ class Replay:
 
     def _fold_message(self, role: str, mid: str | None, text: str) -> list[Op]:
         """Fold one complete message: ignore it if it is known, or complete a known text with it, or add it."""
-        bare_text = bare(text)
+        bare_text = without_white_space(text)
         if not text:
             return []
         is_first, self.previous_role = self.previous_role == "user", role
@@ -327,7 +327,7 @@ def _marks(title: object, tool_input: object, content: str) -> set[str]:
     return marks
 
 
-def _complete(node: Node, text: str) -> list[Op]:
+def _complete(node: GrowingItem, text: str) -> list[Op]:
     """Replace the text of `node`, which was cut short, by its longer version `text`.
 
     Texts from before the fold have no id and are not changed here: the caller completes them.

@@ -22,10 +22,10 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from semel.acp_stream.attachment import attachment, is_attachment
+from semel.acp_stream.attachment import describe_attachment, is_attachment
 from semel.acp_stream.block import MAX_EDGE, MESSAGE, THOUGHT, TextBlock, missing_newlines, supersede
 from semel.acp_stream.notices import Notices
-from semel.acp_stream.ops import Board, Changed, Grew, Op
+from semel.acp_stream.ops import Changed, Grew, Op, ViewItems
 from semel.acp_stream.profiles import Profile
 from semel.acp_stream.redelivery import LEAST_RETRY_CHARS, TextCursor, is_distinctive, is_glued, is_redelivery
 from semel.text.json_types import text_at
@@ -33,10 +33,10 @@ from semel.text.json_types import text_at
 MAX_RIVALS = 8  # how many earlier blocks, at most, a block is compared with
 
 
-class Talk:
+class BlockAssembler:
     """Joins the chunks of messages and thoughts (ACP's `agent_message_chunk`, `agent_thought_chunk`) into blocks."""
 
-    def __init__(self, board: Board, profile: Profile) -> None:
+    def __init__(self, board: ViewItems, profile: Profile) -> None:
         self.board = board
         self.profile = profile
         self.notices = Notices(board, profile)
@@ -374,7 +374,7 @@ class Talk:
         """List an attachment in the fields of the open block, or of a new one. Content without a type is ignored."""
         if not is_attachment(content):
             return []
-        description = attachment(content)
+        description = describe_attachment(content)
         block = self.open_blocks[kind]
         ops: list[Op] = []
         if block is None or mid not in (None, block.mid):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from semel.acp_stream.ops import Board, Node, Op
+from semel.acp_stream.ops import GrowingItem, Op, ViewItems
 from semel.acp_stream.profiles import Profile
 from semel.text.json_types import object_at, text_at
 
@@ -20,12 +20,12 @@ Spoken = Literal["note", "retry", "resumed", "queued"]
 class Notices:
     """Recognises notices in an agent's stream, and adds them to the view."""
 
-    def __init__(self, board: Board, profile: Profile) -> None:
+    def __init__(self, board: ViewItems, profile: Profile) -> None:
         self.board = board
         self.profile = profile
 
     def add(self, text: str, **fields: Any) -> list[Op]:
-        node = Node("notice", {"text": text.strip(), **fields})
+        node = GrowingItem("notice", {"text": text.strip(), **fields})
         return [self.board.add(node), node.end()]
 
     def classify(self, text: str, mid: str | None, data: Mapping[str, Any], is_first: bool) -> str | None:
@@ -53,7 +53,7 @@ def _is_informational(meta: object) -> bool:
     return claude.get("kind") == "informational" or claude.get("level") == "notice"
 
 
-def signalled(meta: object) -> tuple[str, bool] | None:
+def read_signal(meta: object) -> tuple[str, bool] | None:
     """Read a typed signal from the `_meta` of a `session_info_update` or of a prompt's response.
 
     Returns (text, whether it announces a retry); None if there is no signal. Codex sends
@@ -69,13 +69,13 @@ def signalled(meta: object) -> tuple[str, bool] | None:
     return None
 
 
-def failure(meta: object) -> str | None:
+def read_failure_text(meta: object) -> str | None:
     """Return the text of a failure that a prompt's response reports only in its `_meta`; None if there is none."""
-    signal = signalled(meta)
+    signal = read_signal(meta)
     return signal[0] if signal is not None and not signal[1] else None
 
 
-def retrying(data: Mapping[str, Any]) -> str | None:
+def read_retry_text(data: Mapping[str, Any]) -> str | None:
     """Return the text of an update that stands for Vibe's notification `_session/retrying`; None for other updates."""
     if data.get("sessionUpdate") != "_session/retrying":
         return None

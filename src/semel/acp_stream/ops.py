@@ -92,7 +92,7 @@ class ViewItem:
         return str(self.fields.get("output" if self.kind == "tool" else "text", ""))
 
 
-class Node:
+class GrowingItem:
     """An item while it grows. `pieces`: its text, in pieces."""
 
     __slots__ = ("ended", "fields", "id", "kind", "pieces")
@@ -125,19 +125,19 @@ class Node:
         return ViewItem(self.id, self.kind, fields)
 
 
-class Board:
+class ViewItems:
     """The items of a view, in the order in which a person sees them."""
 
     __slots__ = ("last_id", "nodes")
 
     def __init__(self) -> None:
-        self.nodes: list[Node] = []
+        self.nodes: list[GrowingItem] = []
         self.last_id = 0  # the newest item's id
 
     def __repr__(self) -> str:
         return f"<Board {len(self.nodes)} of {self.last_id} items>"
 
-    def add(self, node: Node) -> Began:
+    def add(self, node: GrowingItem) -> Began:
         """Give the node the next id and append it. Returns the operation that announces it."""
         self.last_id += 1
         node.id = self.last_id

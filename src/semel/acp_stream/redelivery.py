@@ -64,7 +64,7 @@ def is_repetition(text: str) -> bool:
     return text in (text + text)[1:-1]
 
 
-def bare(text: str) -> str:
+def without_white_space(text: str) -> str:
     """Return the text without white space. Agents trim and reflow text, so repeats are looked for in this form."""
     return "".join(text.split())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from semel.acp_stream.ops import Board, Changed, Node, Op
+from semel.acp_stream.ops import Changed, GrowingItem, Op, ViewItems
 from semel.text.json_types import objects_in
 
 
@@ -21,12 +21,12 @@ def _step(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in entry.items() if k not in ("status", "priority") or isinstance(v, str)}
 
 
-class State:
+class SessionState:
     """Folds updates of plan, usage, mode, commands and title. Each has one item in the view."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: ViewItems) -> None:
         self.board = board
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, GrowingItem] = {}
 
     def __repr__(self) -> str:
         return f"<State {sorted(self.nodes)}>"
@@ -38,7 +38,7 @@ class State:
     def set_item(self, kind: str, fields: dict[str, Any]) -> list[Op]:
         node = self.nodes.get(kind)
         if node is None:
-            node = self.nodes[kind] = Node(kind, fields)
+            node = self.nodes[kind] = GrowingItem(kind, fields)
             return [self.board.add(node)]
         change = {k: v for k, v in fields.items() if node.fields.get(k) != v or k not in node.fields}
         node.fields.update(change)

@@ -21,7 +21,7 @@ LOST_HALF = "\ufffd"
 _HALF = re.compile("[\ud800-\udfff]")
 
 
-def has_half(text: str) -> bool:
+def has_lone_surrogate(text: str) -> bool:
     """Whether the text contains half a surrogate pair."""
     return not text.isascii() and _HALF.search(text) is not None
 
@@ -56,10 +56,10 @@ def scrub_update(update: Mapping[str, Any]) -> Json:
     """Return the update with U+FFFD for each half surrogate pair, except in its streamed text: the fold joins those."""
     text = find_streamed_text(update)
     scrubbed: Json = scrub(update)
-    return scrubbed if text is None or not has_half(text) else replace_streamed_text(scrubbed, text)
+    return scrubbed if text is None or not has_lone_surrogate(text) else replace_streamed_text(scrubbed, text)
 
 
-class Halves:
+class PendingSurrogates:
     """Halves of surrogate pairs that wait for their other half.
 
     `waiting`: by stream, (the half, the update whose text ended with it). A stream is the chunks of one kind, or the
@@ -72,7 +72,7 @@ class Halves:
         self.waiting: dict[str, tuple[str, Mapping[str, Any]]] = {}
 
     def __repr__(self) -> str:
-        return f"<Halves {sorted(self.waiting)}>"
+        return f"<PendingSurrogates {sorted(self.waiting)}>"
 
     def join(self, update: Mapping[str, Any], text: str, waits: bool = True) -> Json | None:
         """Join the half that waits in the update's stream with the update. Returns the update without unpaired halves.

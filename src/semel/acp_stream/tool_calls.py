@@ -23,20 +23,20 @@ from semel.acp_stream.dialect import (
     STATUS,
     Snapshot,
     content_text,
-    diffs,
     exit_code,
     is_wrapped,
-    snapshots,
+    read_diffs,
+    read_snapshots,
     terminal_text,
     unwrap,
 )
-from semel.acp_stream.ops import Board, Changed, Grew, Limits, Node, Op, ViewItem
+from semel.acp_stream.ops import Changed, Grew, GrowingItem, Limits, Op, ViewItem, ViewItems
 from semel.acp_stream.profiles import Profile
 from semel.acp_stream.tool_output import OutputChange, ToolOutput, is_same_source
 from semel.text.json_types import text_at
 
 
-class ToolCall(Node):
+class ToolCall(GrowingItem):
     """A tool call while it grows. `turn`: the number of the turn that announced it."""
 
     __slots__ = ("has_started", "is_only_requested", "output", "turn")
@@ -68,7 +68,7 @@ class ToolCalls:
     permission request had an id of its own.
     """
 
-    def __init__(self, board: Board, profile: Profile, limits: Limits) -> None:
+    def __init__(self, board: ViewItems, profile: Profile, limits: Limits) -> None:
         self.board = board
         self.profile = profile
         self.limits = limits
@@ -249,7 +249,7 @@ class ToolCalls:
             arguments = content_text(data.get("content")) if STATUS.get(str(data.get("status"))) not in FINAL else ""
             if arguments:
                 change["input"] = arguments
-        if found_diffs := diffs(data.get("content")):
+        if found_diffs := read_diffs(data.get("content")):
             change["diffs"] = found_diffs
         if files := files_of(data.get("content")):
             change["files"] = files
@@ -267,7 +267,7 @@ class ToolCalls:
 
     def _update_output(self, call: ToolCall, data: Mapping[str, Any], result: bool) -> list[Op]:
         ops: list[Op] = []
-        statements = [self._parse_prose(call, s, ops) for s in snapshots(data, self.profile, result)]
+        statements = [self._parse_prose(call, s, ops) for s in read_snapshots(data, self.profile, result)]
         delta = _delta_text(data.get("_meta"))
         if delta and self.profile.terminal == "snapshot":
             statements.insert(0, terminal_text(delta, self.profile))

@@ -13,11 +13,11 @@ import codecs
 from collections.abc import Mapping
 from typing import Any
 
-from semel.acp_stream.attachment import attachment, files_of, is_attachment
+from semel.acp_stream.attachment import describe_attachment, files_of, is_attachment
 from semel.acp_stream.block import MESSAGE, THOUGHT, TextBlock
 from semel.acp_stream.dialect import content_text
-from semel.acp_stream.messages import Talk
-from semel.acp_stream.ops import Board, Changed, Grew, Op
+from semel.acp_stream.messages import BlockAssembler
+from semel.acp_stream.ops import Changed, Grew, Op, ViewItems
 from semel.acp_stream.tool_calls import ToolCalls
 from semel.text.json_types import Json, objects_in, text_at
 
@@ -43,7 +43,7 @@ class Terminal:
 class Version2:
     """Translates updates of ACP v2 into changes of messages (`talk`) and tool calls (`calls`)."""
 
-    def __init__(self, board: Board, talk: Talk, calls: ToolCalls) -> None:
+    def __init__(self, board: ViewItems, talk: BlockAssembler, calls: ToolCalls) -> None:
         self.board = board
         self.talk = talk
         self.calls = calls
@@ -76,7 +76,7 @@ class Version2:
         for n, part in enumerate(parts):
             if not is_attachment(part):
                 continue
-            if (description := attachment(part)) in known_files:  # the whole message was sent again
+            if (description := describe_attachment(part)) in known_files:  # the whole message was sent again
                 known_files.remove(description)
                 continue
             if len(_text(parts[:n])) > size:  # the text before it is new

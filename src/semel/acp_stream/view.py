@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from semel.acp_stream.display import display
+from semel.acp_stream.display import render_terminal
 from semel.acp_stream.ops import WHOLE, Limits, ViewItem
 from semel.acp_stream.profiles import Profile, profile_for
-from semel.acp_stream.wire import Wire
+from semel.acp_stream.wire import ConnectionFolder
 
-TOOL_MARKS = frozenset(("truncated", "exit", "late", "history", "name", "input"))
+OPTIONAL_TOOL_FIELDS = frozenset(("truncated", "exit", "late", "history", "name", "input"))
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,13 @@ def as_json(item: ViewItem) -> dict[str, Any] | None:
     if item.kind == "thought":
         return None if fields.get("repeated") else _picked(item, ("text",), ("superseded", "history"), fields)
     if item.kind == "tool":
-        output = display(str(fields["output"]))
+        output = render_terminal(str(fields["output"]))
         head = {
             "id": fields["call"],
             "title": fields["title"] or fields.get("name") or "",
             "status": fields["status"],
         }
-        extra = {key: value for key, value in fields.items() if key in TOOL_MARKS}
+        extra = {key: value for key, value in fields.items() if key in OPTIONAL_TOOL_FIELDS}
         return {"item": "tool", **head, "output": output, **extra}
     if item.kind == "turn":
         return {"item": "turn", **fields}
@@ -91,7 +91,7 @@ def fold(
     `{"_prompt": text}`, `{"_load": true}`, `{"_cancel": true}`, `{"_permission": toolCall}`, `{"_died": true}`,
     `{"_end_turn": stop reason}`. Lines that are not JSON are ignored.
     """
-    wire = Wire(profile_for(profile) if isinstance(profile, str) else profile, limits)
+    wire = ConnectionFolder(profile_for(profile) if isinstance(profile, str) else profile, limits)
     reader = RecordedStreamReader(wire)
     for element in lines_or_updates:
         reader.read(element)
@@ -99,9 +99,9 @@ def fold(
 
 
 class RecordedStreamReader:
-    """Passes each element of a recorded stream to a `Wire`."""
+    """Passes each element of a recorded stream to a `ConnectionFolder`."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: ConnectionFolder) -> None:
         self.wire = wire
         self._loading = False
 

@@ -1,7 +1,7 @@
 """Pass the JSON-RPC messages of a recorded ACP connection to the folds of its sessions, in order.
 
-One `Wire` follows successive connections to the same agent (a trace may contain a kill and a restart). It keeps track
-of open prompts and loads, and so knows when each session's turns and replays begin and end.
+One `ConnectionFolder` follows successive connections to the same agent (a trace may contain a kill and a restart). It
+keeps track of open prompts and loads, and so knows when each session's turns and replays begin and end.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from semel.acp_stream.folding import Fold
-from semel.acp_stream.notices import failure
+from semel.acp_stream.notices import read_failure_text
 from semel.acp_stream.ops import WHOLE, Limits, Op
 from semel.acp_stream.profiles import CAREFUL, Profile, profile_for
 from semel.text.json_types import object_at, objects_in, text_at
@@ -18,7 +18,7 @@ from semel.text.json_types import object_at, objects_in, text_at
 END_REMARKS = ("eof", "exit", "spawn")  # after one of these, the process sends nothing more; after "kill" it may
 
 
-class Wire:
+class ConnectionFolder:
     """Passes messages to one `Fold` per session.
 
     `profile`: if it is None, it is chosen by the agent's name in the answer to ACP's `initialize`.
@@ -119,7 +119,7 @@ class Wire:
             if "error" in message:
                 return self.fold(session).end("error", _error_text(message["error"]))
             stop = text_at(result, "stopReason")
-            return self.fold(session).end("unknown" if stop is None else stop, failure(result.get("_meta")))
+            return self.fold(session).end("unknown" if stop is None else stop, read_failure_text(result.get("_meta")))
         return []
 
 

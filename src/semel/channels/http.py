@@ -39,7 +39,7 @@ _IPV4_EMBEDDING_NETWORKS = tuple(
 IPv4-translated (RFC 2765)."""
 _ISATAP = (0x00005EFE, 0x02005EFE)
 """The third 32-bit word of an ISATAP address; the fourth word is an IPv4 address (RFC 5214)."""
-_SPECIAL = tuple(
+_NON_PUBLIC_NETWORKS = tuple(
     map(
         ipaddress.ip_network,
         ("192.0.0.0/24", "192.88.99.0/24", "64:ff9b:1::/48", "100:0:0:1::/64", "3fff::/20", "5f00::/16", "fec0::/10"),
@@ -67,11 +67,11 @@ def is_public(address: str) -> bool:
     ip = ipaddress.ip_address(address.partition("%")[0])
     embedded = _embedded_addresses(ip)
     only_embedded = isinstance(ip, ipaddress.IPv6Address) and (ip.ipv4_mapped or ip.sixtofour) is not None
-    return all(map(_is_outside, embedded if only_embedded else (ip, *embedded)))
+    return all(map(_is_globally_routable, embedded if only_embedded else (ip, *embedded)))
 
 
-def _is_outside(ip: Address) -> bool:
-    return ip.is_global and not ip.is_multicast and not any(ip in network for network in _SPECIAL)
+def _is_globally_routable(ip: Address) -> bool:
+    return ip.is_global and not ip.is_multicast and not any(ip in network for network in _NON_PUBLIC_NETWORKS)
 
 
 def _embedded_addresses(ip: Address) -> list[Address]:

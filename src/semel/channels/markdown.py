@@ -36,11 +36,11 @@ MAX_NESTING = 40
 """Maximum nesting of blocks. A text that nests deeper is treated as plain text. A list counts as two levels."""
 
 _LANGUAGE = re.compile(r"[\w+#.-]{1,20}")
-_EXTRA = "cells"
+_SURPLUS_CELLS = "cells"
 """Key of a token's metadata under which `_table` keeps surplus cells."""
 
 
-class _Reader(MarkdownIt):
+class _LosslessMarkdown(MarkdownIt):
     """CommonMark with tables, ~~struck~~ text and bare links.
 
     A bare link needs a scheme: `main.py` is a file name, not a host in Paraguay.
@@ -69,7 +69,7 @@ class _Reader(MarkdownIt):
 
 def make_parser() -> MarkdownIt:
     """A new parser, for callers that change its rules or options."""
-    return _Reader()
+    return _LosslessMarkdown()
 
 
 _shared_parser = cache(make_parser)
@@ -80,7 +80,7 @@ def parse(text: str) -> list[Token]:
     return _shared_parser().parse(text)
 
 
-def spell_links(tokens: Sequence[Token], follows: Callable[[str], bool], keep: bool = False) -> None:
+def write_out_links(tokens: Sequence[Token], follows: Callable[[str], bool], keep: bool = False) -> None:
     """Write out the addresses of links and images that readers could not follow: "text (address)". Changes `tokens`.
 
     `follows` says whether the destination shows an address as a working link. With `keep`, links whose address is
@@ -92,12 +92,12 @@ def spell_links(tokens: Sequence[Token], follows: Callable[[str], bool], keep: b
 
 
 def follows_no_links(address: str) -> bool:
-    """The `follows` argument of `spell_links` for destinations that show no links."""
+    """The `follows` argument of `write_out_links` for destinations that show no links."""
     return False
 
 
 def has_scheme(schemes: frozenset[str]) -> Callable[[str], bool]:
-    """A `follows` argument for `spell_links`: true for addresses with one of these schemes."""
+    """A `follows` argument for `write_out_links`: true for addresses with one of these schemes."""
     return lambda address: address.partition(":")[0].lower() in schemes and ":" in address
 
 
@@ -113,7 +113,7 @@ def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     last_cells = {token.map[0]: token for token in state.tokens[previous:] if token.type == "inline" and token.map}
     for line, token in last_cells.items():
         if extra := _cells(state, line)[columns:]:
-            token.meta[_EXTRA] = "".join(f" | {cell}" for cell in extra)
+            token.meta[_SURPLUS_CELLS] = "".join(f" | {cell}" for cell in extra)
     return True
 
 
@@ -163,8 +163,8 @@ def split_fence_info(info: str) -> tuple[str, str]:
 
 def _show_surplus_cells(state: StateCore) -> None:
     for token in state.tokens:
-        if token.children is not None and _EXTRA in token.meta:
-            token.children.append(_text(token.meta[_EXTRA]))
+        if token.children is not None and _SURPLUS_CELLS in token.meta:
+            token.children.append(_text(token.meta[_SURPLUS_CELLS]))
 
 
 def _split_lists(state: StateCore) -> None:

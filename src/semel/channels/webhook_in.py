@@ -90,7 +90,7 @@ class WebhookReceiver:
             raise WebhookRefused(413, f"the body is longer than {MAX_BODY_BYTES} bytes")
         if self._key is not None and ("webhook-signature" in headers or self._token is None):
             try:
-                return _checked(signature.verify(self._key, headers, body, self._clock()))
+                return _check_key(signature.verify(self._key, headers, body, self._clock()))
             except signature.BadSignature as error:
                 raise WebhookRefused(401, str(error)) from None
         scheme, _, authorization = headers.get("authorization", "").partition(" ")
@@ -98,7 +98,7 @@ class WebhookReceiver:
             raise WebhookRefused(401, "sign the request, or show the token as 'Authorization: Bearer ...'")
         if not hmac.compare_digest(authorization.strip().encode(), self._token.encode()):
             raise WebhookRefused(401, "that is not this channel's token")
-        return _checked(headers.get("idempotency-key") or headers.get("webhook-id") or "")
+        return _check_key(headers.get("idempotency-key") or headers.get("webhook-id") or "")
 
     def _parse_event(self, body: bytes) -> Json:
         """Parse a body into the arguments of `Inbox.hear`. Raises WebhookRefused."""
@@ -114,18 +114,18 @@ class WebhookReceiver:
         if unknown := sorted(event.keys() - {"text", "session", "sender", "kind", "data"}):
             fields = "text, session, sender, kind, data"
             raise WebhookRefused(400, f"{unknown[0]!r} is not a field; the fields are {fields}")
-        data = _field(event, "data", dict, {})
-        kind = _field(event, "kind", str, "message")
+        data = _read_field(event, "data", dict, {})
+        kind = _read_field(event, "kind", str, "message")
         if not _KIND.fullmatch(kind):
             raise WebhookRefused(400, "'kind' should be lower-case letters, digits and ._-")
         if "text" not in event:
             raise WebhookRefused(400, "'text' is missing")
-        session = self._address(_field(event, "session", str, None))
+        session = self._address(_read_field(event, "session", str, None))
         return {
             "session": session,
-            "text": _field(event, "text", str, ""),
+            "text": _read_field(event, "text", str, ""),
             "kind": kind,
-            "sender": _field(event, "sender", str, None),
+            "sender": _read_field(event, "sender", str, None),
             "data": data or None,
             "stable": ("text", "sender", *sorted(event.keys() & {"session", "kind"}), *sorted(data)),
             "scope": (session,) if session == self._session else self._sessions,
@@ -147,7 +147,7 @@ def make_problem(status: int, detail: str) -> Json:
     return {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
 
 
-def _checked(key: str) -> str:
+def _check_key(key: str) -> str:
     if not key:
         raise WebhookRefused(400, "a key is missing: set Idempotency-Key (or webhook-id), the same on every retry")
     if len(key) > MAX_KEY_CHARS or not key.isprintable():
@@ -155,7 +155,7 @@ def _checked(key: str) -> str:
     return key
 
 
-def _field(event: Mapping[str, Any], name: str, kind: type, default: Any) -> Any:
+def _read_field(event: Mapping[str, Any], name: str, kind: type, default: Any) -> Any:
     value = event.get(name)
     if value is None and name != "text":
         return default

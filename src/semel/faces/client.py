@@ -23,7 +23,7 @@ import httpx2
 
 from semel.text.json_types import Json
 from semel.tools.address import LOCAL_URL, find_socket
-from semel.tools.address import AnotherUsers as AnotherUsers
+from semel.tools.address import GatewayNotTrusted as GatewayNotTrusted
 from semel.tools.address import NoGateway as NoGateway
 
 RETRY_DELAYS_S = (0.1, 0.4, 1.0, 2.0)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from semel.acp_stream import PROFILES, WHOLE, Profile, Wire, profile_for
+from semel.acp_stream import PROFILES, WHOLE, ConnectionFolder, Profile, profile_for
 from semel.acp_stream.view import RecordedStreamReader
 
 XZ_MAGIC = b"\xfd7zXZ\x00"
@@ -29,7 +29,7 @@ def fold_file(path: str | Path, agent: str | None = None) -> Iterator[dict[str, 
     `agent` is a profile (claude, codex, gemini, ...) or an agent's own name; without it, the `initialize` answer in the
     trace decides. Raises TraceError.
     """
-    reader = RecordedStreamReader(Wire(_find_profile(agent), WHOLE))
+    reader = RecordedStreamReader(ConnectionFolder(_find_profile(agent), WHOLE))
     read_lines = unreadable_lines = 0
     for number, line in _read_lines(Path(path)):
         if not line.strip():

@@ -39,8 +39,8 @@ from semel.ledger.storage.store import Store
 from semel.ledger.turns.spawns import OrphanedProcess
 from semel.tools import owned
 from semel.tools.address import GATEWAY_FILE
-from semel.tools.exec.background import Supervisors, Workplace
-from semel.tools.inside import InsideTools
+from semel.tools.exec.background import JobEnvironment, SupervisorRunner
+from semel.tools.inside import InProcessTools
 
 OWNER_TOKEN_FILE = "owner.token"  # file in the data directory; whoever can read it is the owner
 
@@ -108,7 +108,7 @@ async def open_gateway(config: GatewayConfig) -> AsyncIterator[RunningGateway]:
         agents = await asyncio.to_thread(_build_agents, config)
         listener = _listen_locally(settings.data_dir)  # agents connect while the gateway starts
         stack.callback(listener.close)
-        background = Supervisors(settings.data_dir, _build_workplaces(config))
+        background = SupervisorRunner(settings.data_dir, _build_workplaces(config))
         gateway = Gateway(
             settings,
             store,
@@ -149,7 +149,7 @@ def _make_directories(config: GatewayConfig) -> None:
         owned.make_directory(settings.data_dir, link=True)
         for place in (settings.ledger.parent, *ours):
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except owned.NotOurs as error:
+    except owned.UntrustedFile as error:
         raise CannotStart(str(error)) from None
     except OSError as error:
         raise CannotStart(f"{error.filename or settings.data_dir} cannot be made: {error.strerror}") from error
@@ -178,7 +178,7 @@ def read_owner_token(data_dir: Path) -> str:
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             raise CannotStart(f"{path} can be read by others. Keep it for yourself: chmod 600 {path}")
         token = owned.read_file(path, link=True).decode("ascii").strip()
-    except owned.NotOurs as error:
+    except owned.UntrustedFile as error:
         raise CannotStart(str(error)) from None
     except (OSError, UnicodeDecodeError) as error:
         raise CannotStart(f"{path} cannot be used: {error}") from error
@@ -223,9 +223,9 @@ def _build_agents(config: GatewayConfig) -> dict[str, AcpAgent | ModelAgent]:
     return agents
 
 
-def _make_inside_tools(launch: Launch) -> InsideTools | None:
+def _make_inside_tools(launch: Launch) -> InProcessTools | None:
     """The tools of an agent that runs inside the gateway; `None` for an agent that is a process of its own."""
-    return InsideTools(launch.inside.call, launch.token) if launch.inside is not None else None
+    return InProcessTools(launch.inside.call, launch.token) if launch.inside is not None else None
 
 
 def _build_agent(settings: AgentSettings, config: GatewayConfig) -> AcpAgent | ModelAgent:
@@ -242,11 +242,11 @@ def _build_agent(settings: AgentSettings, config: GatewayConfig) -> AcpAgent | M
     )
 
 
-def _build_workplaces(config: GatewayConfig) -> dict[str, Workplace]:
+def _build_workplaces(config: GatewayConfig) -> dict[str, JobEnvironment]:
     """Map each agent's name to the directory and environment of its background jobs: those of the agent itself."""
     agents = config.gateway.agents
     return {
-        name: Workplace(agent.cwd, build_environment(agent.command, agent.env, hidden=config.secrets))
+        name: JobEnvironment(agent.cwd, build_environment(agent.command, agent.env, hidden=config.secrets))
         for name, agent in agents.items()
     }
 

@@ -16,7 +16,7 @@ import structlog
 
 from semel.gateway.files import BlobDraft, plain_mime, plain_name
 from semel.gateway.ports import Kept, TooLarge
-from semel.gateway.record import Record
+from semel.gateway.record import LedgerAccess
 from semel.ledger.inbound import channel_batch as rows
 from semel.ledger.storage.errors import LedgerError
 
@@ -50,7 +50,7 @@ class FileStore:
 class HeldFiles:
     """The files that one channel or one agent holds: stored, and not yet recorded or released."""
 
-    def __init__(self, record: Record, store: FileStore) -> None:
+    def __init__(self, record: LedgerAccess, store: FileStore) -> None:
         self.record = record
         self.store = store
         self._held: Counter[str] = Counter()

@@ -20,7 +20,7 @@ PROC = Path("/proc")
 IS_LINUX = sys.platform.startswith("linux")
 
 
-def mark(pid: int, born: str) -> str:
+def make_spawn_tag(pid: int, born: str) -> str:
     """Return the value of SEMEL_SPAWN in a spawn and all processes that it starts. It is unique to the spawn.
 
     `born`: the start time of the spawn's process, as an opaque string.
@@ -77,11 +77,11 @@ def _identity_by_ps(pid: int) -> str | None:
 
 
 SPAWN_VARIABLE, JOB_VARIABLE = "SEMEL_SPAWN", "SEMEL_JOB"
-"""Environment variables that tag a process: with the spawn it belongs to (`mark`), or with the id of its job."""
+"""Environment variables that tag a process: with its spawn (`make_spawn_tag`), or with the id of its job."""
 
 
 def find_tagged_processes(mark: str, name: str = SPAWN_VARIABLE) -> list[int]:
-    """Return the pids of all other processes whose environment has the variable `name` with the value `mark`.
+    """Return the pids of all other processes whose environment has the variable `name` with the value `make_spawn_tag`.
 
     Works on Linux only; returns [] elsewhere.
     """
@@ -124,7 +124,7 @@ def kill_group_if_same(pid: int, pgid: int, born: str, patience: float = 2.0) ->
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pgid, signal.SIGKILL)
             found_any = True
-    spawn_mark = mark(pid, born)
+    spawn_mark = make_spawn_tag(pid, born)
     found_any = kill_tagged_processes(spawn_mark) > 0 or found_any
     until = time.monotonic() + patience
     while found_any and time.monotonic() < until and (read_identity(pid) == born or kill_tagged_processes(spawn_mark)):

@@ -1,4 +1,4 @@
-"""`Record`: the gateway's access to the ledger, and `Hub`, which publishes each commit to the watchers (Laws 6, 8).
+"""`LedgerAccess`, the gateway's access to the ledger, and `Hub`, which publishes commits to the watchers (Laws 6, 8).
 
 A watcher follows the view of one session. After each commit, the changes to the view are put into the bounded queue of
 each watcher. If a queue is full, it is dropped and the watcher reads the ledger instead, so a slow watcher never delays
@@ -137,7 +137,7 @@ class Hub:
         return sum(map(len, self._watchers.values()))
 
 
-class Record:
+class LedgerAccess:
     """Runs transactions on a store and publishes their changes to the hub before the caller continues (Law 6).
 
     `cut`: splits a text into the parts that are sent to a destination. A transaction calls it as `tx.cut` if it has to

@@ -93,7 +93,7 @@ def may_hold_agent(guests: Collection[str], others: Collection[Collection[str]],
     return len(others) < max_agents // 2 and not any(set(guests) & set(other) for other in others)
 
 
-def in_words(approvers: Collection[str]) -> str:
+def format_approvers(approvers: Collection[str]) -> str:
     """Return who may answer a request, as a phrase for people: "the owner, Bob or a member"."""
     others = sorted({"a member" if name == "member" else name for name in approvers if name not in ("owner", "guest")})
     return " or ".join(filter(None, [", ".join(["the owner", *others[:-1]]), *others[-1:]]))
@@ -103,7 +103,7 @@ def explain_denied_approval(role: Role, approvers: Collection[str]) -> str:
     """Return an explanation for a person of this role who may not answer a request here: who may, or where."""
     if role == "member" and "member" in approvers:
         return "answer it in a conversation alone with the agent, not in a group; or ask the owner."
-    return f"what the agent asks here is answered by {in_words(set(approvers) - {'member'})}."
+    return f"what the agent asks here is answered by {format_approvers(set(approvers) - {'member'})}."
 
 
 def make_unique_name(display_name: str, taken_names: Collection[str]) -> str:

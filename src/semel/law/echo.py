@@ -35,7 +35,7 @@ from typing import Literal
 from semel.text.json_types import text_at
 from semel.text.verbatim import verbatim_form
 
-How = Literal["tool", "block", "recovery", "notice"]
+ClaimWay = Literal["tool", "block", "recovery", "notice"]
 Attempt = Literal["start", "restart", "resume", "recall"]
 Outcome = Literal["said", "echo", "refused", "quiet"]
 
@@ -53,7 +53,7 @@ def is_quiet(text: str, words: Collection[str] = (QUIET_WORD,)) -> bool:
 
 
 @dataclass(frozen=True)
-class Earlier:
+class PriorClaim:
     """A claim with the same root, destination and digest that was judged before.
 
     `how`: the way it was said. `turn`: the attempt it belongs to. `stands`: false once a part of it was rejected or
@@ -62,7 +62,7 @@ class Earlier:
     """
 
     id: int
-    how: How
+    how: ClaimWay
     turn: int | None
     outcome: Outcome
     stands: bool = True
@@ -72,7 +72,7 @@ class Earlier:
 
 
 @dataclass(frozen=True)
-class Marks:
+class ClaimBoundaries:
     """For each of three moments, the id of the newest claim at that moment; -1 if the moment has not come.
 
     Rules 4 and 5 depend on whether a claim is older or newer. `joined`: the last time that another prompt joined this
@@ -87,19 +87,19 @@ class Marks:
 
 def find_original(
     *,
-    how: How,
+    how: ClaimWay,
     turn: int | None,
     attempt: Attempt,
-    earlier: Sequence[Earlier],
+    earlier: Sequence[PriorClaim],
     file_digest: bytes | None = None,
-    marks: Marks = Marks(),
+    marks: ClaimBoundaries = ClaimBoundaries(),
     last: bool = False,
 ) -> int | None:
     """Find the original of which a new claim is an echo. Returns its id; None if the new claim is no echo.
 
-    `how`, `turn`, `file_digest`: the new claim's, as in `Earlier`. `attempt`: how the attempt `turn` began. `earlier`:
-    the claims in the order in which they were judged, those of this attempt included. `last`: the new claim is the last
-    one of its attempt.
+    `how`, `turn`, `file_digest`: the new claim's, as in `PriorClaim`. `attempt`: how that attempt began.
+    `earlier`: the claims in the order in which they were judged, those of this attempt included. `last`: the new claim
+    is the last one of its attempt.
     """
     standing = _standing(earlier, -1 if how == "tool" else _since(attempt, marks, last))
     copy = None
@@ -114,8 +114,13 @@ def find_original(
     return copy
 
 
-def find_original_of_cut(
-    *, turn: int | None, attempt: Attempt, earlier: Sequence[Earlier], marks: Marks = Marks(), last: bool = False
+def find_original_of_cut_block(
+    *,
+    turn: int | None,
+    attempt: Attempt,
+    earlier: Sequence[PriorClaim],
+    marks: ClaimBoundaries = ClaimBoundaries(),
+    last: bool = False,
 ) -> int | None:
     """Find the original that a block was repeating when it broke off. Returns its id; None if the block is no echo.
 
@@ -134,12 +139,12 @@ def find_original_of_cut(
     return next((e.id for e in candidates), None)
 
 
-def _since(attempt: Attempt, marks: Marks, last: bool) -> int:
+def _since(attempt: Attempt, marks: ClaimBoundaries, last: bool) -> int:
     """Return the id up to which claims are too old to be a block's original: a prompt joined since (rule 5)."""
     return marks.joined if attempt in ("restart", "recall") and not last else marks.joined_root
 
 
-def _standing(earlier: Iterable[Earlier], since: int) -> dict[int, Earlier]:
+def _standing(earlier: Iterable[PriorClaim], since: int) -> dict[int, PriorClaim]:
     """Return the claims that may be an original, by id: those that were said, still stand and have an id above `since`.
 
     Notices are no originals.
@@ -148,7 +153,7 @@ def _standing(earlier: Iterable[Earlier], since: int) -> dict[int, Earlier]:
 
 
 def _lost_copy(
-    turn: int | None, file_digest: bytes | None, earlier: Iterable[Earlier], standing: Iterable[Earlier]
+    turn: int | None, file_digest: bytes | None, earlier: Iterable[PriorClaim], standing: Iterable[PriorClaim]
 ) -> int | None:
     """Find the first utterance of the lost attempts that attempt `turn` has not repeated yet (rule 3).
 
@@ -160,18 +165,18 @@ def _lost_copy(
 
 
 def _said_before_correction(
-    turn: int | None, corrected: int, earlier: Iterable[Earlier], standing: Iterable[Earlier]
+    turn: int | None, corrected: int, earlier: Iterable[PriorClaim], standing: Iterable[PriorClaim]
 ) -> int | None:
     """Find the first block from before the request for a correction that the attempt has not repeated since (rule 4).
 
-    `turn`: the attempt. `corrected`: as in `Marks`. Returns the claim's id; None if there is no such block.
+    `turn`: the attempt. `corrected`: as in `ClaimBoundaries`. Returns the claim's id; None if there is no such block.
     """
     repeated = {e.echo_of for e in earlier if e.turn == turn and e.outcome == "echo" and e.id > corrected}
     blocks = (e for e in standing if e.turn == turn and e.how == "block" and e.is_delivered and e.id <= corrected)
     return next((e.id for e in blocks if e.id not in repeated), None)
 
 
-def _sent_by_tool(earlier: Iterable[Earlier], standing: Mapping[int, Earlier]) -> int | None:
+def _sent_by_tool(earlier: Iterable[PriorClaim], standing: Mapping[int, PriorClaim]) -> int | None:
     """Find the first claim in `standing` that a tool sent, or that is the original of a tool's echo (rule 2).
 
     Returns its id; None if there is none.

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from semel.acp_stream import ViewItem
-from semel.acp_stream.redelivery import are_attempts, bare
+from semel.acp_stream.redelivery import are_attempts, without_white_space
 from semel.law.memory_diff import flatten_texts
 from semel.text.verbatim import verbatim_form
 from semel.text.visible import is_blank
@@ -64,7 +64,9 @@ class Remembered:
         missing, _ = match_calls(recorded, self.calls)
         open_calls = any(is_open(call) for call in self.calls)
         inputs = [flatten_texts(call.fields.get("input")) for call in self.calls]
-        has_unknown_text = any(not any(bare(text) in text_of_input for text_of_input in inputs) for text in sent)
+        has_unknown_text = any(
+            not any(without_white_space(text) in text_of_input for text_of_input in inputs) for text in sent
+        )
         return self.ended and bool(self.messages) and not (open_calls or missing or has_unknown_text)
 
 
@@ -148,9 +150,9 @@ def _first_prompt(past: Sequence[ViewItem], prompts: Sequence[str]) -> int | Non
         text = past[n].text
         if RESUME_PROMPT_START in text and any(_quotes(text, prompt) for prompt in prompts):
             first = n
-        elif remaining and _holds(text, remaining[-1]):
+        elif remaining and _contains_message(text, remaining[-1]):
             first = n
-            while remaining and _holds(text, remaining[-1]):
+            while remaining and _contains_message(text, remaining[-1]):
                 remaining.pop()
             if not remaining:
                 break
@@ -159,12 +161,14 @@ def _first_prompt(past: Sequence[ViewItem], prompts: Sequence[str]) -> int | Non
     return first
 
 
-def _holds(prompt: str, message: str) -> bool:
+def _contains_message(prompt: str, message: str) -> bool:
     return verbatim_form(message) in verbatim_form(prompt)
 
 
 def _quotes(prompt: str, message: str) -> bool:
-    return bare(repr(message)) in bare(prompt) or bare(message) in bare(prompt)
+    return without_white_space(repr(message)) in without_white_space(prompt) or without_white_space(
+        message
+    ) in without_white_space(prompt)
 
 
 def _is_prompt(item: ViewItem) -> bool:
@@ -194,9 +198,9 @@ def _is_earlier(
     rivals = {text for text in earlier if text and text in held and len(text) >= len(own_form)}
     if rivals - {own_form}:
         return True
-    said_before = {bare(text) for role, text in before if role == "agent"}
+    said_before = {without_white_space(text) for role, text in before if role == "agent"}
     return own_form in rivals and any(
-        message.kind == "message" and message.text.strip() and bare(message.text) in said_before
+        message.kind == "message" and message.text.strip() and without_white_space(message.text) in said_before
         for message in following
     )
 
@@ -238,14 +242,16 @@ def compare_messages(messages: Mapping[int, str], written: Sequence[RecordedText
     consist of failed attempts at a text and then the complete text: some agents store all that they streamed.
     """
     texts = _Texts(written)
-    equal_claims = {n: texts.take_equal(bare(text)) for n, text in messages.items()}
+    equal_claims = {n: texts.take_equal(without_white_space(text)) for n, text in messages.items()}
     equal_claims |= {
-        n: texts.take_with_attempts(bare(messages[n])) for n, claim in equal_claims.items() if claim is None
+        n: texts.take_with_attempts(without_white_space(messages[n]))
+        for n, claim in equal_claims.items()
+        if claim is None
     }
-    joined = "".join(map(bare, messages.values()))
+    joined = "".join(map(without_white_space, messages.values()))
     remainders, offset = {}, 0
     for n, text in messages.items():
-        offset += len(bare(text))
+        offset += len(without_white_space(text))
         ahead = joined[offset : offset + texts.longest]
         remainders[n] = MessageRemainder(
             n, "" if equal_claims[n] is not None else texts.find_remainder(text, ahead), equal_claims[n]
@@ -262,7 +268,7 @@ class _Texts:
 
     def __init__(self, written: Sequence[RecordedText]) -> None:
         self.written = list(written)
-        self.forms = [bare(text.text) for text in written]
+        self.forms = [without_white_space(text.text) for text in written]
         self.matched = [0] * len(written)  # characters of each form that were matched
         self.longest = max(map(len, self.forms), default=0)
 
@@ -297,7 +303,7 @@ class _Texts:
 
         `following`: the text that follows the message in the history, without white space.
         """
-        while text and (form := bare(text)):
+        while text and (form := without_white_space(text)):
             if self._take_part(form, following) or (
                 len(form) >= MIN_CONTAINED_CHARS and any(form in text_form for text_form in self.forms)
             ):
@@ -340,7 +346,7 @@ class _Texts:
 
     def _skip_leading_texts(self, text: str) -> str:
         """Match the texts with which a message begins. Returns the rest of the message after them."""
-        row, form = self._find_leading_texts(bare(text)), bare(text)
+        row, form = self._find_leading_texts(without_white_space(text)), without_white_space(text)
         if self._take_attempts(form):
             return text
         size = sum(len(self._remaining(n)) for n in row)

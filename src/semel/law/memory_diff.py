@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from semel.acp_stream import ViewItem
-from semel.acp_stream.redelivery import are_attempts, bare
+from semel.acp_stream.redelivery import are_attempts, without_white_space
 from semel.law.echo import QUIET_WORD, is_quiet
 from semel.text.message_markup import MarkupProblem, MarkupReader, Said
 
@@ -69,16 +69,18 @@ def find_difference(
     """
     replayed = [i for i in items if i.fields.get("history")]
     history = _History(replayed, names, quiet)
-    prompts = "".join(bare(i.text) for i in replayed if i.kind == "message" and i.fields.get("role") == "user")
+    prompts = "".join(
+        without_white_space(i.text) for i in replayed if i.kind == "message" and i.fields.get("role") == "user"
+    )
     lacks = [
         message
         for message in sorted(recorded, key=_longest_first)
-        if message.needed and not _known(message, history, prompts)
+        if message.needed and not _is_in_history(message, history, prompts)
     ]
     lacks_any = [*lacks, *(message for message in recorded if not message.needed and not history.take(message.text))]
-    missing_texts = [bare(message.text) for message in lacks_any if message.role == "agent"]
+    missing_texts = [without_white_space(message.text) for message in lacks_any if message.role == "agent"]
     order = {message.seq: n for n, message in enumerate(recorded)}
-    agent_texts = [bare(message.text) for message in recorded if message.role == "agent"]
+    agent_texts = [without_white_space(message.text) for message in recorded if message.role == "agent"]
     extra = [
         text
         for text in history.find_unrecorded(agent_texts, missing_texts, is_whole_chapter)
@@ -101,15 +103,15 @@ def _longest_first(message: RecordedMessage) -> int:
     return -len(message.text)
 
 
-def _known(message: RecordedMessage, history: _History, prompts: str) -> bool:
+def _is_in_history(message: RecordedMessage, history: _History, prompts: str) -> bool:
     if message.role == "user":
-        return bare(message.text) in prompts or _was_quoted(message.text, prompts)
+        return without_white_space(message.text) in prompts or _was_quoted(message.text, prompts)
     return history.take(message.text) or _was_quoted(message.text, prompts)
 
 
 def _was_quoted(text: str, prompts: str) -> bool:
     """Whether the text is quoted in one of the history's prompts (`prompts`: joined, without white space)."""
-    return bare(f": {quote_text(text)}") in prompts
+    return without_white_space(f": {quote_text(text)}") in prompts
 
 
 class _History:
@@ -122,12 +124,12 @@ class _History:
         spoken = (i.text for i in replayed if i.kind == "message" and i.fields.get("role") == "agent")
         self.texts = [text for message in spoken for text in _segments(message, names) if not is_quiet(text, quiet)]
         self.tool_inputs = [flatten_texts(i.fields.get("input")) for i in replayed if i.kind == "tool"]
-        self.joined = "".join(bare(text) for text in self.texts)
+        self.joined = "".join(without_white_space(text) for text in self.texts)
         self.oldest_match = len(self.joined)  # offset of the oldest text that the record knows
 
     def take(self, text: str) -> bool:
         """Whether the history contains this text. One copy of it in the history is then used up."""
-        form = bare(text)
+        form = without_white_space(text)
         if not form:
             return True
         offset = self.joined.find(form)
@@ -139,7 +141,9 @@ class _History:
             if form in tool_input:
                 self.tool_inputs[n] = tool_input.replace(form, "", 1)
                 return True
-        for answer in {bare(text) for text in self.texts}:  # the record has failed attempts and then the answer
+        for answer in {
+            without_white_space(text) for text in self.texts
+        }:  # the record has failed attempts and then the answer
             if (
                 len(answer) >= MIN_REMAINDER_CHARS
                 and form.endswith(answer)
@@ -158,7 +162,7 @@ class _History:
         """
         offset = 0
         for text in self.texts:
-            size = len(bare(text))
+            size = len(without_white_space(text))
             remainder = self.joined[offset : offset + size].replace("\0", "")
             is_in_record = is_whole_chapter or offset >= self.oldest_match
             offset += size
@@ -189,9 +193,9 @@ def flatten_texts(value: object) -> str:
     """Return all texts in a tool call's input, each without white space, separated by NUL characters."""
     if isinstance(value, str):
         try:
-            return flatten_texts(json.loads(value)) if value[:1] in "{[" else bare(value)
+            return flatten_texts(json.loads(value)) if value[:1] in "{[" else without_white_space(value)
         except ValueError:
-            return bare(value)
+            return without_white_space(value)
     if isinstance(value, dict):
         return "\0".join(flatten_texts(inner) for inner in value.values())
     if isinstance(value, list):

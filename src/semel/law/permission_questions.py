@@ -17,7 +17,7 @@ from semel.text.visible import is_unseen, squeeze_to_line
 from semel.text.wellformed import shorten
 
 MAX_TITLE_CHARS, MAX_INPUT_CHARS, MAX_OPTION_CHARS = 300, 600, 100  # how many characters are shown of each
-RUN_FIELDS = frozenset(("command", "cmd", "commands", "script", "code", "argv", "args"))
+COMMAND_FIELDS = frozenset(("command", "cmd", "commands", "script", "code", "argv", "args"))
 """Fields of a tool input that hold the command or code to run; they are shown first."""
 _fence = re.compile("```+|~~~+")
 _BLANKS = re.compile(r"\s{9,}")  # longer than an indentation: it could push the rest out of sight
@@ -48,7 +48,7 @@ class PermissionRequest:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenOption:
     """A valid answer to a request.
 
     `item`: the request's. `option`: the id of the chosen option; None if the request is cancelled. `confirmation`: the
@@ -118,7 +118,7 @@ def format_numbers(request: PermissionRequest) -> str:
     )
 
 
-def choose_option(request: PermissionRequest, allow: bool, number: int | None) -> Chosen | str:
+def choose_option(request: PermissionRequest, allow: bool, number: int | None) -> ChosenOption | str:
     """Find the option that an answer chooses. Returns an error message for the person if there is none.
 
     `allow`: the answer allows the request; otherwise it denies it, and never chooses an option that allows. `number`:
@@ -130,7 +130,7 @@ def choose_option(request: PermissionRequest, allow: bool, number: int | None) -
     if option is None and allow:
         return f"The agent offers no way to allow that alone; choose one of {format_numbers(request)}."
     name = name_option(option) if option is not None else "Cancelled"
-    return Chosen(
+    return ChosenOption(
         request.item, None if option is None else str(option.get("optionId")), f"{name}: {request.title_line}"
     )
 
@@ -209,7 +209,7 @@ def arrange_input(value: Any) -> Any:
 
 
 def _rank(name: Any, value: Any) -> int:
-    if str(name).casefold() in RUN_FIELDS:
+    if str(name).casefold() in COMMAND_FIELDS:
         return 0
     return 1 if not isinstance(value, str | list | Mapping) or len(str(value)) <= MAX_OPTION_CHARS else 2
 

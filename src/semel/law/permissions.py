@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from semel.law.permission_questions import Chosen, PermissionRequest, choose_option, format_numbers
+from semel.law.permission_questions import ChosenOption, PermissionRequest, choose_option, format_numbers
 
 CLOCK_SKEW_MS = 120_000
 """How far a platform's clock may be behind ours. An answer counts as written before the notice only if it was written
@@ -93,7 +93,7 @@ class AnswerOrigin:
 
 def name_request(
     posed: Sequence[PosedRequest], origin: AnswerOrigin, allow: bool, number: int | None = None, reply: Reply = None
-) -> Chosen | str:
+) -> ChosenOption | str:
     """Find the request that an answer is for, and the option that it chooses.
 
     `posed`: the open requests and the most recently closed ones, oldest first. `allow`: the answer allows; otherwise it
@@ -148,7 +148,7 @@ def _written_before(origin: AnswerOrigin, part: NoticePart) -> bool:
 # ---------------------------------------------------------------- with a number, and without
 
 
-def _by_number(posed: Sequence[PosedRequest], origin: AnswerOrigin, allow: bool, number: int) -> Chosen | str:
+def _by_number(posed: Sequence[PosedRequest], origin: AnswerOrigin, allow: bool, number: int) -> ChosenOption | str:
     matching = [posed_request for posed_request in posed if number in posed_request.request.numbers]
     own_requests = [posed_request for posed_request in matching if not posed_request.is_elsewhere]
     if any(
@@ -168,7 +168,7 @@ def _by_number(posed: Sequence[PosedRequest], origin: AnswerOrigin, allow: bool,
     return _answer(own_requests[-1], posed, origin, allow, number, gives_number=True)
 
 
-def _the_only_one(posed: Sequence[PosedRequest], origin: AnswerOrigin, allow: bool) -> Chosen | str:
+def _the_only_one(posed: Sequence[PosedRequest], origin: AnswerOrigin, allow: bool) -> ChosenOption | str:
     """Match an answer without a number to the only open request that had reached its writer.
 
     Returns an explanation if there is none or more than one: a person must not allow what they have not read.
@@ -192,7 +192,7 @@ def _the_only_one(posed: Sequence[PosedRequest], origin: AnswerOrigin, allow: bo
 def _answer(
     posed_request: PosedRequest, posed: Sequence[PosedRequest], origin: AnswerOrigin, allow: bool, number: int | None,
     *, gives_number: bool = False, replies_to_notice: bool = False,
-) -> Chosen | str:  # fmt: skip
+) -> ChosenOption | str:  # fmt: skip
     if posed_request.state != "open":
         return _gone(posed_request, posed)
     if not has_reached(posed_request, origin, gives_number=gives_number, replies_to_notice=replies_to_notice):

@@ -48,22 +48,22 @@ def next_look_delay(*, elapsed: int, settle: int) -> int:
 # ---------------------------------------------------------------- transient errors
 
 MAX_RETRY_AFTER_S = 600.0  # if an error asks for a longer wait, the turn fails at once
-PASSING_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 
 _STATUS = re.compile(r"(?:status|http|error|code)\W{0,12}(?:code\W{0,3})?([45]\d\d)\b|^\W*([45]\d\d)\b", re.I)
-_FINAL = re.compile(
+_PERMANENT_ERROR = re.compile(
     r"quota|billing|credit|insufficient|unauthori[sz]ed|authenticat|forbidden|invalid.{0,12}(?:key|request)|not found"
     r"|context.{0,10}(?:length|window)|too long|log ?in",
     re.I,
 )
-_PASSING = re.compile(
+_TRANSIENT_ERROR = re.compile(
     r"overloaded|rate.?limit|too many requests|time[d\s-]*out|temporar|try again|unavailable|bad gateway"
     r"|internal server error|econnreset|econnrefused|etimedout|eai_again|enetunreach|socket hang up"
     r"|connection (?:was |is )?(?:reset|closed|refused|error|lost|aborted|dropped)|stream (?:ended|closed|disconnected)"
     r"|network error|fetch failed|server disconnected|\bterminated\b",
     re.I,
 )
-_AFTER = re.compile(
+_RETRY_AFTER = re.compile(
     r"(?:retry|try again)[\w\s-]{0,16}?\b(?:after|in)\W{0,3}(\d+(?:\.\d+)?)\s*(ms|s\b|sec|m\b|min)?", re.I
 )
 _UNIT = {"ms": 0.001, "m": 60.0, "min": 60.0}
@@ -93,15 +93,15 @@ def judge_failure(text: str, meta: Mapping[str, Any] | None = None) -> Failure:
 
 
 def _passes(text: str) -> bool:
-    if _FINAL.search(text):
+    if _PERMANENT_ERROR.search(text):
         return False
     if match := _STATUS.search(text):
-        return int(match[1] or match[2]) in PASSING_STATUS
-    return _PASSING.search(text) is not None
+        return int(match[1] or match[2]) in TRANSIENT_STATUSES
+    return _TRANSIENT_ERROR.search(text) is not None
 
 
 def _after(text: str) -> float | None:
-    match = _AFTER.search(text)
+    match = _RETRY_AFTER.search(text)
     return float(match[1]) * _UNIT.get((match[2] or "s").lower(), 1.0) if match else None
 
 

@@ -29,7 +29,7 @@ How = Literal["start", "restart", "resume", "recall"]
 STOPPED_BY_NEWER_MESSAGE = "a newer message"  # the cause when a message in busy mode `interrupt` cancels a turn
 STOPPED_BY_NEW_CHAPTER = "a new chapter"  # the cause when /new cancels a turn of the previous chapter
 MAX_ATTEMPTS = 3
-BACK_OFF = (5.0, 60.0)  # seconds before the second and the third attempt after a transient error
+RETRY_DELAYS_S = (5.0, 60.0)  # seconds before the second and the third attempt after a transient error
 
 TABLE: dict[State, dict[Event, State]] = {
     "running": {
@@ -61,7 +61,7 @@ def step(state: State, event: Event) -> State:
 
 
 @dataclass(frozen=True)
-class Next:
+class LossDecision:
     """What follows a lost turn.
 
     `how`: how the next attempt begins, or "give up". `reason`: if it is given up, the reason to show.
@@ -79,7 +79,7 @@ def decide_after_loss(
     history_complete: bool,
     history_begun: bool = False,
     max_attempts: int = MAX_ATTEMPTS,
-) -> Next:
+) -> LossDecision:
     """Decide how a lost turn continues, so that nothing runs twice by itself (Law 9).
 
     `attempt`: the number of the attempt that would run now (2 for the first retry).
@@ -91,14 +91,14 @@ def decide_after_loss(
     `max_attempts`: the number of attempts that the agent is allowed, at most MAX_ATTEMPTS.
     """
     if history_complete:
-        return Next("recall")
+        return LossDecision("recall")
     if attempt > max_attempts:
-        return Next("give up", f"it was lost {max_attempts} times" if max_attempts > 1 else "it was lost")
+        return LossDecision("give up", f"it was lost {max_attempts} times" if max_attempts > 1 else "it was lost")
     if restored and (tools_started or history_begun):
-        return Next("resume")
+        return LossDecision("resume")
     if not tools_started:
-        return Next("restart")
-    return Next(
+        return LossDecision("restart")
+    return LossDecision(
         "give up",
         "a tool call had started and the agent could not restore its session: running it again could repeat what "
         "the tool did",
@@ -111,8 +111,8 @@ def delay_after_failure(
     """Return the seconds until a failed turn is retried; None if it is not retried.
 
     `attempt`: the number of the attempt that failed (1 for the first). `is_transient`, `retry_after` (seconds): as in
-    `semel.law.retries.Failure`. The delay is at least BACK_OFF and at least `retry_after`.
+    `semel.law.retries.Failure`. The delay is at least that of RETRY_DELAYS_S and at least `retry_after`.
     """
     if not is_transient or attempt >= min(max_attempts, MAX_ATTEMPTS):
         return None
-    return max(BACK_OFF[attempt - 1], retry_after or 0.0)
+    return max(RETRY_DELAYS_S[attempt - 1], retry_after or 0.0)

@@ -1,6 +1,6 @@
 """Which events wake a session, when the wake is due, and what happens if the session is busy (Laws 2, 3).
 
-A session has at most one pending wake, with one due time. With a `Pause`, the wake is due once no further event has
+A session has at most one pending wake, with one due time. With a `WakeDelay`, the wake is due once no further event has
 arrived for `debounce` ms, but at the latest `max_wait` ms after the first event.
 
 Busy modes say what happens to a message that arrives while a turn runs:
@@ -34,7 +34,7 @@ def wakes(kind: str, *, automatic: bool = False, allowed: bool = False) -> bool:
 
 
 @dataclass(frozen=True)
-class Pause:
+class WakeDelay:
     """How long a wake waits for further events, in milliseconds.
 
     `debounce`: from the latest event on; 0: no wait. `max_wait`: from the first event on.
@@ -44,7 +44,7 @@ class Pause:
     max_wait: int = 0
 
 
-NO_PAUSE = Pause()
+NO_PAUSE = WakeDelay()
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Wake:
     since: int
 
 
-def next_wake(now: int, pending: Wake | None, pause: Pause) -> Wake:
+def next_wake(now: int, pending: Wake | None, pause: WakeDelay) -> Wake:
     """Return the session's pending wake after one more waking event.
 
     `now`: when the event arrived, in ms. `pending`: the wake before it, if there was one.
@@ -78,7 +78,7 @@ def time_until_due(now: int, wake: Wake) -> int:
 Busy = Literal["queue", "steer", "interrupt", "collect"]
 MODES: tuple[Busy, ...] = get_args(Busy)
 
-COLLECT = Pause(debounce=2_000, max_wait=15_000)
+COLLECT = WakeDelay(debounce=2_000, max_wait=15_000)
 """The default pause of the mode `collect`: about as long as people pause between two lines."""
 
 BusyAction = Literal["wake", "steer", "interrupt"]

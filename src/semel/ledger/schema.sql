@@ -4,19 +4,19 @@
 CREATE TABLE ledger(
   one INTEGER PRIMARY KEY CHECK(one = 1),
   name TEXT NOT NULL,              -- random, fixed at creation
-  incarnation INTEGER NOT NULL DEFAULT 1,  -- +1 each time it was put back from a copy (Law 14)
-  commits INTEGER NOT NULL DEFAULT 0,      -- how often a gateway committed: a mark beside the file remembers it
-  copied INTEGER,                  -- this is a copy of that time, and was not settled since it was put back
+  incarnation INTEGER NOT NULL DEFAULT 1,  -- +1 each time it was restored from a copy (Law 14)
+  commits INTEGER NOT NULL DEFAULT 0,      -- number of commits; the mark file beside the ledger has it, too
+  copied INTEGER,                  -- this is a copy, not settled yet: when it was made
   at INTEGER NOT NULL
 ) STRICT;
 
--- Each time the ledger was put back from a copy and settled (Law 14).
+-- One row for each time the ledger was restored from a copy and settled (Law 14).
 CREATE TABLE restore(
-  incarnation INTEGER PRIMARY KEY, -- the life of the ledger that began with it
-  copied INTEGER NOT NULL,         -- when the copy was made; where that is not known, when something was last recorded in it
+  incarnation INTEGER PRIMARY KEY, -- the incarnation that began with it
+  copied INTEGER NOT NULL,         -- when the copy was made; if unknown, when something was last recorded in it
   at INTEGER NOT NULL,             -- when it was settled: what people did before may have been answered already
   part INTEGER NOT NULL,           -- the newest part of the copy
-  turn INTEGER NOT NULL            -- and its newest turn
+  turn INTEGER NOT NULL            -- the newest turn of the copy
 ) STRICT;
 
 -- One conversation with one agent.
@@ -26,26 +26,26 @@ CREATE TABLE session(
   agent TEXT NOT NULL,             -- name of the configured agent
   home TEXT,                       -- resolved destination 'channel:address'; NULL: the transcript is the delivery
   title TEXT,
-  named INTEGER NOT NULL DEFAULT 0,   -- 1: a person gave the title, and the agent's do not replace it
+  named INTEGER NOT NULL DEFAULT 0,   -- 1: a person gave the title; the agent's titles do not replace it
   chapter INTEGER NOT NULL DEFAULT 1,
-  since INTEGER NOT NULL DEFAULT 1,   -- the entry its history begins with: what waited when the chapter began is in it
+  since INTEGER NOT NULL DEFAULT 1,   -- first entry of the chapter's history, which includes what waited when it began
   epoch INTEGER NOT NULL DEFAULT 0,   -- +1 for each turn begun: the fence (Law 3)
   seq INTEGER NOT NULL DEFAULT 0,     -- last entry
   numbers INTEGER NOT NULL DEFAULT 0, -- the last number that an option of a permission request had (Law 13)
   rev INTEGER NOT NULL DEFAULT 0,     -- last change watchers can see
   wake_at INTEGER,                 -- set exactly while a waking event waits (Law 2): when it is due
-  wake_since INTEGER,              -- when it was set first
+  wake_since INTEGER,              -- when the pending wake was first set
   busy TEXT CHECK(busy IN ('queue', 'steer', 'interrupt', 'collect')),  -- its busy mode; NULL: as configured
   turn INTEGER,                    -- the running turn
   lease TEXT,                      -- the gateway run that holds it
   memory TEXT,                     -- the agent's own id of this conversation (ACP sessionId)
   memory_chapter INTEGER,          -- the chapter that memory belongs to
-  summary INTEGER,                 -- the entry that stands for older turns of this chapter, for an agent whose memory is the record
+  summary INTEGER,                 -- entry of the chapter's newest summary, for an agent whose memory is the record
   about TEXT,                      -- JSON: what the agent offers here: modes, models, mode, model
-  archived INTEGER,                -- when it was put away; whatever is heard there brings it back
-  deleted INTEGER,                 -- when it was deleted; whatever is heard there begins it anew
+  archived INTEGER,                -- when it was archived; the next event brings it back
+  deleted INTEGER,                 -- when it was deleted; the next event begins it anew
   erased INTEGER NOT NULL DEFAULT 0,  -- entries up to this one are deleted: their rows stay, their content goes
-  erased_rev INTEGER NOT NULL DEFAULT 0,  -- and so does everything that was seen up to this rev
+  erased_rev INTEGER NOT NULL DEFAULT 0,  -- items first seen up to this rev are deleted, too
   at INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX session_due ON session(wake_at) WHERE wake_at IS NOT NULL AND turn IS NULL;
@@ -66,7 +66,8 @@ CREATE TABLE event(
   at INTEGER NOT NULL,
   repeats INTEGER NOT NULL DEFAULT 0
 ) STRICT;
--- The key stands first: one index also finds a key whose source is not known. Each index costs a new event a page.
+-- The key is the first column, so that the index also finds a key of an unknown source. Each index costs one more page
+-- per new event.
 CREATE UNIQUE INDEX event_identity ON event(key, source) WHERE key IS NOT NULL;
 
 -- The same key with other content: kept beside the first (Law 1).
@@ -80,11 +81,11 @@ CREATE TABLE conflict(
   UNIQUE(event, digest)
 ) STRICT;
 
--- What a channel told of and nobody could use: its event holds it as it came, and is addressed to no session (Law 1).
+-- Input of a channel that could not be used: its event holds it as it came, and is addressed to no session (Law 1).
 CREATE TABLE quarantine(
   event INTEGER PRIMARY KEY REFERENCES event(id),
   channel TEXT NOT NULL,
-  why TEXT NOT NULL                -- for people
+  why TEXT NOT NULL                -- the reason, for people
 ) STRICT;
 
 -- An event addressed to a session, and the turn it is bound to (Law 3).
@@ -107,7 +108,7 @@ CREATE TABLE command(
   seq INTEGER NOT NULL,            -- its entry
   name TEXT NOT NULL,
   argument TEXT NOT NULL,
-  result TEXT NOT NULL,            -- what it did in the ledger, in the transaction that heard it
+  result TEXT NOT NULL,            -- what it did in the ledger, in the transaction that accepted it
   state TEXT NOT NULL CHECK(state IN ('open', 'done', 'void')),  -- void: its session was deleted first
   answer INTEGER,                  -- the entry of its answer
   PRIMARY KEY(event, session)
@@ -128,11 +129,11 @@ CREATE TABLE turn(
   spawn INTEGER,
   stop TEXT,                       -- the agent's stop reason
   error TEXT,
-  retry_at INTEGER,                -- it failed for a passing reason: when it is tried again
-  stopped TEXT,                    -- who wanted it stopped, while it ran
-  joined INTEGER,                  -- the newest claim when another prompt joined it last
-  corrected INTEGER,               -- the newest claim when its agent was asked to correct what was held back
-  stop_seq INTEGER,                -- the entry by which the person at home stopped it; NULL: the home has to be told
+  retry_at INTEGER,                -- it failed for a transient reason: when it is tried again
+  stopped TEXT,                    -- who asked to stop it while it ran
+  joined INTEGER,                  -- the newest claim at the time when a prompt last joined it
+  corrected INTEGER,               -- the newest claim when its agent was asked to correct a text that was held back
+  stop_seq INTEGER,                -- the entry by which the person at home stopped it; NULL: a notice is sent home
   evidence TEXT CHECK(evidence IN ('said', 'asked', 'echo', 'recorded', 'notice', 'stopped', 'quiet', 'deleted',
     'imported')),
   evidence_row INTEGER,            -- what its person can see of its end (Law 12): a claim; an entry's seq (notice, stopped)
@@ -151,7 +152,7 @@ CREATE TABLE spawn(
   token BLOB NOT NULL UNIQUE,      -- digest of its fencing token (Law 10)
   pid INTEGER,
   pgid INTEGER,
-  born TEXT,                       -- process start time as the kernel tells it: the identity check before a kill
+  born TEXT,                       -- process start time from the kernel, to check its identity before a kill
   state TEXT NOT NULL CHECK(state IN ('live', 'ended')),
   at INTEGER NOT NULL,
   ended INTEGER,
@@ -177,7 +178,7 @@ CREATE TABLE entry(
   turn INTEGER,
   event INTEGER,
   claim INTEGER,
-  tell INTEGER NOT NULL DEFAULT 0,    -- 1: must ride in the agent's next prompt
+  tell INTEGER NOT NULL DEFAULT 0,    -- 1: must be in the agent's next prompt
   more TEXT,                       -- JSON object: kind, sender, files, to, from, emoji ...
   UNIQUE(session, seq)
 ) STRICT;
@@ -240,8 +241,8 @@ CREATE TABLE claim(
   conn TEXT,                       -- the MCP connection
   call TEXT,                       -- the call id its MCP process minted
   tool TEXT,                       -- the agent's tool call id, where known
-  args BLOB,                       -- digest of name and arguments: equal calls
-  answered INTEGER NOT NULL DEFAULT 0,  -- the agent was given the answer
+  args BLOB,                       -- digest of name and arguments, to find equal calls
+  answered INTEGER NOT NULL DEFAULT 0,  -- 1: the agent received the result
   dest TEXT,                       -- resolved destination; NULL where none could be resolved
   digest BLOB,                     -- of the verbatim form of its text; NULL where it claims no text
   text TEXT NOT NULL,
@@ -249,8 +250,8 @@ CREATE TABLE claim(
   reason TEXT,
   echo_of INTEGER,
   edits INTEGER,                   -- the claim whose text it replaces
-  part_of INTEGER,                 -- the first claim of its block, where that says several things
-  erased INTEGER,                  -- its session was deleted: so many characters of text went
+  part_of INTEGER,                 -- the first claim of its block, if the block has several
+  erased INTEGER,                  -- the number of characters that its text had before it was erased
   seq INTEGER,                     -- its entry in its own session
   at INTEGER NOT NULL
 ) STRICT;
@@ -279,12 +280,12 @@ CREATE TABLE part(
   state TEXT NOT NULL CHECK(state IN ('queued', 'sending', 'sent', 'rejected', 'unknown', 'held', 'dropped')),
   due INTEGER NOT NULL,
   attempts INTEGER NOT NULL DEFAULT 0,
-  first INTEGER,                   -- when the first attempt left
+  first INTEGER,                   -- when the first attempt left that may have arrived
   receipt TEXT,                    -- the platform's message id
   error TEXT,
   sent_rev INTEGER,                -- the last rev of its session before it was known to be sent (Law 13)
   marked INTEGER NOT NULL DEFAULT 0,  -- 1: a deliberate repeat; the person sees that
-  failed INTEGER REFERENCES event(id),  -- the event that told, after it was sent, that it failed after all
+  failed INTEGER REFERENCES event(id),  -- the event that reported, after it was sent, that it failed
   at INTEGER NOT NULL,
   UNIQUE(claim, n)
 ) STRICT;
@@ -294,26 +295,26 @@ CREATE INDEX part_state ON part(state, id);
 CREATE INDEX part_receipt ON part(receipt) WHERE receipt IS NOT NULL;
 CREATE UNIQUE INDEX part_failed ON part(failed) WHERE failed IS NOT NULL;
 
--- A node of the configuration. Its source stays what it was when it is renamed, and when it gets another token (Law 1).
+-- A configured node. It keeps its source when its name or its token changes (Law 1).
 CREATE TABLE node(
-  source TEXT PRIMARY KEY,         -- what its events have: node:NAME, with the name it had first
-  name TEXT NOT NULL,              -- that it has now
-  token BLOB NOT NULL,             -- a digest of the one it has now
-  at INTEGER NOT NULL              -- since when
+  source TEXT PRIMARY KEY,         -- the source of its events: node:NAME, with its first name
+  name TEXT NOT NULL,              -- its current name
+  token BLOB NOT NULL,             -- digest of its current token
+  at INTEGER NOT NULL              -- when it was first configured
 ) STRICT;
 CREATE UNIQUE INDEX node_token ON node(token);
 CREATE INDEX node_name ON node(name);
 
 CREATE TABLE cursor(source TEXT PRIMARY KEY, value TEXT NOT NULL, at INTEGER NOT NULL) STRICT;
 
--- Files that were promised, copied into the store before the send, and files that were received (data_dir/blobs/<id>).
+-- Stored files (data_dir/blobs/<id>): files to send, copied into the store before the send, and received files.
 CREATE TABLE blob(
   id TEXT PRIMARY KEY,             -- BLAKE2b-256 of the content, hex
   size INTEGER NOT NULL,
   name TEXT NOT NULL,
   mime TEXT NOT NULL,
   gone INTEGER NOT NULL DEFAULT 0, -- 1: no entry holds it any more; its file is removed, then this row
-  kept INTEGER NOT NULL DEFAULT 0, -- 1: received, and its message was not heard yet
+  kept INTEGER NOT NULL DEFAULT 0, -- 1: received, and its message is not accepted yet
   at INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX blob_gone ON blob(id) WHERE gone = 1;
@@ -328,7 +329,7 @@ CREATE TABLE holding(
 ) STRICT;
 CREATE INDEX holding_blob ON holding(blob);
 
--- A deleted session whose content is on its way out, piece by piece, across restarts (Law 11).
+-- A deleted session whose content is being erased, piece by piece, across restarts (Law 11).
 CREATE TABLE erasure(
   session INTEGER PRIMARY KEY REFERENCES session(id),
   seq INTEGER NOT NULL,            -- entries up to this one
@@ -336,7 +337,7 @@ CREATE TABLE erasure(
   epoch INTEGER NOT NULL,          -- turns up to this one
   stage TEXT NOT NULL,
   at INTEGER NOT NULL,             -- how far the stage has come
-  later INTEGER NOT NULL           -- claims below this one still have parts under way; 0: none has
+  later INTEGER NOT NULL           -- claims below this one still have parts to send; 0: none has
 ) STRICT;
 
 -- What fires by the clock. A firing is an event of source 'schedule:NAME', its key the due time.
@@ -355,7 +356,7 @@ CREATE TABLE schedule(
   due INTEGER,                     -- the next firing; NULL: over
   fired INTEGER,                   -- due time of the last firing
   event INTEGER,                   -- the last firing
-  error TEXT,                      -- why it was paused by itself
+  error TEXT,                      -- why Semel paused it
   at INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX schedule_due ON schedule(due) WHERE enabled = 1 AND due IS NOT NULL;
@@ -364,7 +365,7 @@ CREATE INDEX schedule_session ON schedule(session, name);
 -- A command that an agent runs in the background. It is a row before it is a process.
 CREATE TABLE job(
   id INTEGER PRIMARY KEY,
-  run TEXT NOT NULL UNIQUE,        -- its name for ever, and in the keys of its reports
+  run TEXT NOT NULL UNIQUE,        -- its permanent id, also in the keys of its reports
   session INTEGER NOT NULL REFERENCES session(id),
   agent TEXT NOT NULL,
   turn INTEGER,                    -- the turn that asked for it
@@ -372,10 +373,10 @@ CREATE TABLE job(
   name TEXT NOT NULL,              -- what the agent calls it; may be empty
   seconds REAL NOT NULL,           -- its time limit
   state TEXT NOT NULL CHECK(state IN ('asked', 'running', 'finished', 'lost', 'failed')),
-  cancelled TEXT,                  -- who wanted it cancelled first
+  cancelled TEXT,                  -- who cancelled it first
   code INTEGER,                    -- exit code, 128 + n after signal n
   error TEXT,                      -- failed: why it could not be started
-  event INTEGER,                   -- the event that told its end
+  event INTEGER,                   -- the event that reported its end
   at INTEGER NOT NULL,
   ended INTEGER
 ) STRICT;
@@ -399,7 +400,7 @@ CREATE TABLE job_call(
 CREATE INDEX job_call_args ON job_call(spawn, args);
 CREATE INDEX job_call_job ON job_call(job);
 
--- Whose account on a channel this is: who may talk there, and what they may. Everybody else is a stranger.
+-- A known person's account on a channel, and what it may do. Everybody else is a stranger.
 CREATE TABLE person(
   id INTEGER PRIMARY KEY,
   channel TEXT NOT NULL,
@@ -412,12 +413,12 @@ CREATE TABLE person(
 ) STRICT;
 CREATE INDEX person_name ON person(name);
 
--- A code that the owner was shown once: whoever sends it from an account on that channel is known from then on.
+-- A code that the owner was shown once. The account on that channel that sends it becomes a known person's account.
 CREATE TABLE pairing(
   id INTEGER PRIMARY KEY,
   channel TEXT NOT NULL,
   salt BLOB NOT NULL,
-  digest BLOB NOT NULL,            -- scrypt of the code, which is kept nowhere
+  digest BLOB NOT NULL,            -- scrypt of the code; the code itself is not stored
   name TEXT NOT NULL,
   role TEXT NOT NULL CHECK(role IN ('owner', 'member', 'guest')),
   state TEXT NOT NULL CHECK(state IN ('open', 'used', 'void')),  -- one that is open and past `expires` is expired
@@ -429,7 +430,7 @@ CREATE TABLE pairing(
 CREATE INDEX pairing_open ON pairing(id) WHERE state = 'open';
 CREATE UNIQUE INDEX pairing_key ON pairing(channel, account, key) WHERE key IS NOT NULL;
 
--- Where a known person was last met in a conversation with nobody else in it.
+-- The direct chat in which a known person last wrote to us.
 CREATE TABLE direct(
   channel TEXT NOT NULL,
   account TEXT NOT NULL,

@@ -44,7 +44,7 @@ class DeathPlan:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-class MortalInbox:
+class DeathPlanInbox:
     """Wraps the gateway's inbox: each delivery passes "received" before the commit and "committed" after it.
 
     `cursor`: if it contains a cursor, the first call of `cursor()` returns it.
@@ -76,11 +76,11 @@ class MortalInbox:
 
 
 def pass_death_points(channel: Any, death_plan: DeathPlan, cursor: list[str | None] | None) -> None:
-    """Wrap the channel's methods so that its calls pass the points of `death_plan`. `cursor`: see `MortalInbox`."""
+    """Wrap the channel's methods so that its calls pass the points of `death_plan`. `cursor`: see `DeathPlanInbox`."""
     run, send, receive = channel.run, channel.send, getattr(channel, "receive", _receive_nothing)
 
     async def run_(inbox: Inbox) -> None:
-        await run(MortalInbox(inbox, death_plan, cursor))
+        await run(DeathPlanInbox(inbox, death_plan, cursor))
 
     async def send_(op: Op) -> Receipt:
         death_plan.pass_point("departing")
@@ -89,7 +89,7 @@ def pass_death_points(channel: Any, death_plan: DeathPlan, cursor: list[str | No
         return receipt
 
     async def receive_(inbox: Inbox, headers: Any, body: bytes) -> Any:
-        return await receive(MortalInbox(inbox, death_plan, None), headers, body)
+        return await receive(DeathPlanInbox(inbox, death_plan, None), headers, body)
 
     channel.run, channel.send = run_, send_
     if receive is not _receive_nothing:

@@ -59,7 +59,7 @@ class Internal:
 
 
 @dataclass(frozen=True)
-class HandedFile:
+class AddressedFile:
     """A file, or other content that is not text, for a destination (None: home)."""
 
     dest: str | None
@@ -83,7 +83,7 @@ class MarkupProblem:
     files: tuple[Any, ...] = ()
 
 
-Piece = Said | Internal | HandedFile | MarkupProblem
+Piece = Said | Internal | AddressedFile | MarkupProblem
 
 
 @dataclass
@@ -141,7 +141,7 @@ class MarkupReader:
     def hand(self, file: Any) -> list[Piece]:
         """Add a file after the text fed so far. Returns the pieces that are complete now."""
         if not self._addressed:
-            return [HandedFile(None, file)]
+            return [AddressedFile(None, file)]
         self._handed.append((self._fed, file))
         return self._read()
 
@@ -190,7 +190,7 @@ class MarkupReader:
             if self._regions:
                 self._regions[-1].files.append(file)
             else:
-                self._add(HandedFile(None, file))
+                self._add(AddressedFile(None, file))
 
     def _tag(self, tag: Tag) -> None:
         if not self._regions:
@@ -280,7 +280,7 @@ class MarkupReader:
             if body:
                 self._add(Said(name, body, final=True))
             for file in region.files:
-                self._add(HandedFile(name, file))
+                self._add(AddressedFile(name, file))
 
     def _unclosed(self, region: _Region) -> None:
         tag = region.tag
@@ -327,7 +327,7 @@ class _Home:
             return ""
         text = "".join(self._gap) + text
         if self._cut and not self.begun:
-            text = _lead_off(text)
+            text = _strip_leading_padding(text)
         self.begun, self._cut, self._gap = True, False, []
         return text
 
@@ -355,17 +355,17 @@ def _folded(name: str) -> str:
     return nfc(name.strip()).casefold()
 
 
-def unpadded(body: str) -> str:
+def strip_padding(body: str) -> str:
     """Return a body without the white space that pads it; the indentation of its first line stays."""
-    return _lead_off(body.rstrip())
+    return _strip_leading_padding(body.rstrip())
 
 
 def _body(text: str) -> str:
     """Return the text between two tags without its padding; "" if it has no visible text."""
-    return "" if is_blank(body := unpadded(text)) else body
+    return "" if is_blank(body := strip_padding(text)) else body
 
 
-def _lead_off(text: str) -> str:
+def _strip_leading_padding(text: str) -> str:
     bare = text.lstrip()
     lead = text[: len(text) - len(bare)]
     indentation = lead[lead.rfind("\n") + 1 :] if "\n" in lead else ""

@@ -1,9 +1,9 @@
 """Incremental prefix matching: decide whether a growing text may still become one of the known texts (Law 5).
 
-The known texts, called originals, are in verbatim form. A `Path` is one reading of the growing text so far, matched
-character by character against the originals. There is one reading, except on a line that begins with three backticks:
-until the line ends, it may open a fence (if no backtick follows) or be plain text (if one follows), and both readings
-are kept. `fences.FenceLine` has the rules.
+The known texts, called originals, are in verbatim form. A `PrefixReading` is one reading of the growing text so
+far, matched character by character against the originals. There is one reading, except on a line that begins with three
+backticks: until the line ends, it may open a fence (if no backtick follows) or be plain text (if one follows), and both
+readings are kept. `fences.FenceLine` has the rules.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ReadingState(Enum):
     FENCE = auto()  # the content of a fence
 
 
-class Path:
+class PrefixReading:
     """One reading of the text so far. Call `step` for each character; they are in NFC, with every line end as LF."""
 
     def __init__(self, originals: Originals):
@@ -47,7 +47,7 @@ class Path:
         self._line = FenceLine()
         self._fence = ("", 0)  # character and size of the open fence's marker
 
-    def step(self, char: str) -> Iterator[Path]:
+    def step(self, char: str) -> Iterator[PrefixReading]:
         """Read one character. Yields the readings that still match: this one, another, both or none."""
         if self._place is ReadingState.RUN and char == self._line.mark and self._line.run == 2:
             yield from self._read_third_mark(char)
@@ -115,7 +115,7 @@ class Path:
         self._place = ReadingState.TEXT
         return self._match_text(self._line.mark * self._line.run) and self._read_text(char)
 
-    def _read_third_mark(self, char: str) -> Iterator[Path]:
+    def _read_third_mark(self, char: str) -> Iterator[PrefixReading]:
         self._line.feed(char)
         if char == "`":
             plain = copy.copy(self)

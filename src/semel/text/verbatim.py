@@ -1,4 +1,4 @@
-"""The verbatim form of a text (Law 5), and `Hold`, which withholds a streaming text that may still become an echo.
+"""The verbatim form of a text (Law 5), and `EchoHold`, which withholds a streaming text that may still become an echo.
 
 The verbatim form: Unicode NFC; outside code fences every run of white space becomes one blank; inside fences everything
 is exact except for line endings; both ends trimmed; letter case kept. One newline separates a fence from the text
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from semel.text.fences import find_fences
 from semel.text.graphemes import MAX_JOINING_RUN, may_join_previous, nfc
-from semel.text.prefix import Originals, Path
+from semel.text.prefix import Originals, PrefixReading
 
 
 def verbatim_form(text: str) -> str:
@@ -36,19 +36,19 @@ def verbatim_digest(text: str) -> bytes:
 
 def may_become(text: str, original: str) -> bool:
     """Whether `text`, which broke off, may have been the beginning of `original`. If so, its preview was withheld."""
-    hold = Hold([verbatim_form(original)])
+    hold = EchoHold([verbatim_form(original)])
     hold.feed(text)
     return hold.is_holding
 
 
 class HoldEnd(NamedTuple):
-    """The result of `Hold.end`. `text`: the text still to be shown. `echo`: the original that it repeats, or None."""
+    """The result of `EchoHold.end`. `text`: the text still to be shown. `echo`: the original it repeats, or None."""
 
     text: str
     echo: str | None
 
 
-class Hold:
+class EchoHold:
     """Withholds a streaming block while it may still repeat what was already said (Law 5).
 
     `originals`: the verbatim forms of the texts said to this destination in this root, and of the words by which an
@@ -59,7 +59,7 @@ class Hold:
 
     def __init__(self, originals: Iterable[str]):
         self._originals = Originals(originals)
-        self._paths = [Path(self._originals)] if self._originals else []
+        self._paths = [PrefixReading(self._originals)] if self._originals else []
         self._held: list[str] = []
         self._piece = ""  # the latest characters, as long as the next one may combine with them
         self._marks = 0  # how many of them may join the character before

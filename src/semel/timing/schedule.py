@@ -23,9 +23,9 @@ from typing import Literal
 from cronsim import CronSim, CronSimError
 
 from semel.timing.durations import parse_duration
-from semel.timing.walltime import BadSchedule, first_at, occurrence, read_moment, wall_at
+from semel.timing.walltime import BadSchedule, find_occurrence, first_at, read_moment, wall_at
 
-Form = Literal["cron", "at", "every"]
+ScheduleKind = Literal["cron", "at", "every"]
 
 DAY_S = 86_400
 MAX_EVERY_S = 366 * DAY_S
@@ -120,7 +120,7 @@ def next_cron(cron: Cron, zone: tzinfo, after: int) -> int | None:
     start = min(start, wall_at(zone, after + DAY_S) - timedelta(days=1))
     firings: list[int] = []
     for fold in (0, 1):
-        occurrences = (occurrence(zone, wall, fold) for wall in cron.walls(start))
+        occurrences = (find_occurrence(zone, wall, fold) for wall in cron.walls(start))
         firings += islice((instant for instant in occurrences if instant is not None and instant > after), 1)
     return min(firings, default=None)
 
@@ -143,7 +143,7 @@ class ParsedSchedule:
     `anchor`: the instant at which the schedule was created; an interval counts from it.
     """
 
-    form: Form
+    form: ScheduleKind
     zone: tzinfo
     cron: Cron | None = None
     moment: int = 0
@@ -160,7 +160,7 @@ class ParsedSchedule:
         return next_cron(self.cron, self.zone, after)
 
 
-def read_schedule(form: Form, spec: str, zone: tzinfo, anchor: int = 0) -> ParsedSchedule:
+def read_schedule(form: ScheduleKind, spec: str, zone: tzinfo, anchor: int = 0) -> ParsedSchedule:
     """Parse a schedule. Raises BadSchedule.
 
     `spec`: the cron expression, date and time, or interval, as a person wrote it. `zone`: the time zone of its wall
@@ -202,7 +202,7 @@ def _between(schedule: ParsedSchedule, since: int, until: int, max_count: int) -
 
 # ---------------------------------------------------------------- missed firings
 
-Downtime = Literal["skip", "once", "all"]
+MissedFiringsPolicy = Literal["skip", "once", "all"]
 LATE_AFTER_S = 60
 """A firing that is late by more seconds than this was missed, because the gateway was down or the machine slept."""
 MAX_MADE_UP_FIRINGS = 100
@@ -230,7 +230,7 @@ def doubtful_firings(schedule: ParsedSchedule, due: int, until: int) -> Firings:
     return Firings((), len(instants), has_more, doubtful=True)
 
 
-def decide_firings(schedule: ParsedSchedule, due: int, now: int, downtime: Downtime) -> Firings:
+def decide_firings(schedule: ParsedSchedule, due: int, now: int, downtime: MissedFiringsPolicy) -> Firings:
     """Choose which of the firings due from `due` to `now` to run.
 
     The policy `downtime`: "all" runs them all, "once" the newest, "skip" the newest unless it was missed.

@@ -24,7 +24,7 @@ def wall_at(zone: tzinfo, instant: int) -> datetime:
         raise BadSchedule("that is further away than the calendar goes, to the year 9999") from None
 
 
-def occurrence(zone: tzinfo, wall: datetime, fold: int = 0) -> int | None:
+def find_occurrence(zone: tzinfo, wall: datetime, fold: int = 0) -> int | None:
     """Return the first (`fold` 0) or last (`fold` 1) instant at which the clock shows this wall time; None in a gap."""
     instant = _instant(zone, wall, fold)
     return instant if wall_at(zone, instant) == wall else None
@@ -32,7 +32,7 @@ def occurrence(zone: tzinfo, wall: datetime, fold: int = 0) -> int | None:
 
 def first_at(zone: tzinfo, wall: datetime) -> int:
     """Return the first instant at which the clock shows this wall time; for a time in a gap, the end of the gap."""
-    at = occurrence(zone, wall)
+    at = find_occurrence(zone, wall)
     if at is not None:
         return at
     # In a gap, fold 0 uses the offset before the gap, which gives an instant after it; fold 1 is the reverse.

@@ -24,7 +24,7 @@ class NoGateway(Exception):
         super().__init__(f"no gateway is running on {data_dir}. Start one with: semel up")
 
 
-class AnotherUsers(NoGateway):
+class GatewayNotTrusted(NoGateway):
     """The data directory, the address file or the socket may be another user's. Nothing was sent."""
 
     def __init__(self, reason: str):
@@ -32,14 +32,14 @@ class AnotherUsers(NoGateway):
 
 
 def find_socket(data_dir: Path) -> Path:
-    """The unix socket of a data directory's gateway. Raises NoGateway if there is none, or AnotherUsers if other users
-    could have made it. The gateway may be gone: a killed one leaves its socket behind."""
+    """The unix socket of a data directory's gateway. Raises NoGateway if there is none, or GatewayNotTrusted if other
+    users could have made it. The gateway may be gone: a killed one leaves its socket behind."""
     try:
         owned.check_directory(data_dir, link=True)
         path = Path(json.loads(owned.read_file(data_dir / GATEWAY_FILE))["socket"])
         owned.check_directory(path.parent)
-    except owned.NotOurs as error:
-        raise AnotherUsers(str(error)) from None
+    except owned.UntrustedFile as error:
+        raise GatewayNotTrusted(str(error)) from None
     except (OSError, ValueError, KeyError, TypeError):
         raise NoGateway(data_dir) from None
     return path

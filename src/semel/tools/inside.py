@@ -18,7 +18,7 @@ from semel.tools.gateway_link import GatewayRefused, Outcome
 Handler = Callable[[str, Json], Awaitable[Json]]
 
 
-class InsideTools:
+class InProcessTools:
     """The tools of one conversation, for an agent inside the gateway (`semel.agents.model.Door`).
 
     handler   the gateway's handler of tool requests
@@ -32,7 +32,7 @@ class InsideTools:
         self._greeting = Greeting()
 
     def __repr__(self) -> str:
-        return f"<InsideTools {self.conn}>"
+        return f"<InProcessTools {self.conn}>"
 
     async def greet(self) -> str:
         """Ask the gateway about this session; returns the instructions for the model."""
@@ -59,7 +59,7 @@ class InsideTools:
         call_id = f"{self.conn}-{os.urandom(8).hex()}"
         params = {"conn": self.conn, "call": call_id, "name": name, "arguments": arguments, "given": raw_arguments}
         outcome = await self._ask("call", {**params, "meta": {"callId": tool_call_id}})
-        if outcomes.is_settled(outcome):
+        if outcomes.is_outcome_known(outcome):
             await self._ask("answered", {"call": call_id})
         return outcomes.render_outcome(outcome, 0.0)
 

@@ -6,7 +6,7 @@ from semel.tools.catalogue import Greeting
 from semel.tools.gateway_link import GatewayRefused, NoGatewayAnswer, Outcome
 
 
-def is_settled(outcome: Outcome) -> bool:
+def is_outcome_known(outcome: Outcome) -> bool:
     """Whether the outcome is known. It is unknown without an answer, and after a failure of the gateway, which may
     have occurred after the commit."""
     return not isinstance(outcome, NoGatewayAnswer) and not (isinstance(outcome, GatewayRefused) and outcome.failed)

@@ -13,7 +13,7 @@ import stat
 from pathlib import Path
 
 
-class NotOurs(OSError):
+class UntrustedFile(OSError):
     """The file or directory may have been put there by another user. The message says what to do."""
 
     def __init__(self, reason: str) -> None:
@@ -39,7 +39,7 @@ def format_user(uid: int) -> str:
 def check_directory(path: Path, *, link: bool = False) -> None:
     """Check that a directory is ours. `link`: the path may be a symbolic link to it.
 
-    Raises NotOurs, or another OSError if it is missing or not a directory.
+    Raises UntrustedFile, or another OSError if it is missing or not a directory.
     """
     status = _stat_directory(path, link)
     _check_owner(path, status, trusted_uids())
@@ -49,7 +49,7 @@ def check_directory(path: Path, *, link: bool = False) -> None:
 def make_directory(path: Path, *, link: bool = False) -> None:
     """Create a directory if it is missing, check that it belongs to this user (not root), and make it mode 0700.
 
-    Raises NotOurs or another OSError.
+    Raises UntrustedFile or another OSError.
     """
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = _stat_directory(path, link)
@@ -59,13 +59,13 @@ def make_directory(path: Path, *, link: bool = False) -> None:
 
 
 def read_file(path: Path, *, link: bool = False) -> bytes:
-    """Read a regular file that is ours. Raises NotOurs, or another OSError if it cannot be read."""
+    """Read a regular file that is ours. Raises UntrustedFile, or another OSError if it cannot be read."""
     with os.fdopen(open_file(path, link=link), "rb") as file:
         return file.read()
 
 
 def open_file(path: Path, *, link: bool = False) -> int:
-    """Open a regular file that is ours for reading; returns the descriptor. Raises NotOurs or another OSError."""
+    """Open a regular file that is ours for reading; returns the descriptor. Raises UntrustedFile or another OSError."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if link else os.O_NOFOLLOW)
     try:
         descriptor = os.open(path, flags)
@@ -76,7 +76,7 @@ def open_file(path: Path, *, link: bool = False) -> int:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise NotOurs(f"{path} is not a regular file and is not used")
+            raise UntrustedFile(f"{path} is not a regular file and is not used")
         _check_owner(path, status, trusted_uids())
         _check_mode(path, status)
     except BaseException:
@@ -94,14 +94,14 @@ def _stat_directory(path: Path, link: bool) -> os.stat_result:
     return status
 
 
-def _make_link_error(path: Path) -> NotOurs:
-    return NotOurs(f"{path} is a link and is not used: put there what it leads to")
+def _make_link_error(path: Path) -> UntrustedFile:
+    return UntrustedFile(f"{path} is a link and is not used: put there what it leads to")
 
 
 def _check_owner(path: Path, status: os.stat_result, allowed_uids: tuple[int, ...]) -> None:
     if status.st_uid not in allowed_uids:
         option = "-R " if stat.S_ISDIR(status.st_mode) else ""
-        raise NotOurs(
+        raise UntrustedFile(
             f"{path} belongs to another user ({format_user(status.st_uid)}) and is not used. Run this as that user, "
             f"name one of your own, or make it yours: chown {option}{os.geteuid()} {path}"
         )
@@ -109,7 +109,7 @@ def _check_owner(path: Path, status: os.stat_result, allowed_uids: tuple[int, ..
 
 def _check_mode(path: Path, status: os.stat_result) -> None:
     if status.st_mode & 0o022:
-        raise NotOurs(
+        raise UntrustedFile(
             f"{path} can be written by other users and is not used: what is there may be theirs. "
             f"If you know that it is yours: chmod go-w {path}"
         )

@@ -142,7 +142,7 @@ class McpProcess:
     def _answer_call(self, call: McpCall, call_id: str, outcome: Outcome) -> None:
         self._open_calls.pop(call.id, None)
         text, ok = outcomes.render_outcome(outcome, self._call_timeout)
-        on_written = (lambda: self._report_answered(call_id)) if outcomes.is_settled(outcome) else None
+        on_written = (lambda: self._report_answered(call_id)) if outcomes.is_outcome_known(outcome) else None
         self._sink.put(protocol.answer(call, text, ok=ok), on_written)
 
     def _report_answered(self, call_id: str) -> None:

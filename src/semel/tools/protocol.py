@@ -144,7 +144,7 @@ def _receive_message(message: Any, greeting: Greeting) -> list[Effect]:
     if isinstance(number, bool) or not isinstance(number, int | str):
         return [_error(None, {"code": INVALID_REQUEST, "message": "The id must be a string or an integer."})]
     try:
-        return [_request(number, method, params, greeting)]
+        return [_handle_request(number, method, params, greeting)]
     except _InvalidRequest as wrong:
         return [_error(number, wrong.error)]
 
@@ -156,7 +156,7 @@ def _receive_notification(method: str, params: Any) -> list[Effect]:
     return [McpCancel(number)] if isinstance(number, int | str) and not isinstance(number, bool) else []
 
 
-def _request(number: Id, method: Any, params: Any, greeting: Greeting) -> Effect:
+def _handle_request(number: Id, method: Any, params: Any, greeting: Greeting) -> Effect:
     if not isinstance(method, str):
         raise _InvalidRequest(INVALID_REQUEST, "A request names its method.")
     params = {} if params is None else params
@@ -168,15 +168,19 @@ def _request(number: Id, method: Any, params: Any, greeting: Greeting) -> Effect
     if stateless:
         _check_envelope(meta)
     if method == "tools/call":
-        return _call(number, params, meta, stateless)
+        return _receive_call(number, params, meta, stateless)
     if method == "initialize":
         result = _initialize(params, greeting)
     elif method == "ping":
         result = {}
     elif method == "tools/list":
-        result = {"tools": catalogue.list_tools(greeting), **_cached(stateless)}
+        result = {"tools": catalogue.list_tools(greeting), **_cache_fields(stateless)}
     elif method == "server/discover":
-        result = {"supportedVersions": list(STATELESS_VERSIONS), **_introduction(greeting), **_cached(stateless)}
+        result = {
+            "supportedVersions": list(STATELESS_VERSIONS),
+            **_server_description(greeting),
+            **_cache_fields(stateless),
+        }
     else:
         raise _InvalidRequest(METHOD_NOT_FOUND, f"Method not found: {method}")
     return McpReply(_response(number, result, stateless))
@@ -197,18 +201,18 @@ def _initialize(params: Json, greeting: Greeting) -> Json:
     if not isinstance(requested, str):
         raise _InvalidRequest(INVALID_PARAMS, "protocolVersion must be a string.")
     version = requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
-    return {"protocolVersion": version, "serverInfo": SERVER_INFO, **_introduction(greeting)}
+    return {"protocolVersion": version, "serverInfo": SERVER_INFO, **_server_description(greeting)}
 
 
-def _introduction(greeting: Greeting) -> Json:
+def _server_description(greeting: Greeting) -> Json:
     return {"capabilities": CAPABILITIES, "instructions": greeting.instructions or catalogue.INSTRUCTIONS}
 
 
-def _cached(stateless: bool) -> Json:
+def _cache_fields(stateless: bool) -> Json:
     return {"ttlMs": CACHE_MS, "cacheScope": "private"} if stateless else {}
 
 
-def _call(number: Id, params: Json, meta: Json, stateless: bool) -> Effect:
+def _receive_call(number: Id, params: Json, meta: Json, stateless: bool) -> Effect:
     name, raw_arguments = params.get("name"), params.get("arguments")
     if not isinstance(name, str) or not isinstance(raw_arguments, dict | None):
         raise _InvalidRequest(INVALID_PARAMS, "tools/call takes a name and an object of arguments.")

@@ -39,7 +39,7 @@ class GuardedProcess:
     def __init__(self, popen: subprocess.Popen[bytes], born: str, stderr: StderrReader, guard: Guard) -> None:
         self.pid = self.pgid = popen.pid
         self.born = born
-        self.mark = process_identity.mark(popen.pid, born)
+        self.mark = process_identity.make_spawn_tag(popen.pid, born)
         self.stderr = stderr
         assert popen.stdin and popen.stdout
         self.writer = StdinWriter(popen.stdin)

@@ -178,7 +178,7 @@ def _scrub_message(value: Any) -> Any:
     return scrubbed
 
 
-def messages(line: bytes) -> list[Message]:
+def parse_messages(line: bytes) -> list[Message]:
     """Parse a line into its messages: one, or several (a batch). Whatever is not JSON-RPC becomes Noise."""
     try:
         value = decode_line(line)
@@ -296,7 +296,7 @@ class AcpWire:
     def _handle_line(self, line: bytes, missing_bytes: int) -> None:
         if not line.strip() or self._ended:
             return
-        parsed = messages(line)
+        parsed = parse_messages(line)
         if missing_bytes:
             if not all(isinstance(part, IncomingCall) and fill_gap(part, missing_bytes) for part in parsed):
                 self._end_too_long()

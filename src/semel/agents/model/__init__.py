@@ -18,14 +18,14 @@ from semel.gateway.settings import AgentSettings
 from semel.text.json_types import Json
 
 if TYPE_CHECKING:
-    from semel.agents.model.provider import Models
+    from semel.agents.model.provider import ConfiguredModel
 
 __all__ = ["Door", "ModelAgent"]
 
 INSTALL_COMMAND = 'pip install "semel[model]"'
 
 
-class Door(Protocol):
+class ToolAccess(Protocol):
     """Semel's own tools (send_message and the others) for one conversation; `semel.tools.inside` implements it."""
 
     async def greet(self) -> str:
@@ -57,7 +57,7 @@ class ModelAgent:
     def __init__(
         self,
         settings: AgentSettings,
-        door: Callable[[Launch], Door | None] | None = None,
+        door: Callable[[Launch], ToolAccess | None] | None = None,
         *,
         hidden: Collection[str] = (),
     ) -> None:
@@ -67,7 +67,7 @@ class ModelAgent:
         self.settings = settings
         self._door = door
         self._hidden = hidden
-        self._models: Models | None = None
+        self._models: ConfiguredModel | None = None
         self._loading = asyncio.Lock()
 
     def __repr__(self) -> str:
@@ -83,7 +83,7 @@ class ModelAgent:
             )
         provider: Any = importlib.import_module("semel.agents.model.provider")
         importlib.import_module("semel.agents.model.conversation")
-        self._models = provider.Models(self.settings)
+        self._models = provider.ConfiguredModel(self.settings)
 
     async def open(self, launch: Launch) -> Conversation:
         """Open a conversation that reads the session's history from the ledger. Raises AgentError."""

@@ -17,7 +17,7 @@ from semel.gateway.settings import AgentSettings
 from semel.text.json_types import Json
 from semel.text.wellformed import shorten_to_line
 
-Tell = Callable[[str], None]
+OnOutput = Callable[[str], None]
 
 DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S = 120, 3600  # for a command
 MAX_TITLE_CHARS = 120
@@ -129,7 +129,7 @@ class BuiltinTools:
     def __repr__(self) -> str:
         return f"<BuiltinTools {', '.join(self.tools)}>"
 
-    async def call(self, name: str, arguments: Json, tell: Tell) -> ToolResult:
+    async def call(self, name: str, arguments: Json, tell: OnOutput) -> ToolResult:
         """Run a call whose arguments were checked (`check`). `tell`: is called with a command's output in pieces."""
         try:
             if name == "shell":
@@ -143,7 +143,7 @@ class BuiltinTools:
         except OSError as error:
             return ToolResult(f"{name} failed: {error.strerror or error}", ok=False)
 
-    async def _shell(self, arguments: Json, tell: Tell) -> ToolResult:
+    async def _shell(self, arguments: Json, tell: OnOutput) -> ToolResult:
         timeout_s = float(min(arguments.get("timeout") or DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S))
         result = await commands.run_command(
             commands.build_shell_command(arguments["command"]), self.workspace.root, self._env, tell, timeout_s

@@ -21,7 +21,7 @@ MAX_SHOWN_CHARS = 1 << 20  # how much output people see; further characters are 
 HEAD, TAIL = 16_000, 8_000  # how many characters of the output's beginning and end the model reads
 DRAIN_TIMEOUT_S = 1.0  # how long to read the output that is still in the pipe after the exit
 
-Tell = Callable[[str], None]
+OnOutput = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class CommandResult:
 class CommandOutput:
     """Decodes a command's output, passes it to `tell`, and keeps its beginning and end for the model."""
 
-    def __init__(self, tell: Tell) -> None:
+    def __init__(self, tell: OnOutput) -> None:
         self._tell = tell
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._head = ""
@@ -69,7 +69,7 @@ class CommandOutput:
 
 
 async def run_command(
-    command: Sequence[str], cwd: Path, env: Mapping[str, str], tell: Tell, timeout_s: float
+    command: Sequence[str], cwd: Path, env: Mapping[str, str], tell: OnOutput, timeout_s: float
 ) -> CommandResult:
     """Run a command, and return how it ended. Its whole process group is killed at the end.
 

@@ -17,7 +17,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, Syst
 from pydantic_ai.models import ModelRequestParameters
 
 from semel.agents.model import failures
-from semel.agents.model.provider import Models
+from semel.agents.model.provider import ConfiguredModel
 from semel.gateway.ports import Inside, Spoken, Stretch
 from semel.gateway.turns import prompt_events
 from semel.gateway.turns.prompt_events import make_inert, mark_as_semel
@@ -57,7 +57,7 @@ class Compactor:
     conversation.
     """
 
-    def __init__(self, models: Models, inside: Inside, settled: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, models: ConfiguredModel, inside: Inside, settled: Callable[[], Awaitable[None]]) -> None:
         self._models = models
         self._inside = inside
         self._settled = settled

@@ -20,11 +20,11 @@ from pydantic_ai.exceptions import ModelContextWindowExceededError
 from pydantic_ai.messages import ModelMessage
 
 from semel.acp_stream.surrogate_pairs import scrub_update
-from semel.agents.model import Door, failures, history
+from semel.agents.model import ToolAccess, failures, history
 from semel.agents.model.builtin import BuiltinTools
 from semel.agents.model.compaction import Compactor
-from semel.agents.model.loop import Loop
-from semel.agents.model.provider import Models
+from semel.agents.model.loop import RequestLoop
+from semel.agents.model.provider import ConfiguredModel
 from semel.agents.model.toolbox import Toolbox
 from semel.gateway.ports import RECORD, AgentError, Answered, Asked, Died, Inside, Json, Signal, Update
 from semel.gateway.turns.prompt import format_names_note
@@ -57,9 +57,9 @@ class ModelConversation:
     def __init__(
         self,
         builtin_tools: BuiltinTools,
-        models: Models,
+        models: ConfiguredModel,
         inside: Inside,
-        door: Door | None,
+        door: ToolAccess | None,
         servers: Any,
         greeting: str,
         spawn: int,
@@ -91,7 +91,7 @@ class ModelConversation:
             settled=self._wait_until_settled,
             prefix=prefix,
         )
-        self._loop = Loop(models, toolbox, self._send_update, self._take_steered, prefix)
+        self._loop = RequestLoop(models, toolbox, self._send_update, self._take_steered, prefix)
         self._compactor = Compactor(models, inside, self._wait_until_settled)
 
     def __repr__(self) -> str:
@@ -100,7 +100,7 @@ class ModelConversation:
 
     @classmethod
     async def open(
-        cls, models: Models, inside: Inside, door: Door | None, spawn: int, hidden: Collection[str] = ()
+        cls, models: ConfiguredModel, inside: Inside, door: ToolAccess | None, spawn: int, hidden: Collection[str] = ()
     ) -> ModelConversation:
         """Connect to the MCP servers, and ask the gateway for destinations and instructions. Raises AgentError.
 
@@ -252,7 +252,7 @@ class ModelConversation:
             self._messages_turn, self._messages_root, self._messages = (
                 past.turn,
                 past.root,
-                history.messages(past, system),
+                history.build_messages(past, system),
             )
         return self._messages
 

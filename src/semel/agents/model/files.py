@@ -39,7 +39,7 @@ def read(workspace: Workspace, arguments: Json) -> str:
     first_line = max(1, arguments.get("offset") or 1)
     if first_line > len(lines):
         raise ToolRefused(f"{arguments['path']!r} has {len(lines)} lines; there is none at offset {first_line}")
-    return _stretch(lines, first_line, max(1, arguments.get("limit") or MAX_READ_LINES))
+    return _format_lines(lines, first_line, max(1, arguments.get("limit") or MAX_READ_LINES))
 
 
 def _lines(text: str) -> list[str]:
@@ -48,7 +48,7 @@ def _lines(text: str) -> list[str]:
     return [f"{line}\n" for line in lines] + ([partial] if partial else [])
 
 
-def _stretch(lines: list[str], first_line: int, limit: int) -> str:
+def _format_lines(lines: list[str], first_line: int, limit: int) -> str:
     shown: list[str] = []
     room = MAX_READ_CHARS
     for line in lines[first_line - 1 : first_line - 1 + min(limit, MAX_READ_LINES)]:

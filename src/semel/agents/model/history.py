@@ -50,7 +50,7 @@ def estimate_tokens(text: str) -> int:
     return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
 
-def messages(past: Past, system: str) -> list[ModelMessage]:
+def build_messages(past: Past, system: str) -> list[ModelMessage]:
     """Return the messages before the prompt. The first is a request with the system prompt.
 
     `past`: what was read from the ledger. `system`: the system prompt.
@@ -64,7 +64,7 @@ def messages(past: Past, system: str) -> list[ModelMessage]:
     elif not past.cut and sides and sides[0][0] == "agent":
         sides.insert(0, ("user", mark_as_semel("nobody typed this", "this conversation begins with what you said")))
     if past.begun:
-        sides.append(("user", _begun(past)))
+        sides.append(("user", _render_interrupted_calls(past)))
     for side, text in sides:
         _add(result, side, text)
     return result
@@ -143,7 +143,7 @@ def _describe_side_entry(entry: Spoken) -> str | None:
     return None
 
 
-def _begun(past: Past) -> str:
+def _render_interrupted_calls(past: Past) -> str:
     """Return a list of the tool calls of an interrupted attempt, so that the model does not repeat them (Law 9)."""
     lines = []
     for call in past.begun:
@@ -154,7 +154,7 @@ def _begun(past: Past) -> str:
     return mark_as_semel("tool calls that your interrupted turn had begun; nobody typed this", "\n".join(lines))
 
 
-def content(blocks: Sequence[Json]) -> list[UserContent]:
+def convert_content(blocks: Sequence[Json]) -> list[UserContent]:
     """Convert a prompt's ACP content blocks for the model. A block that the model cannot take becomes its name."""
     return [_content(block) for block in blocks]
 

@@ -36,7 +36,7 @@ from pydantic_ai.models import ModelRequestParameters
 from semel.agents.model import history
 from semel.agents.model.failures import StreamCutOff, UnreadableResponse, error_answer, is_cut_inside_a_character
 from semel.agents.model.plainly import StreamExtras, current_extras
-from semel.agents.model.provider import Models
+from semel.agents.model.provider import ConfiguredModel
 from semel.agents.model.toolbox import Toolbox
 from semel.gateway.ports import Answered
 from semel.text.json_types import Json
@@ -47,7 +47,7 @@ AUDIO_SAMPLE_RATE_HZ = 24_000  # OpenAI's chat completions send 16-bit mono samp
 STOP_REASONS = {"length": "max_tokens", "content_filter": "refusal"}
 
 
-class Loop:
+class RequestLoop:
     """Runs the prompts of one conversation.
 
     - `tell`: is called with each ACP update.
@@ -57,7 +57,7 @@ class Loop:
 
     def __init__(
         self,
-        models: Models,
+        models: ConfiguredModel,
         toolbox: Toolbox,
         tell: Callable[[Json], None],
         take_steered: Callable[[], list[Block]],
@@ -82,7 +82,7 @@ class Loop:
         blocks. Raises the errors of a failed request.
         """
         self.joined_prompts, self.answered_requests = [], 0
-        history.append_prompt(messages, history.content(content))
+        history.append_prompt(messages, history.convert_content(content))
         for _ in range(self._models.agent.max_requests):
             self._join_prompts(messages, self._take_steered())
             history.drop_old_results(messages, self._models.context)
@@ -103,7 +103,7 @@ class Loop:
     def _join_prompts(self, messages: list[ModelMessage], steered: list[Block]) -> None:
         self.joined_prompts += steered
         for block in steered:
-            history.append_prompt(messages, history.content(block))
+            history.append_prompt(messages, history.convert_content(block))
 
     async def _send_request(self, messages: list[ModelMessage]) -> ModelResponse:
         """Send one request, show its answer as it streams, and return it.

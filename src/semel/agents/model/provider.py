@@ -30,7 +30,7 @@ ABORTED_FINISH_REASONS = frozenset({"abort", "aborted", "cancel", "cancelled", "
 """Finish reasons that mean that the server aborted the answer (vLLM: "abort"), so its text is incomplete."""
 
 
-class Models:
+class ConfiguredModel:
     """The model of one agent, with its settings. All conversations of the agent share it and its HTTP connections.
 
     `context`: the size of the model's context window, in tokens.
@@ -46,7 +46,7 @@ class Models:
         self._is_chat = _is_chat(self.model)
 
     def __repr__(self) -> str:
-        return f"<Models {self.name}>"
+        return f"<ConfiguredModel {self.name}>"
 
     def is_whole(self, response: ModelResponse) -> bool:
         """Whether a response is complete.

@@ -1,4 +1,4 @@
-"""All tools of one conversation: Semel's own (`Door`), built-in (`builtin.py`) and those of MCP servers.
+"""All tools of one conversation: Semel's own (`ToolAccess`), built-in (`builtin.py`) and those of MCP servers.
 
 Each call is announced to the gateway by an ACP update. If it may change something, a person is then asked for
 permission. Before such a call runs, the update "in_progress" is committed; so if the turn is lost afterwards, it is
@@ -13,12 +13,12 @@ from typing import Any
 from pydantic_ai.messages import ToolCallPart, ToolReturnPart
 from pydantic_ai.tools import ToolDefinition
 
-from semel.agents.model import Door, builtin
+from semel.agents.model import ToolAccess, builtin
 from semel.agents.model.builtin import BuiltinTools, ToolResult
 from semel.text.json_types import Json
 from semel.text.wellformed import scrub
 
-Tell = Callable[[Json], None]
+SendUpdate = Callable[[Json], None]
 Ask = Callable[[Json, list[Json]], Awaitable[str | None]]
 
 ALLOW_ONCE_ID, ALLOW_ALWAYS_ID, REJECT_ID = "allow", "always", "reject"
@@ -42,10 +42,10 @@ class Toolbox:
     def __init__(
         self,
         builtin_tools: BuiltinTools,
-        door: Door | None,
+        door: ToolAccess | None,
         servers: Any | None,
         *,
-        tell: Tell,
+        tell: SendUpdate,
         ask: Ask,
         settled: Callable[[], Awaitable[None]],
         prefix: str,

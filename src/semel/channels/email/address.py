@@ -44,13 +44,13 @@ class OwnMessageId:
     thread: str | None
 
 
-def place(address: str) -> MailPlace | None:
+def parse_address(address: str) -> MailPlace | None:
     """Parse an address. `None` if it is not a mail address."""
     match = _ADDRESS.fullmatch(address)
     return MailPlace(match[1], match[2]) if match else None
 
 
-def address(sender: str, thread: str | None) -> str:
+def format_address(sender: str, thread: str | None) -> str:
     """The address of a conversation with `sender`."""
     return f"{sender}:thread-{thread}" if thread else sender
 

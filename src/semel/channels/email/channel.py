@@ -19,9 +19,15 @@ from semel.channels.email import address as threads
 from semel.channels.email import imap_queries
 from semel.channels.email.compose import AnsweredMail, compose, read_answered
 from semel.channels.email.parse import ParsedMail, mail_key, parse_references
-from semel.channels.email.parse_headers import Mail, find_message_ids, header_value, normalize_address, text
+from semel.channels.email.parse_headers import (
+    Mail,
+    decode_header_text,
+    find_message_ids,
+    header_value,
+    normalize_address,
+)
 from semel.channels.email.receive import MailboxReceiver
-from semel.channels.email.send import hand_over, max_attempt_seconds
+from semel.channels.email.send import max_attempt_seconds, submit_mail
 from semel.channels.email.settings import EmailSettings
 from semel.channels.email.transport import ImapConnection, MailBox, connect_imap, run_to_end
 from semel.channels.markdown import MAX_FORMATTED_CHARS
@@ -104,7 +110,7 @@ class EmailChannel:
         """Hand one mail to the server, once. The receipt's id is the Message-ID. See `ports.Channel.send`."""
         if op.kind not in ("post", "file"):
             raise Rejected(f"a mail that was sent cannot be changed: there is no {op.kind}")
-        recipient_address = threads.place(op.address)
+        recipient_address = threads.parse_address(op.address)
         if recipient_address is None:
             raise Rejected(f"{op.address!r} is no mail address")
         settings = self.settings
@@ -117,12 +123,12 @@ class EmailChannel:
             settings.address
         ):
             recipients.append(settings.address)
-        await hand_over(settings, await self._tls_context(), recipients, mail)
+        await submit_mail(settings, await self._tls_context(), recipients, mail)
         return Receipt(threads.message_id(op.key, recipient_address, settings.domain))
 
     async def find(self, op: Op, since: float) -> Receipt | None:
         """Search our own mailboxes for the mail's copy. See `ports.Channel.find`."""
-        recipient_address = threads.place(op.address)
+        recipient_address = threads.parse_address(op.address)
         if recipient_address is None:
             return None
         settings = self.settings
@@ -191,5 +197,5 @@ def _find_newest_mail(
         if threads.find_thread(
             mail_key(mail, raw), references, settings.domain
         ) == recipient_address.thread and find_message_ids(header_value(mail, "message-id")):
-            return AnsweredMail(mail_key(mail, raw), text(mail, "subject"), tuple(references))
+            return AnsweredMail(mail_key(mail, raw), decode_header_text(mail, "subject"), tuple(references))
     return None

@@ -66,7 +66,7 @@ def read_answered(answers: Answers | None) -> AnsweredMail | None:
 
 def compose(op: Op, settings: EmailSettings, answers: AnsweredMail | None) -> bytes:
     """The complete mail. Raises Rejected for a bad address or an unreadable file."""
-    recipient_address = threads.place(op.address)
+    recipient_address = threads.parse_address(op.address)
     if recipient_address is None:
         raise Rejected(f"{op.address!r} is no mail address")
     mail = _build_body(op)

@@ -25,14 +25,14 @@ _BLOCKS = _names(
     "address article aside blockquote body center dd details div dl dt fieldset figcaption figure footer form h1 h2 h3 "
     "h4 h5 h6 header hr html li main nav ol p pre section summary table tbody tfoot thead tr ul"
 )
-_APART = _names("blockquote dl h1 h2 h3 h4 h5 h6 ol p pre table ul")
+_PARAGRAPH_ELEMENTS = _names("blockquote dl h1 h2 h3 h4 h5 h6 ol p pre table ul")
 """Block elements that are separated by an empty line from the text around them."""
 _VOID = _names("area base br col embed hr img input link meta source track wbr")
-_OMITTED = _names("p li td th tr dd dt")
+_OPTIONAL_END_TAGS = _names("p li td th tr dd dt")
 """Elements whose end tag is often omitted: the start of another one ends them."""
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?![.\d]*[1-9])|mso-hide\s*:\s*all")
 _LINKS = ("http://", "https://", "mailto:", "tel:")
-_DEEPEST_QUOTE = 20
+_MAX_QUOTE_DEPTH = 20
 
 
 def convert_html(html: str) -> str:
@@ -67,7 +67,7 @@ class _HtmlReader:
     def read_start_tag(self, tag: HtmlTag) -> None:
         name, attributes = tag.name, tag.attributes
         hidden = "hidden" in attributes or bool(_HIDDEN.search(attributes.get("style", "").lower()))
-        if name in _OMITTED and self._open and self._open[-1][0] == name:
+        if name in _OPTIONAL_END_TAGS and self._open and self._open[-1][0] == name:
             self.read_end_tag(name)
         if name not in _VOID:
             self._open.append((name, hidden))
@@ -78,7 +78,7 @@ class _HtmlReader:
 
     def _begin(self, tag: str, attributes: dict[str, str]) -> None:
         if tag in _BLOCKS:
-            self._break(apart=tag in _APART)
+            self._break(apart=tag in _PARAGRAPH_ELEMENTS)
         match tag:
             case "br":
                 self._new_line()
@@ -123,7 +123,7 @@ class _HtmlReader:
         if tag == "blockquote":
             self._quotes -= 1
         if tag in _BLOCKS:
-            self._break(apart=tag in _APART)
+            self._break(apart=tag in _PARAGRAPH_ELEMENTS)
 
     def _end_link(self, href: str, begin: int) -> None:
         words = "".join(self._lines[-1][begin:]).strip()
@@ -168,7 +168,7 @@ class _HtmlReader:
             self._new_line()
 
     def _prefix(self) -> str:
-        return "> " * min(self._quotes, _DEEPEST_QUOTE)
+        return "> " * min(self._quotes, _MAX_QUOTE_DEPTH)
 
     def _next_mark(self) -> str:
         depth = "  " * min(max(0, len(self._lists) - 1), 10)
@@ -180,7 +180,19 @@ class _HtmlReader:
 
 _TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]{0,40})((?:[^>\"']++|\"[^\"]*+\"|'[^']*+')*+)>")
 _ATTRIBUTE = re.compile(r"([^\s=/>\"']{1,60})(?:\s{0,9}=\s{0,9}(\"[^\"]*+\"|'[^']*+'|[^\s>\"']++))?")
-_RAW = ("script", "style", "title", "textarea", "xmp", "iframe", "noembed", "noframes", "noscript", "svg", "math")
+_SKIPPED_ELEMENTS = (
+    "script",
+    "style",
+    "title",
+    "textarea",
+    "xmp",
+    "iframe",
+    "noembed",
+    "noframes",
+    "noscript",
+    "svg",
+    "math",
+)
 """Elements whose content is skipped, because it is not visible text."""
 
 
@@ -212,7 +224,7 @@ def tokenize_html(source: str) -> Iterator[HtmlTag | str]:
             return
         tag = HtmlTag(match[2].lower(), bool(match[1]), {} if match[1] else _parse_attributes(match[3]))
         position = match.end()
-        if tag.name in _RAW:
+        if tag.name in _SKIPPED_ELEMENTS:
             position = position if tag.end else lower.find(f"</{tag.name}", position)
             if position < 0:
                 return

@@ -18,9 +18,9 @@ from semel.channels.email.transport import ImapConnection, MailBox
 _UID = re.compile(rb"\bUID (\d+)")
 _SIZE = re.compile(rb"\bRFC822\.SIZE (\d+)")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_FINDS_IN = ("\\all", "\\sent", "\\junk", "\\archive", "\\trash")
+_COPY_MAILBOX_USES = ("\\all", "\\sent", "\\junk", "\\archive", "\\trash")
 """Special uses (RFC 6154) of the mailboxes that may hold the copy of a mail we sent."""
-_CAME = "EXISTS"
+_EXISTS_RESPONSE = "EXISTS"
 """Untagged response that a server may add to any answer when the number of mails has changed (RFC 3501, 7.3.1)."""
 _HEADERS = "BODY.PEEK[HEADER.FIELDS (MESSAGE-ID REFERENCES IN-REPLY-TO SUBJECT)]"
 
@@ -65,7 +65,9 @@ def list_uids_after(box: MailBox, uid: int, renumbered_below: int, since: float)
     Of the UIDs below `renumbered_below`, only mails received since the day before `since` (seconds since the epoch) are
     listed.
     """
-    box.client.untagged_responses.pop(_CAME, None)  # an EXISTS from here on may announce a mail that this search misses
+    box.client.untagged_responses.pop(
+        _EXISTS_RESPONSE, None
+    )  # an EXISTS from here on may announce a mail that this search misses
     uids: set[int] = set()
     if uid + 1 < renumbered_below:
         criteria = f"UID {uid + 1}:{renumbered_below - 1} SINCE {format_day(since - 86400)}"
@@ -115,7 +117,7 @@ def _fetch(box: MailBox, uids: str, fields: str) -> list[Any]:
 
 def wait_for_news(box: MailBox, line: ImapConnection, seconds: float) -> None:
     """Block until new mail may have arrived, for at most `seconds`. Uses IDLE (RFC 2177) if the server supports it."""
-    if _CAME in box.client.untagged_responses:  # announced in the answer to another command
+    if _EXISTS_RESPONSE in box.client.untagged_responses:  # announced in the answer to another command
         return
     if "IDLE" not in box.client.capabilities:
         line.wait(seconds)
@@ -151,11 +153,11 @@ def _has_read_ahead(box: MailBox) -> bool:
 def find_mail(box: MailBox, mailboxes: Sequence[str], id: str, since: float) -> str | None:
     """The name of the mailbox that holds the mail with this Message-ID, or None.
 
-    Searches the given mailboxes and those with a special use of `_FINDS_IN`. `since`: when the mail was sent, in
-    seconds since the epoch; mail received more than two days earlier is not searched. Raises if a mailbox cannot be
+    Searches the given mailboxes and those with a special use of `_COPY_MAILBOX_USES`. `since`: when the mail was sent,
+    in seconds since the epoch; mail received more than two days earlier is not searched. Raises if a mailbox cannot be
     searched, because None would then prove nothing.
     """
-    for name in dict.fromkeys((*mailboxes, *find_special_mailboxes(box, _FINDS_IN))):
+    for name in dict.fromkeys((*mailboxes, *find_special_mailboxes(box, _COPY_MAILBOX_USES))):
         box.folder.set(name, readonly=True)
         if box.uids(f'SINCE {format_day(since - 2 * 86400)} HEADER Message-ID "{id}"', None):
             return name

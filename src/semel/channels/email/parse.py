@@ -15,6 +15,7 @@ from semel.channels.email.parse_bounce import Bounce, parse_bounce
 from semel.channels.email.parse_headers import (
     Mail,
     Mailbox,
+    decode_header_text,
     find_message_ids,
     header_value,
     header_values,
@@ -22,7 +23,6 @@ from semel.channels.email.parse_headers import (
     parse_date,
     parse_mailboxes,
     parse_sender,
-    text,
 )
 from semel.channels.email.quoted_text import cut_quotation
 from semel.channels.email.sender_trust import find_automatic_mark, find_own_results, find_verifying_method
@@ -128,7 +128,7 @@ def _parse_message(sent: _ReceivedMail, cut: int | bool) -> ParsedMail:
     settings, references = sent.settings, parse_references(sent.mail)
     method = sent.verified_by()
     prefix = "" if method else address.UNVERIFIED
-    subject = text(sent.mail, "subject")[:300]
+    subject = decode_header_text(sent.mail, "subject")[:300]
     thread = address.find_thread(sent.key, references, settings.domain)
     to, cc = (parse_mailboxes(header_values(sent.mail, name)) for name in ("to", "cc"))
     own_addresses = sent.our_addresses
@@ -150,7 +150,7 @@ def _parse_message(sent: _ReceivedMail, cut: int | bool) -> ParsedMail:
         kind="message",
         key=sent.key,
         at=sent.at,
-        address=prefix + address.address(sent.author.address, thread),
+        address=prefix + address.format_address(sent.author.address, thread),
         sender=Person(prefix + sent.author.address, sent.author.name[:200], bot=automatic_by is not None),
         text=words if method or read_pairing_message(words) == (None, False) else PAIRING_CODE_REPLACEMENT,
         of=references[-1] if references and len(references[-1]) <= 512 else None,

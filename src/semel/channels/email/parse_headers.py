@@ -53,7 +53,7 @@ def header_value(mail: Mail, name: str) -> str:
     return next(iter(header_values(mail, name)), "").strip()
 
 
-def text(mail: Mail, name: str) -> str:
+def decode_header_text(mail: Mail, name: str) -> str:
     """The value of the first header with this name, encoded words decoded (RFC 2047)."""
     return decode_words(header_value(mail, name))
 

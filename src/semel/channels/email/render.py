@@ -10,7 +10,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
-from semel.channels.markdown import MAX_FORMATTED_CHARS, has_scheme, make_parser, parse, spell_links
+from semel.channels.markdown import MAX_FORMATTED_CHARS, has_scheme, make_parser, parse, write_out_links
 
 _TAGS = {
     *("a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre"),
@@ -57,7 +57,7 @@ def render_page(text: str) -> str | None:
     if len(text) > MAX_FORMATTED_CHARS:
         return None
     tokens = parse(text)
-    spell_links(tokens, has_scheme(_SCHEMES))
+    write_out_links(tokens, has_scheme(_SCHEMES))
     body = _cleaner().clean(_EmailRenderer().render(tokens, _options(), {}))
     for tag, styled in _STYLES.items():
         body = body.replace(tag, styled)

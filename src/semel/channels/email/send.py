@@ -27,7 +27,7 @@ EHLO_HOST_NAME = "[127.0.0.1]"
 """Host name in EHLO, so that the machine's own name is not disclosed."""
 
 
-async def hand_over(settings: EmailSettings, tls: ssl.SSLContext, recipients: Sequence[str], mail: bytes) -> None:
+async def submit_mail(settings: EmailSettings, tls: ssl.SSLContext, recipients: Sequence[str], mail: bytes) -> None:
     """Make one attempt over a new connection. Raises NotSent, Rejected or Unknown.
 
     The first of `recipients` is the addressee; the others are our own copies. The server must accept all of them.

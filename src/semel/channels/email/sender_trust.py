@@ -34,7 +34,7 @@ _IDENTITY_PROPERTIES = {
 
 
 @dataclass(frozen=True)
-class Result:
+class AuthenticationResult:
     """The result of one method. `properties` is like {"header.d": "example.org"}; everything is in lower case."""
 
     method: str
@@ -57,7 +57,7 @@ def find_verifying_method(
     return None
 
 
-def find_own_results(mail: Mail, servers: Collection[str]) -> list[Result]:
+def find_own_results(mail: Mail, servers: Collection[str]) -> list[AuthenticationResult]:
     """The results in the topmost line of our server; empty if it wrote none."""
     for value in header_values(mail, "authentication-results"):
         name, results = parse_results(value)
@@ -66,7 +66,7 @@ def find_own_results(mail: Mail, servers: Collection[str]) -> list[Result]:
     return []
 
 
-def parse_results(line: str) -> tuple[str, list[Result]]:
+def parse_results(line: str) -> tuple[str, list[AuthenticationResult]]:
     """(authserv-id, results) of one line. What cannot be read is left out."""
     pieces = _PIECE.findall(_remove_comments(line.lower()))
     head = pieces[0].split() if pieces else []
@@ -75,11 +75,11 @@ def parse_results(line: str) -> tuple[str, list[Result]]:
         if match := _RESULT.match(piece):
             properties = piece[match.end() :]
             values = {name: _unquote(value) for name, value in reversed(_PROPERTY.findall(properties)) if name}
-            results.append(Result(match[1], match[2], values))
+            results.append(AuthenticationResult(match[1], match[2], values))
     return (_unquote(head[0]) if head else ""), results
 
 
-def _is_about(result: Result, address: str) -> bool:
+def _is_about(result: AuthenticationResult, address: str) -> bool:
     """Whether the result is about the From address, and not about another domain that took part in sending."""
     domain = address.rpartition("@")[2]
     identity = next(

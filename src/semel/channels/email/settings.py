@@ -13,7 +13,7 @@ PORTS: dict[str, dict[str, int]] = {
     "imap": {"tls": 993, "starttls": 143, "none": 143},
     "smtp": {"tls": 465, "starttls": 587, "none": 25},
 }
-Method = Literal["dmarc", "dkim", "spf", "auth"]
+VerificationMethod = Literal["dmarc", "dkim", "spf", "auth"]
 """Methods by which our own server may have verified a sender (RFC 8601; "auth" is a login at that server)."""
 
 _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
@@ -70,7 +70,7 @@ class EmailSettings:
     authserv: list[str] | str = ""
     """The name of your mail server in its Authentication-Results lines, or a list of names. Required, unless
     `trust_from` is true."""
-    verified_by: list[Method] = field(default_factory=lambda: list(get_args(Method)))
+    verified_by: list[VerificationMethod] = field(default_factory=lambda: list(get_args(VerificationMethod)))
     """Which results verify a sender."""
     trust_from: bool = False
     """Whether every From line is believed, although anybody can write one: [read this first](email.md#who-wrote-it)."""

@@ -21,7 +21,7 @@ from semel.channels.matrix.settings import MatrixSettings
 from semel.channels.matrix.transport import (
     CLIENT,
     MANUAL_RETRY_DELAY_S,
-    MatrixLink,
+    MatrixReadConnection,
     MatrixReply,
     classify_read_error,
     request_once,
@@ -153,7 +153,7 @@ def _parse_identity(data: Json) -> MatrixIdentity:
 class MatrixReader:
     """Reads for one run of the channel. `me` is our identity, set by `begin`."""
 
-    def __init__(self, link: MatrixLink, account: MatrixAccount) -> None:
+    def __init__(self, link: MatrixReadConnection, account: MatrixAccount) -> None:
         self.link = link
         self.account = account
         self.me: MatrixIdentity

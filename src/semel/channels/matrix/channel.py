@@ -12,9 +12,9 @@ from semel.channels.matrix.invitations import Invitations
 from semel.channels.matrix.receive import Sync, SyncCursor
 from semel.channels.matrix.resolve_events import EventResolver
 from semel.channels.matrix.rooms import Rooms
-from semel.channels.matrix.send import UPLOAD_TIMEOUT_S, MatrixSender, know_no_room
+from semel.channels.matrix.send import UPLOAD_TIMEOUT_S, MatrixSender, no_room_state
 from semel.channels.matrix.settings import MatrixSettings
-from semel.channels.matrix.transport import MatrixLink
+from semel.channels.matrix.transport import MatrixReadConnection
 from semel.gateway.ports import Caps, Inbox, Op, Receipt, Safety
 
 _log = logging.getLogger("semel.channels.matrix")
@@ -53,7 +53,7 @@ class MatrixChannel:
     async def run(self, inbox: Inbox) -> None:
         """Receive until cancelled. Raises Offline or Denied, and passes on the inbox's exceptions."""
         stored_cursor = await inbox.cursor()
-        async with MatrixLink.open(self.settings.base, self.settings.timeout) as link:
+        async with MatrixReadConnection.open(self.settings.base, self.settings.timeout) as link:
             reader = MatrixReader(link, self.account)
             me = await reader.begin()
             cursor = None if stored_cursor is None else SyncCursor.load(stored_cursor, me.id)
@@ -67,7 +67,7 @@ class MatrixChannel:
             try:
                 await Sync(reader, resolver, invitations, inbox).run(cursor)
             finally:
-                self._sender.get_room = know_no_room
+                self._sender.get_room = no_room_state
 
     async def send(self, op: Op) -> Receipt:
         """Make one attempt, with at most one visible request. Raises NotSent, Rejected or Unknown."""

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from semel.channels.matrix.parse import KEY
+from semel.channels.matrix.parse import PART_KEY_FIELD
 from semel.channels.matrix.render import Rendered, render
 from semel.channels.matrix.transport import dump
 from semel.gateway.ports import REPEAT_PREFIX, Op
@@ -29,7 +29,7 @@ def make_message(op: Op, msgtype: str, related: Mapping[str, Any] | None, mentio
     """The content of a text message. `related`: its `m.relates_to`. `mentioned`: the user that it replies to."""
     rendered = render(_text_to_send(op))
     users = [*rendered.mentions, *([mentioned] if mentioned and mentioned not in rendered.mentions else [])]
-    frame: Json = {KEY: op.key, "m.mentions": {"user_ids": users} if users else {}}
+    frame: Json = {PART_KEY_FIELD: op.key, "m.mentions": {"user_ids": users} if users else {}}
     frame |= {"m.relates_to": dict(related)} if related else {}
     return _first_that_fits([{**text, **frame} for text in _text_forms(rendered, msgtype)])
 
@@ -37,7 +37,11 @@ def make_message(op: Op, msgtype: str, related: Mapping[str, Any] | None, mentio
 def make_edit(op: Op, msgtype: str) -> Json:
     """The content of an edit of `op.target`. It mentions nobody, so that nobody is notified a second time."""
     rendered = render(_text_to_send(op))
-    frame: Json = {KEY: op.key, "m.mentions": {}, "m.relates_to": {"rel_type": "m.replace", "event_id": op.target}}
+    frame: Json = {
+        PART_KEY_FIELD: op.key,
+        "m.mentions": {},
+        "m.relates_to": {"rel_type": "m.replace", "event_id": op.target},
+    }
     forms = []
     for text in _text_forms(rendered, msgtype):
         fallback = {**text, "body": f"* {text['body']}"}
@@ -48,14 +52,14 @@ def make_edit(op: Op, msgtype: str) -> Json:
 
 
 def make_reaction(op: Op) -> Json:
-    return {"m.relates_to": {"rel_type": "m.annotation", "event_id": op.target, "key": op.text}, KEY: op.key}
+    return {"m.relates_to": {"rel_type": "m.annotation", "event_id": op.target, "key": op.text}, PART_KEY_FIELD: op.key}
 
 
 def make_file_message(
     op: Op, msgtype: str, name: str, mxc: str, info: Mapping[str, Any], related: Mapping[str, Any] | None
 ) -> Json:
     """The content of a file message, with the part's text as its caption."""
-    frame: Json = {KEY: op.key, "m.mentions": {}, "url": mxc, "filename": name, "info": dict(info)}
+    frame: Json = {PART_KEY_FIELD: op.key, "m.mentions": {}, "url": mxc, "filename": name, "info": dict(info)}
     frame |= {"m.relates_to": dict(related)} if related else {}
     caption = _text_to_send(op) if op.text.strip() else f"{REPEAT_PREFIX if op.marked else ''}{name}"
     texts = _text_forms(render(caption), msgtype) if op.text.strip() else [{"msgtype": msgtype, "body": caption}]
@@ -78,7 +82,7 @@ def _first_that_fits(forms: list[Json]) -> Json:
     return next((form for form in forms[:-1] if len(dump(form)) <= MAX_CONTENT_BYTES), forms[-1])
 
 
-def kind_of(mime: str) -> str:
+def msgtype_of(mime: str) -> str:
     """The msgtype for a file's MIME type. SVG is a plain file, since clients show no SVG."""
     head = mime.partition("/")[0]
     return f"m.{head}" if head in ("image", "audio", "video") and not mime.startswith("image/svg") else "m.file"

@@ -31,9 +31,9 @@ from semel.channels.matrix.rooms import Room
 from semel.gateway.ports import Incoming, Person
 from semel.text.json_types import Json, list_at, object_at, objects_in, text_at
 
-KEY = "dev.semel.key"
+PART_KEY_FIELD = "dev.semel.key"
 """Field in the content of our events that holds `Op.key`; unlike the transaction id, it is kept by the homeserver."""
-ENCRYPTED = "the room is encrypted, and this channel reads no encrypted messages"
+ENCRYPTED_REASON = "the room is encrypted, and this channel reads no encrypted messages"
 _IGNORED_TYPES = (
     "m.call.", "org.matrix.call.", "m.rtc.", "org.matrix.msc4075.", "org.matrix.msc3401.", "m.key.verification.",
     "m.poll.response", "org.matrix.msc3381.poll.response", "m.poll.end", "org.matrix.msc3381.poll.end",
@@ -80,7 +80,7 @@ def parse_event(event: Any, room: Room, me: MatrixIdentity) -> MatrixDraft | Non
     if "redacted_because" in object_at(event, "unsigned") or type.startswith(_IGNORED_TYPES):
         return None
     if type == "m.room.encrypted":
-        return MatrixDraft(make_unreadable(event, room, ENCRYPTED))
+        return MatrixDraft(make_unreadable(event, room, ENCRYPTED_REASON))
     if type == "m.reaction":
         return _parse_reaction(event, room)
     if type == "m.room.message" and str(content.get("msgtype")).startswith(_IGNORED_TYPES):
@@ -96,7 +96,7 @@ def parse_own_event(event: Json, room: Room) -> MatrixDraft | None:
 
     Our parts are recognized by their transaction id or by the key in their content.
     """
-    key = object_at(event, "unsigned").get("transaction_id") or event["content"].get(KEY)
+    key = object_at(event, "unsigned").get("transaction_id") or event["content"].get(PART_KEY_FIELD)
     if not isinstance(key, str) or not key:
         return None
     return MatrixDraft(Incoming("echo", key, room.id, of=event["event_id"], at=_parse_time(event)))

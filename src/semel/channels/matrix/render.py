@@ -17,7 +17,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
-from semel.channels.markdown import MAX_FORMATTED_CHARS, has_scheme, parse, spell_links
+from semel.channels.markdown import MAX_FORMATTED_CHARS, has_scheme, parse, write_out_links
 from semel.text.visible import visible
 from semel.text.wellformed import scrub
 
@@ -53,7 +53,7 @@ def render(text: str) -> Rendered:
     if len(body) > MAX_FORMATTED_CHARS:
         return Rendered(body)
     tokens = parse(body)
-    spell_links(tokens, has_scheme(SCHEMES))
+    write_out_links(tokens, has_scheme(SCHEMES))
     mentions = tuple(dict.fromkeys(_find_mentions(tokens)))
     if not mentions and all(_is_plain(token) for token in tokens):
         return Rendered(body)

@@ -25,7 +25,7 @@ from semel.channels.matrix import event_content
 from semel.channels.matrix.account import MatrixWriter
 from semel.channels.matrix.address import RoomPlace, parse_address
 from semel.channels.matrix.direct_rooms import DirectRooms
-from semel.channels.matrix.parse import KEY
+from semel.channels.matrix.parse import PART_KEY_FIELD
 from semel.channels.matrix.rooms import Room
 from semel.channels.matrix.settings import USER
 from semel.channels.matrix.transport import CLIENT, MANUAL_RETRY_DELAY_S, check_write, query, quote, room_path
@@ -50,7 +50,7 @@ class MatrixSender:
     def __init__(self, writer: MatrixWriter) -> None:
         self.direct = DirectRooms(writer)
         self.settings = writer.settings
-        self.get_room: Callable[[str], Room | None] = know_no_room
+        self.get_room: Callable[[str], Room | None] = no_room_state
         self._writer = writer
         self._encrypted: set[str] = set()
         self._aliases: dict[str, str] = {}
@@ -148,7 +148,7 @@ class MatrixSender:
         size = event_content.image_size(data)
         info |= {"w": size[0], "h": size[1]} if size else {}
         mxc = await self._upload(op.key, name, mime, data)
-        return event_content.make_file_message(op, event_content.kind_of(mime), name, mxc, info, related)
+        return event_content.make_file_message(op, event_content.msgtype_of(mime), name, mxc, info, related)
 
     async def _read_file(self, file: Path | None) -> bytes:
         if file is None:
@@ -231,12 +231,12 @@ def _make_relation(op: Op, place: RoomPlace) -> tuple[Json | None, str | None]:
     return {"m.in_reply_to": {"event_id": answers.id}}, answers.sender or None
 
 
-def know_no_room(room: str) -> Room | None:
+def no_room_state(room: str) -> Room | None:
     """The `get_room` of a sender while `run` is not running: no room's state is known."""
     return None
 
 
 def _is_part(event: Any, me: str, key: str) -> bool:
     """Whether an event of a room is the part with this key, sent by us."""
-    keys = value_at(event, "unsigned", "transaction_id"), value_at(event, "content", KEY)
+    keys = value_at(event, "unsigned", "transaction_id"), value_at(event, "content", PART_KEY_FIELD)
     return value_at(event, "sender") == me and key in keys

@@ -90,14 +90,14 @@ def _check_homeserver(text: str, allow_http: bool) -> None:
         raise ValueError("homeserver should be an address alone, without a user, a query or a fragment")
     if "/_matrix" in url.path:
         raise ValueError("homeserver should end before /_matrix")
-    if url.scheme == "http" and not allow_http and not _is_near(url.host):
+    if url.scheme == "http" and not allow_http and not _is_local_host(url.host):
         raise ValueError(
             f"http:// would show the password to everybody on the way to {url.host}: "
             "use https://, or set allow_http = true"
         )
 
 
-def _is_near(host: str) -> bool:
+def _is_local_host(host: str) -> bool:
     """Whether the host is this machine or in its local network, by its address or name."""
     try:
         return not is_public(host)

@@ -1,7 +1,8 @@
 """HTTP requests to the homeserver, and the meaning of their answers.
 
 There are two ways to make requests. `request_once` makes exactly one attempt over a new connection and distinguishes
-"provably not sent" from "unknown"; `send` uses it. `MatrixLink` is a persistent connection, which `run` uses to read.
+"provably not sent" from "unknown"; `send` uses it. `MatrixReadConnection` is a persistent connection, which `run` uses
+to read.
 
 The meaning of an answer to a write (spec, "Standard error response", and measured on Synapse 1.163):
 
@@ -40,7 +41,8 @@ CLIENT = "/_matrix/client/v3"
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
 """Maximum bytes of an answer to `request_once`; 100 events of 65,536 bytes each fit."""
 MAX_READ_ANSWER_BYTES = 128 * 1024 * 1024
-"""Maximum bytes of an answer over a `MatrixLink`: the first /sync of an account in many rooms has tens of megabytes."""
+"""Maximum bytes of an answer over a `MatrixReadConnection`. The first /sync of an account in many rooms has tens of
+megabytes."""
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 MANUAL_RETRY_DELAY_S = 60.0
 """Seconds before a retry if a person has to fix the cause first."""
@@ -166,7 +168,7 @@ def check_write(reply: MatrixReply, field: str) -> Json:
     raise Rejected(str(refusal))
 
 
-class MatrixLink:
+class MatrixReadConnection:
     """A persistent HTTP connection for reading, without retries, redirects or proxies."""
 
     def __init__(self, base: str, tls: Any, timeout: float) -> None:
@@ -178,7 +180,7 @@ class MatrixLink:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, base: str, timeout: float) -> AsyncIterator[MatrixLink]:
+    async def open(cls, base: str, timeout: float) -> AsyncIterator[MatrixReadConnection]:
         tls = await asyncio.to_thread(system_tls_context) if base.startswith("https") else False
         link = cls(base, tls, timeout)
         try:

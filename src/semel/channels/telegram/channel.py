@@ -15,7 +15,7 @@ from semel.channels.http import CONNECT_TIMEOUT_S
 from semel.channels.recent import RecentMap
 from semel.channels.telegram.address import current_chat, parse_address
 from semel.channels.telegram.downloads import TelegramFetcher
-from semel.channels.telegram.receipts import TOKEN_RETRY_DELAY_S, CaptionNeeded, GroupMoved, PlainNeeded, receipt_of
+from semel.channels.telegram.receipts import TOKEN_RETRY_DELAY_S, CaptionNeeded, GroupMigrated, PlainNeeded, receipt_of
 from semel.channels.telegram.receive import TelegramReceiver, Topics
 from semel.channels.telegram.send import (
     MAX_CAPTION_UNITS,
@@ -94,7 +94,7 @@ class TelegramChannel:
             raise NotSent(
                 f"Telegram refuses it as it is ({refusal}); it goes without formatting, or as a document", 0
             ) from None
-        except GroupMoved as move:
+        except GroupMigrated as move:
             if self._moved.get(chat := parse_address(op.address).chat) == move.chat:
                 raise Rejected(f"Telegram: {move}, and says so there, too") from None
             self._moved[chat] = move.chat

@@ -21,7 +21,7 @@ class TelegramFile:
     size: int = 0
 
 
-_FILES = {  # field -> (file extension, MIME type), used if the message does not give them
+_FILE_DEFAULTS = {  # field -> (file extension, MIME type), used if the message does not give them
     "animation": (".mp4", "video/mp4"),
     "audio": (".mp3", "audio/mpeg"),
     "video": (".mp4", "video/mp4"),
@@ -63,7 +63,7 @@ def files_of(message: Json) -> tuple[TelegramFile, ...]:
     if sizes := message.get("photo"):
         best = max(sizes, key=lambda each: int(each.get("width", 0)) * int(each.get("height", 0)))
         files.append(_parse_file(best, "photo", ".jpg", "image/jpeg"))
-    for field, (ending, mime) in _FILES.items():
+    for field, (ending, mime) in _FILE_DEFAULTS.items():
         file = message.get(field)
         if isinstance(file, dict) and not (field == "document" and "animation" in message):
             files.append(_parse_file(file, field, ending, mime))
@@ -81,7 +81,7 @@ def describe_content(message: Json) -> str:
     for field, describe in _DESCRIBERS.items():
         if field in message:
             return str(describe(message[field]))
-    other_fields = sorted(message.keys() - _METADATA_FIELDS - SERVICE_FIELDS - _FILES.keys() - {"photo"})
+    other_fields = sorted(message.keys() - _METADATA_FIELDS - SERVICE_FIELDS - _FILE_DEFAULTS.keys() - {"photo"})
     return f"[{', '.join(name.replace('_', ' ') for name in other_fields)}]" if other_fields else ""
 
 

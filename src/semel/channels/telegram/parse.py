@@ -57,14 +57,14 @@ class TelegramDraft:
 
 
 @dataclass(frozen=True)
-class GroupMove:
+class GroupMigration:
     """A group became a supergroup and got a new id."""
 
     old: int
     new: int
 
 
-def parse_update(update: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[TelegramDraft | GroupMove]:
+def parse_update(update: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[TelegramDraft | GroupMigration]:
     """Parse one update. An update that cannot be parsed gives one unreadable draft; nothing is raised."""
     try:
         return _parse_update(update, us, moved)
@@ -72,7 +72,7 @@ def parse_update(update: Json, us: BotIdentity, moved: Mapping[int, int]) -> lis
         return [_make_unreadable(update, f"it cannot be read ({type(error).__name__}: {error})")]
 
 
-def _parse_update(update: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[TelegramDraft | GroupMove]:
+def _parse_update(update: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[TelegramDraft | GroupMigration]:
     for kind in ("message", "channel_post"):
         if kind in update:
             return _parse_message(update[kind], us, moved)
@@ -92,7 +92,7 @@ def _make_unreadable(update: Json, reason: str) -> TelegramDraft:
     return TelegramDraft(Incoming("unreadable", f"update/{update.get('update_id')}", raw=raw, why=reason[:300]))
 
 
-def make_torn(id: int, raw: bytes) -> TelegramDraft:
+def make_unparsable_draft(id: int, raw: bytes) -> TelegramDraft:
     """The unreadable draft for an update that is not valid JSON."""
     return TelegramDraft(
         Incoming("unreadable", f"update/{id}", raw=raw, why="Telegram's answer is no JSON that can be read")
@@ -102,12 +102,12 @@ def make_torn(id: int, raw: bytes) -> TelegramDraft:
 # ---------------------------------------------------------------- messages
 
 
-def _parse_message(message: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[TelegramDraft | GroupMove]:
+def _parse_message(message: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[TelegramDraft | GroupMigration]:
     chat = int(message["chat"]["id"])
     if new_chat := message.get("migrate_to_chat_id"):
-        return [GroupMove(chat, int(new_chat))]
+        return [GroupMigration(chat, int(new_chat))]
     if old_chat := message.get("migrate_from_chat_id"):
-        return [GroupMove(int(old_chat), chat)]
+        return [GroupMigration(int(old_chat), chat)]
     if message.keys() & SERVICE_FIELDS or (message.get("from") or {}).get("id") == us.id:
         return []
     files = files_of(message)
@@ -116,7 +116,7 @@ def _parse_message(message: Json, us: BotIdentity, moved: Mapping[int, int]) -> 
     return [TelegramDraft(replace(incoming, mentioned=incoming.mentioned or mentioned, of=_replied_id(message)), files)]
 
 
-def _parse_edit(message: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[TelegramDraft | GroupMove]:
+def _parse_edit(message: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[TelegramDraft | GroupMigration]:
     """The edit event. Its key holds the edit time in seconds and a hash, since two edits may share a second."""
     if message.keys() & SERVICE_FIELDS or "location" in message or (message.get("from") or {}).get("id") == us.id:
         return []  # a live location is edited every few seconds

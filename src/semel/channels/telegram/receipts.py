@@ -41,7 +41,7 @@ class PlainNeeded(Exception):
     document, may be accepted."""
 
 
-class GroupMoved(Exception):
+class GroupMigrated(Exception):
     """The group has a new id, `chat`; nothing was sent."""
 
     def __init__(self, chat: int) -> None:
@@ -54,8 +54,8 @@ class CaptionNeeded(Exception):
 
 
 def receipt_of(op: Op, reply: TelegramReply) -> Receipt:
-    """The receipt for an answer. Raises NotSent, Rejected or Unknown; or PlainNeeded, GroupMoved or CaptionNeeded if a
-    different call may succeed."""
+    """The receipt for an answer. Raises NotSent, Rejected or Unknown; or PlainNeeded, GroupMigrated or CaptionNeeded if
+    a different call may succeed."""
     if reply.ok:
         return _sent_receipt(op, reply)
     if reply.status == 429:
@@ -91,7 +91,7 @@ def _refused_receipt(op: Op, reply: TelegramReply) -> Receipt:
     new_chat = reply.parameters.get("migrate_to_chat_id")
     if isinstance(new_chat, int):
         if op.kind in ("post", "file"):
-            raise GroupMoved(new_chat)
+            raise GroupMigrated(new_chat)
         raise Rejected("Telegram: the group became a supergroup; what was said before that cannot be changed any more")
     if op.kind == "edit" and "message is not modified" in description:
         return Receipt(op.target or op.key)

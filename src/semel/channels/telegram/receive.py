@@ -17,7 +17,13 @@ from typing import Any
 from semel.channels.recent import RecentMap
 from semel.channels.telegram.address import TelegramCursor
 from semel.channels.telegram.downloads import TelegramFetcher
-from semel.channels.telegram.parse import REQUESTED_KINDS, GroupMove, TelegramDraft, make_torn, parse_update
+from semel.channels.telegram.parse import (
+    REQUESTED_KINDS,
+    GroupMigration,
+    TelegramDraft,
+    make_unparsable_draft,
+    parse_update,
+)
 from semel.channels.telegram.parse_entities import BotIdentity
 from semel.channels.telegram.receipts import TOKEN_REFUSED
 from semel.channels.telegram.transport import MAX_UPDATES_BYTES, BotApi, TelegramReply
@@ -187,12 +193,12 @@ class TelegramReceiver:
         if isinstance(update, bytes):
             match = _ID.search(update)
             id = int(match[1]) if match is not None else 0
-            return [make_torn(id, update)], id
+            return [make_unparsable_draft(id, update)], id
         if "my_chat_member" in update:
             self._log_membership(update["my_chat_member"])
         drafts = []
         for item in parse_update(update, us, self._moved):
-            if isinstance(item, GroupMove):
+            if isinstance(item, GroupMigration):
                 self._moved[item.old] = item.new
             else:
                 drafts.append(TelegramDraft(self._topics.place(item.incoming), item.files))

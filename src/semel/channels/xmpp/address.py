@@ -12,7 +12,7 @@ _LOCAL = re.compile(r"[^\s\"&'/:<>@\x00-\x1f\x7f]{1,1023}")
 _DOMAIN = re.compile(r"[^\s/@\x00-\x1f\x7f\"&'<>]{1,1023}")
 
 
-def bare(jid: str) -> str:
+def bare_jid(jid: str) -> str:
     """The address without its resource."""
     return jid.partition("/")[0]
 
@@ -23,14 +23,14 @@ def resource(jid: str) -> str:
 
 
 def domain(jid: str) -> str:
-    return bare(jid).rpartition("@")[2]
+    return bare_jid(jid).rpartition("@")[2]
 
 
-def local(jid: str) -> str:
-    return bare(jid).rpartition("@")[0]
+def local_part(jid: str) -> str:
+    return bare_jid(jid).rpartition("@")[0]
 
 
-def normal(jid: str, what: str) -> str:
+def normalize_jid(jid: str, what: str) -> str:
     """Normalize a bare address from the configuration. Raises ValueError, whose text names the setting `what`."""
     name, at, host = unicodedata.normalize("NFC", jid.strip()).casefold().partition("@")
     if not at or not _LOCAL.fullmatch(name) or not _DOMAIN.fullmatch(host):

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 
 from semel.channels.xmpp import send
 from semel.channels.xmpp.files import TRANSFER_TIMEOUT_S
-from semel.channels.xmpp.incoming import NoteTranslator
+from semel.channels.xmpp.incoming import StanzaTranslator
 from semel.channels.xmpp.receive import XmppReceiver
 from semel.channels.xmpp.references import MessageIds
 from semel.channels.xmpp.rooms import RoomMembership
@@ -64,7 +64,7 @@ class XmppChannel:
         sender = XmppSender(session, membership, self._message_ids)
         await session.open()
         try:
-            receiver = XmppReceiver(session, membership, inbox, NoteTranslator(inbox, sender.lookup), self._now)
+            receiver = XmppReceiver(session, membership, inbox, StanzaTranslator(inbox, sender.lookup), self._now)
             self._sender = sender
             await receiver.run()
         finally:

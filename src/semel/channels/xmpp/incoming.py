@@ -10,7 +10,7 @@ from typing import Any
 from xml.etree.ElementTree import Element, tostring
 
 from semel.channels.xmpp.files import fetch
-from semel.channels.xmpp.parse import Note
+from semel.channels.xmpp.parse import ParsedStanza
 from semel.channels.xmpp.references import OURS, MessageLookup, own_key
 from semel.gateway.ports import Inbox, Incoming, Kept, Missing, Person
 
@@ -24,7 +24,7 @@ MAX_FILES = 10
 
 
 @dataclass
-class NoteTranslator:
+class StanzaTranslator:
     """Turns notes into inbox events, for one connection."""
 
     inbox: Inbox
@@ -36,7 +36,7 @@ class NoteTranslator:
         """Start the download budget of a new page of messages."""
         self.deadline = asyncio.get_running_loop().time() + PAGE_DOWNLOAD_BUDGET_S
 
-    async def translate(self, note: Note, key: str, at: float, message: Element) -> list[Incoming]:
+    async def translate(self, note: ParsedStanza, key: str, at: float, message: Element) -> list[Incoming]:
         """The inbox events for a note. `key`: the message's key. Raises Offline, and the store's exceptions."""
         self.lookup.learn(note, key)
         match note.kind:
@@ -52,7 +52,7 @@ class NoteTranslator:
                 return await self._unreadable(note, key, at, message)
         return [await self._message(note, key, at)]
 
-    def _bounce(self, note: Note, at: float) -> list[Incoming]:
+    def _bounce(self, note: ParsedStanza, at: float) -> list[Incoming]:
         """The event for a message of ours that bounced after our server had accepted it.
 
         Bounces from rooms are ignored: a room has accepted a message if and only if it reflects it to its occupants.
@@ -62,7 +62,7 @@ class NoteTranslator:
         why = f"{note.address}: {note.why}"
         return [Incoming("failed", bounce_key(note), text=why, at=at, of=note.ids[0])]
 
-    async def _message(self, note: Note, key: str, at: float) -> Incoming:
+    async def _message(self, note: ParsedStanza, key: str, at: float) -> Incoming:
         of, to_us = await self._referenced_message(note)
         return Incoming(
             "edit" if note.kind == "edit" else "message",
@@ -79,7 +79,7 @@ class NoteTranslator:
             data=_answer_data(note),
         )
 
-    async def _referenced_message(self, note: Note) -> tuple[str | None, bool]:
+    async def _referenced_message(self, note: ParsedStanza) -> tuple[str | None, bool]:
         """(the key of the message that it corrects or answers, whether that message is ours)."""
         assert note.sender is not None
         if not note.ref:
@@ -93,7 +93,7 @@ class NoteTranslator:
         replied_key = await self.lookup.key(note.address, (OURS, note.sender.id), note.ref)
         return replied_key or note.ref, False
 
-    async def _deletion(self, note: Note, key: str, at: float) -> list[Incoming]:
+    async def _deletion(self, note: ParsedStanza, key: str, at: float) -> list[Incoming]:
         """A deletion counts only if it is by the message's author; in a room, anybody could send one with its id."""
         assert note.sender is not None
         if note.group:
@@ -105,7 +105,7 @@ class NoteTranslator:
             of = await self.lookup.key(note.address, (note.sender.id,), note.ref)
         return [Incoming("delete", key, note.address, note.sender, at=at, of=of, group=note.group)] if of else []
 
-    async def _reactions(self, note: Note, key: str, at: float) -> list[Incoming]:
+    async def _reactions(self, note: ParsedStanza, key: str, at: float) -> list[Incoming]:
         """One event per changed reaction. A stanza lists all current reactions of its sender (XEP-0444, 3.2)."""
         assert note.sender is not None
         if not note.ref:
@@ -127,7 +127,7 @@ class NoteTranslator:
             for n, (emoji, removed) in enumerate(changed)
         ]  # fmt: skip
 
-    async def _unreadable(self, note: Note, key: str, at: float, message: Element) -> list[Incoming]:
+    async def _unreadable(self, note: ParsedStanza, key: str, at: float, message: Element) -> list[Incoming]:
         """The unreadable event, unless the sender is a stranger: strangers must not fill the disk."""
         if note.sender is not None and not await self._known(note, note.sender):
             return []
@@ -136,10 +136,10 @@ class NoteTranslator:
             Incoming("unreadable", key, note.address, note.sender, at=at, raw=tostring(message), why=note.why)
         ]  # fmt: skip
 
-    async def _known(self, note: Note, sender: Person) -> bool:
+    async def _known(self, note: ParsedStanza, sender: Person) -> bool:
         return await self.inbox.known(sender, note.address if note.group else "")
 
-    async def _fetch_files(self, note: Note) -> tuple[Kept | Missing, ...]:
+    async def _fetch_files(self, note: ParsedStanza) -> tuple[Kept | Missing, ...]:
         assert note.sender is not None
         if not note.links:
             return ()
@@ -156,18 +156,18 @@ class NoteTranslator:
             return Missing(link.rpartition("/")[2][:200] or "file", "it took too long to come")
 
 
-def _answer_data(note: Note) -> dict[str, Any]:
+def _answer_data(note: ParsedStanza) -> dict[str, Any]:
     """The data that an answer to this message needs: sender, id, thread, links."""
     data = {"from": note.source, "id": note.ids[0] if note.ids else "", "thread": note.thread, "links": note.links}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in data.items() if value}
 
 
-def bounce_key(note: Note) -> str:
+def bounce_key(note: ParsedStanza) -> str:
     """The key of a bounce, the same whether it arrives live or from the archive."""
     return _bounded(f"failed/{note.address}/{note.ids[0]}")
 
 
-def unarchived_key(note: Note, other: str) -> str:
+def unarchived_key(note: ParsedStanza, other: str) -> str:
     """The key of a message that is in no archive: its address, its author, and the author's id for it, else `other`."""
     author = note.sender.id if note.sender is not None else OURS
     return _bounded(f"{note.address}/{author}/{note.ids[0] if note.ids else other}")

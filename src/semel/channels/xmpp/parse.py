@@ -26,7 +26,7 @@ ENCRYPTED = {
 
 
 @dataclass(frozen=True)
-class Note:
+class ParsedStanza:
     """A parsed message stanza. `ref` is the id of the message it refers to, as given by its sender."""
 
     kind: Literal["message", "edit", "delete", "reactions", "own", "bounce", "unreadable"]
@@ -44,7 +44,9 @@ class Note:
     why: str = ""
 
 
-def parse_message(message: Element, me: str, room: XmppRoom | None = None, live: Occupant | None = None) -> Note | None:
+def parse_message(
+    message: Element, me: str, room: XmppRoom | None = None, live: Occupant | None = None
+) -> ParsedStanza | None:
     """Parse a message to our account `me` (a bare address) or in a room; None if it is to be ignored.
 
     `live`: for a live message in a room, the occupant who has the sender's nick.
@@ -53,18 +55,19 @@ def parse_message(message: Element, me: str, room: XmppRoom | None = None, live:
     if kind == "headline":
         return None
     if kind == "error":
-        return Note("bounce", address.bare(source), source, ids=_ids(message), why=bounce_reason(message))
+        return ParsedStanza("bounce", address.bare_jid(source), source, ids=_ids(message), why=bounce_reason(message))
     if (kind == "groupchat") != (room is not None):
         return None
     if room is not None:
         return _parse_in_room(message, room, source, live)
-    if address.bare(source) in (me, ""):
-        return Note("own", address.bare(message.get("to", "")), source, ids=_ids(message))
+    if address.bare_jid(source) in (me, ""):
+        return ParsedStanza("own", address.bare_jid(message.get("to", "")), source, ids=_ids(message))
     x = find_child(message, "x", ns.MUC_USER)
     if x is not None:
         return _private_message(message, source) if find_child(x, "invite", ns.MUC_USER) is None else None
     return _classify(
-        message, Note("message", address.bare(source), source, Person(address.bare(source)), _ids(message))
+        message,
+        ParsedStanza("message", address.bare_jid(source), source, Person(address.bare_jid(source)), _ids(message)),
     )
 
 
@@ -74,13 +77,13 @@ def bounce_reason(message: Element) -> str:
     return f"{condition} ({text[:200]})" if text else condition
 
 
-def _parse_in_room(message: Element, room: XmppRoom, source: str, live: Occupant | None) -> Note | None:
+def _parse_in_room(message: Element, room: XmppRoom, source: str, live: Occupant | None) -> ParsedStanza | None:
     if not address.resource(source):
         return None  # the room itself: its subject, a notice
     author = room.author(message, live)
     if room.is_own(author):
-        return Note("own", room.jid, source, ids=_ids(message), group=True)
-    note = Note("message", room.jid, source, room.person(author), _ids(message), group=True)
+        return ParsedStanza("own", room.jid, source, ids=_ids(message), group=True)
+    note = ParsedStanza("message", room.jid, source, room.person(author), _ids(message), group=True)
     parsed = _classify(message, note)
     if parsed is None or parsed.kind not in ("message", "edit"):
         return parsed
@@ -88,15 +91,15 @@ def _parse_in_room(message: Element, room: XmppRoom, source: str, live: Occupant
     return replace(parsed, text=text, mentioned=named or _refers_to_us(message, room))
 
 
-def _private_message(message: Element, source: str) -> Note | None:
+def _private_message(message: Element, source: str) -> ParsedStanza | None:
     if not child_text(message, "body"):
         return None
     sender = Person(source, address.resource(source))
     why = "a private message through a room: who wrote it has no lasting address; write to the account itself"
-    return Note("unreadable", address.bare(source), source, sender, _ids(message), why=why)
+    return ParsedStanza("unreadable", address.bare_jid(source), source, sender, _ids(message), why=why)
 
 
-def _classify(message: Element, note: Note) -> Note | None:
+def _classify(message: Element, note: ParsedStanza) -> ParsedStanza | None:
     """Classify an ordinary message. The order matters: retractions and reactions may carry a text for old clients."""
     encryption = _encryption(message)
     if encryption is not None:
@@ -114,7 +117,7 @@ def _classify(message: Element, note: Note) -> Note | None:
     return _classify_text(message, note)
 
 
-def _classify_text(message: Element, note: Note) -> Note | None:
+def _classify_text(message: Element, note: ParsedStanza) -> ParsedStanza | None:
     reply = find_child(message, "reply", ns.REPLY)
     links = tuple(
         dict.fromkeys(filter(None, (child_text(x, "url", ns.OOB).strip() for x in children(message, "x", ns.OOB))))

@@ -23,8 +23,8 @@ from semel.channels.recent import RecentMap
 from semel.channels.xmpp import address as jids
 from semel.channels.xmpp import ns
 from semel.channels.xmpp.archive import OWN, Archive, ArchiveCursor, ArchivedMessage, ArchivePosition, parse_time
-from semel.channels.xmpp.incoming import NoteTranslator, unarchived_key
-from semel.channels.xmpp.parse import Note, bounce_reason, parse_message
+from semel.channels.xmpp.incoming import StanzaTranslator, unarchived_key
+from semel.channels.xmpp.parse import ParsedStanza, bounce_reason, parse_message
 from semel.channels.xmpp.rooms import Occupant, RoomMembership, XmppRoom
 from semel.channels.xmpp.session import IqRefused, XmppSession
 from semel.channels.xmpp.xml import add_child, child_attribute, children, find_child, make_element
@@ -60,7 +60,7 @@ class XmppReceiver:
         session: XmppSession,
         membership: RoomMembership,
         inbox: Inbox,
-        translator: NoteTranslator,
+        translator: StanzaTranslator,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.session, self.membership, self.inbox, self.translator = session, membership, inbox, translator
@@ -214,20 +214,20 @@ class XmppReceiver:
             unreadable = replace(note, kind="unreadable", why=why)
             return await self.translator.translate(unreadable, key, item.at, item.message)
 
-    def _parse(self, name: str, message: Element, occupant: Occupant | None) -> Note | None:
+    def _parse(self, name: str, message: Element, occupant: Occupant | None) -> ParsedStanza | None:
         try:
             return parse_message(message, self.session.jid, self.membership.rooms.get(name), occupant)
         except Exception as fault:  # one bad message must not block all later ones (Law 1)
-            return Note("unreadable", name, message.get("from", ""), why=f"{type(fault).__name__}: {fault}")
+            return ParsedStanza("unreadable", name, message.get("from", ""), why=f"{type(fault).__name__}: {fault}")
 
     async def _send_receipts(self, items: tuple[ArchivedMessage, ...]) -> None:
         """Send the requested delivery receipts for committed messages, to people who may speak here (XEP-0184)."""
         for item in items:
             message, source = item.message, item.message.get("from", "")
             asked = message.get("type") != "groupchat" and find_child(message, "request", ns.RECEIPTS) is not None
-            if not asked or not message.get("id") or jids.bare(source) == self.session.jid:
+            if not asked or not message.get("id") or jids.bare_jid(source) == self.session.jid:
                 continue
-            if await self.inbox.known(Person(jids.bare(source))):
+            if await self.inbox.known(Person(jids.bare_jid(source))):
                 receipt = make_element("message", ns.CLIENT, to=source, type_="chat")
                 add_child(receipt, "received", ns.RECEIPTS, id=message.get("id", ""))
                 add_child(receipt, "store", ns.HINTS)
@@ -243,7 +243,7 @@ class XmppReceiver:
             self._on_bounce(message)
             return
         message = carbon if carbon is not None else message
-        source = jids.bare(message.get("from", ""))
+        source = jids.bare_jid(message.get("from", ""))
         room = self.membership.rooms.get(source) if message.get("type") == "groupchat" else None
         if room is None and message.get("type") == "groupchat":
             return
@@ -255,7 +255,7 @@ class XmppReceiver:
         It is ignored if `send` is waiting for it, if another device of the account sent the message (XEP-0280), or if
         it is from a room: there the reflection of the message decides.
         """
-        source = jids.bare(message.get("from", ""))
+        source = jids.bare_jid(message.get("from", ""))
         log.warning("a message to %s came back: %s", source, bounce_reason(message))
         if message.get("type") != "error" or message.get("id", "") in self.session.awaited_ids:
             return
@@ -333,7 +333,7 @@ class XmppReceiver:
         if self.membership.on_presence(presence):
             return
         if presence.get("type") == "subscribe" and presence.get("from"):
-            self._subscribers.append(jids.bare(presence.get("from", "")))
+            self._subscribers.append(jids.bare_jid(presence.get("from", "")))
             self._more.set()
 
     async def _accept_subscriptions(self) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from semel.channels.recent import RecentMap
 from semel.channels.xmpp.archive import Archive, ArchivedMessage, ArchiveIncomplete
-from semel.channels.xmpp.parse import Note, parse_message
+from semel.channels.xmpp.parse import ParsedStanza, parse_message
 from semel.channels.xmpp.rooms import XmppRoom
 from semel.channels.xmpp.session import IqRefused, XmppSession
 
@@ -91,7 +91,7 @@ class MessageLookup:
             origin = self.message_ids.origin(address, key)
         return origin
 
-    def learn(self, note: Note, key: str) -> None:
+    def learn(self, note: ParsedStanza, key: str) -> None:
         """Remember the author and ids of a message."""
         if note.kind == "own":
             self.message_ids.remember(note.address, OURS, note.ids, own_key(note, key))
@@ -127,6 +127,6 @@ class MessageLookup:
         return (*note.ids, item.id)
 
 
-def own_key(note: Note, key: str) -> str:
+def own_key(note: ParsedStanza, key: str) -> str:
     """The key of our own message: in a chat the id we gave it (others refer to it by that), in a room the room's id."""
     return key if note.group or not note.ids else note.ids[0]

@@ -11,19 +11,19 @@ from collections.abc import Sequence
 
 from markdown_it.tree import SyntaxTreeNode as Node
 
-from semel.channels.markdown import MAX_FORMATTED_CHARS, follows_no_links, parse, spell_links
+from semel.channels.markdown import MAX_FORMATTED_CHARS, follows_no_links, parse, write_out_links
 from semel.text.visible import visible, visible_within
 
 MARKS = {"strong": "*", "em": "_", "s": "~"}
 
 
-def styled(text: str, most: int) -> str:
+def render(text: str, most: int) -> str:
     """The body for a Markdown text. If it would exceed `most` bytes, the text stays as it was written."""
     plain = visible_within(text, len(visible(text).encode()) <= most)
     if len(text) > MAX_FORMATTED_CHARS:
         return plain
     tokens = parse(visible(text))
-    spell_links(tokens, follows_no_links)
+    write_out_links(tokens, follows_no_links)
     try:
         body = "\n".join(_blocks(Node(tokens).children)).rstrip()
     except RecursionError:  # hundreds of marks inside one another
@@ -46,9 +46,9 @@ def _blocks(nodes: Sequence[Node], tight: bool = False) -> list[str]:
 def _block(node: Node) -> list[str]:
     match node.type:
         case "paragraph":
-            return _spans(node.children).split("\n")
+            return _render_inline(node.children).split("\n")
         case "heading":
-            return _wrapped("*", _spans(node.children), "").split("\n")
+            return _wrap_in_marks("*", _render_inline(node.children), "").split("\n")
         case "blockquote":
             return [f"> {line}".rstrip() for line in _blocks(node.children)]
         case "bullet_list" | "ordered_list":
@@ -104,7 +104,7 @@ def _table(node: Node) -> list[str]:
 # ---------------------------------------------------------------- inside a line
 
 
-def _spans(nodes: Sequence[Node]) -> str:
+def _render_inline(nodes: Sequence[Node]) -> str:
     """Inline nodes as text, with the marks of XEP-0393 around styled spans."""
     text = ""
     for node in nodes:
@@ -115,17 +115,17 @@ def _spans(nodes: Sequence[Node]) -> str:
 def _span(node: Node, before: str) -> str:
     match node.type:
         case "inline":
-            return _spans(node.children)
+            return _render_inline(node.children)
         case "strong" | "em" | "s":
-            return _wrapped(MARKS[node.type], _spans(node.children), before)
+            return _wrap_in_marks(MARKS[node.type], _render_inline(node.children), before)
         case "softbreak" | "hardbreak":
             return "\n"
         case "code_inline":
-            return _wrapped("`", node.content, "")
+            return _wrap_in_marks("`", node.content, "")
     return node.content
 
 
-def _wrapped(mark: str, text: str, before: str) -> str:
+def _wrap_in_marks(mark: str, text: str, before: str) -> str:
     """Put marks around each line of a text, because a styled span ends with its line (XEP-0393, 6.2)."""
     if mark in text or before[-1:].isalnum():
         return text

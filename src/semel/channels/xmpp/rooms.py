@@ -97,7 +97,7 @@ class XmppRoom:
         nick = address.resource(presence.get("from", ""))
         x = find_child(presence, "x", ns.MUC_USER)
         codes = frozenset(status.get("code", "") for status in children(x, "status", ns.MUC_USER))
-        jid = address.bare(child_attribute(x, "item", ns.MUC_USER, "jid"))
+        jid = address.bare_jid(child_attribute(x, "item", ns.MUC_USER, "jid"))
         occupant = Occupant(nick, jid, self._occupant_id(presence))
         if presence.get("type") == "unavailable":
             self._remove(nick, codes, child_attribute(x, "item", ns.MUC_USER, "nick"))
@@ -139,7 +139,7 @@ class XmppRoom:
         if not self.non_anonymous or live is not None:
             return ""
         elements = children(message, "x", ns.MUC_USER)
-        return address.bare(child_attribute(elements[-1], "item", ns.MUC_USER, "jid")) if elements else ""
+        return address.bare_jid(child_attribute(elements[-1], "item", ns.MUC_USER, "jid")) if elements else ""
 
     def is_own(self, occupant: Occupant) -> bool:
         """Whether the occupant is us: by occupant-id or real address if both have one, else by nick."""
@@ -172,7 +172,7 @@ class RoomMembership:
 
     def on_presence(self, presence: Element) -> bool:
         """Handle a presence if it is from one of our rooms. Returns whether it is."""
-        room = self.rooms.get(address.bare(presence.get("from", "")))
+        room = self.rooms.get(address.bare_jid(presence.get("from", "")))
         if room is None:
             return False
         waiting = self._entering.get(room.jid)

@@ -15,7 +15,7 @@ from semel.channels.xmpp import address, ns
 from semel.channels.xmpp.archive import Archive, ArchiveIncomplete
 from semel.channels.xmpp.files import UploadService
 from semel.channels.xmpp.references import OURS, MessageIds, MessageLookup
-from semel.channels.xmpp.render import styled
+from semel.channels.xmpp.render import render
 from semel.channels.xmpp.rooms import RoomMembership, XmppRoom
 from semel.channels.xmpp.session import IqRefused, XmppSession, wait_first
 from semel.channels.xmpp.xml import add_child, child_attribute, children, clean, error_of, make_element
@@ -49,12 +49,12 @@ def build_message(op: Op, group: bool, references: MessageReferences) -> Element
     stanza = make_element("message", ns.CLIENT, to=op.address, type_="groupchat" if group else "chat", id=op.key)
     match op.kind:
         case "post":
-            _add_text(stanza, styled(clean(op.text), MAX_BODY_BYTES), op, references)
+            _add_text(stanza, render(clean(op.text), MAX_BODY_BYTES), op, references)
         case "edit":
-            _add_text(stanza, styled(clean(op.text), MAX_BODY_BYTES), op, references)
+            _add_text(stanza, render(clean(op.text), MAX_BODY_BYTES), op, references)
             add_child(stanza, "replace", ns.CORRECT, id=references.target)
         case "file":
-            caption = styled(clean(op.text), MAX_BODY_BYTES) + "\n" if op.text.strip() else ""
+            caption = render(clean(op.text), MAX_BODY_BYTES) + "\n" if op.text.strip() else ""
             _add_text(stanza, caption + references.url, op, references)
             x = add_child(stanza, "x", ns.OOB)
             add_child(x, "url", ns.OOB, references.url)
@@ -141,7 +141,7 @@ class XmppSender:
                 return None  # it bounced
             if room is not None:
                 return Receipt(f"{room.jid}/{item.id}")
-            if address.bare(item.message.get("from", "")) == self.session.jid:
+            if address.bare_jid(item.message.get("from", "")) == self.session.jid:
                 return Receipt(op.key)
         return None
 
@@ -219,7 +219,12 @@ class XmppSender:
         def watch(message: Element) -> None:
             source = message.get("from", "")
             is_answer = message.get("type") == "error" or source == f"{room.jid}/{room.nick}"
-            if address.bare(source) == room.jid and is_answer and _has_key(message, op.key) and not reflection.done():
+            if (
+                address.bare_jid(source) == room.jid
+                and is_answer
+                and _has_key(message, op.key)
+                and not reflection.done()
+            ):
                 reflection.set_result(message)
 
         self.session.watchers.append(watch)
@@ -250,7 +255,7 @@ class XmppSender:
 def _refusal(message: Element) -> NotSent | Rejected:
     """The error for a bounced message, which was not accepted: NotSent if a retry may succeed, else Rejected."""
     type, condition, text = error_of(message)
-    why = f"{address.bare(message.get('from', ''))}: {condition}" + (f" ({text[:200]})" if text else "")
+    why = f"{address.bare_jid(message.get('from', ''))}: {condition}" + (f" ({text[:200]})" if text else "")
     return NotSent(why, 5.0) if type == "wait" or condition in TRANSIENT_CONDITIONS else Rejected(why)
 
 

@@ -184,11 +184,11 @@ class XmppSession:
     def _may_answer(self, asked: str, source: str) -> bool:
         """Whether an answer is from the entity we asked. Our own server may omit its address (RFC 6120, 8.1.2.1)."""
         own = ("", self.jid, self.settings.domain)
-        return source == asked or (asked in own and address.bare(source) in own)
+        return source == asked or (asked in own and address.bare_jid(source) in own)
 
     def _reply(self, iq: Element) -> None:
         """Answer a request. Only friends get an answer to ping and service discovery; others cannot see us online."""
-        source = address.bare(iq.get("from", ""))
+        source = address.bare_jid(iq.get("from", ""))
         friend = source in self.friends or source in ("", self.jid, self.settings.domain)
         reply = make_element("iq", ns.CLIENT, type_="result", id=iq.get("id", ""), to=iq.get("from", ""))
         if not iq.get("from"):

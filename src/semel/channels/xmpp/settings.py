@@ -50,7 +50,7 @@ class XmppSettings:
     def __post_init__(self) -> None:
         if not self.jid:
             raise ValueError('jid is needed: the account to speak as, like jid = "bot@example.org"')
-        object.__setattr__(self, "jid", address.normal(address.bare(self.jid), "jid"))
+        object.__setattr__(self, "jid", address.normalize_jid(address.bare_jid(self.jid), "jid"))
         if not self.password:
             raise ValueError('password is needed: write password = "env:XMPP_PASSWORD" or "file:PATH"')
         self._check_server()
@@ -75,7 +75,7 @@ class XmppSettings:
             raise ValueError(f"ca_file: there is no file {self.ca_file}")
 
     def _check_rooms(self) -> None:
-        rooms = [address.normal(room, "a room") for room in self.rooms]
+        rooms = [address.normalize_jid(room, "a room") for room in self.rooms]
         if len(set(rooms)) != len(rooms):
             raise ValueError("rooms names a room twice")
         object.__setattr__(self, "rooms", rooms)
@@ -89,7 +89,7 @@ class XmppSettings:
     @property
     def name(self) -> str:
         """Our nick in rooms."""
-        return self.nick or address.local(self.jid)
+        return self.nick or address.local_part(self.jid)
 
 
 def _is_loopback(host: str | None) -> bool:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from semel.faces.cli.app import Config, DataDir, Json, app, ask_gateway
 from semel.faces.cli.printing import print_json, print_remark, stdout_console
-from semel.faces.client import AnotherUsers, NoGateway, quote_segment
+from semel.faces.client import GatewayNotTrusted, NoGateway, quote_segment
 from semel.faces.config import locate
 from semel.faces.transcript import format_timestamp
 from semel.text.visible import visible
@@ -45,7 +45,7 @@ def doctor(json: Json = False, config: Config = None, data_dir: DataDir = None) 
     data, ledger = locate(config, data_dir)
     try:
         report = ask_gateway(config, data_dir, lambda client: client.get("/v1/doctor"))
-    except AnotherUsers:
+    except GatewayNotTrusted:
         raise
     except NoGateway:
         report = _read_report(ledger)

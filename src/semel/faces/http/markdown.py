@@ -15,7 +15,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
-from semel.channels.markdown import MAX_FORMATTED_CHARS, has_scheme, make_parser, parse, spell_links
+from semel.channels.markdown import MAX_FORMATTED_CHARS, has_scheme, make_parser, parse, write_out_links
 from semel.text.json_types import Json
 from semel.text.visible import visible
 
@@ -85,7 +85,7 @@ def _render_cached(text: str) -> str:
 
 def _render_uncached(text: str) -> str:
     tokens = parse(visible(text))
-    spell_links(tokens, has_scheme(ALLOWED_SCHEMES))
+    write_out_links(tokens, has_scheme(ALLOWED_SCHEMES))
     return sanitise(_HtmlRenderer().render(tokens, _make_options(), {}))
 
 

@@ -44,7 +44,7 @@ SECURITY_HEADERS = {
 }
 
 
-LOCAL_STATE = "local"
+CAME_BY_UNIX_SOCKET = "local"
 """Key in a request's state, set if it came over the unix socket, so from a process of the gateway's own user."""
 
 
@@ -64,7 +64,7 @@ def check_access(request: Request, settings: Settings, access: Access) -> None:
     if "transfer-encoding" in request.headers and "content-length" in request.headers:
         # Request smuggling: a proxy may use the other header, and see the next request begin elsewhere.
         raise Problem("bad-request", "Send Content-Length or Transfer-Encoding.", headers={"Connection": "close"})
-    local = getattr(request.state, LOCAL_STATE, False)
+    local = getattr(request.state, CAME_BY_UNIX_SOCKET, False)
     if access is Access.SPAWN:
         if not local:
             raise Problem("no-such-path", "See /v1/openapi.json for what there is.")

@@ -15,7 +15,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from semel.faces.http.security import LOCAL_STATE, can_identify_owner
+from semel.faces.http.security import CAME_BY_UNIX_SOCKET, can_identify_owner
 from semel.faces.http.slow_clients import CLIENT_LIMITS, TimedConnection
 from semel.gateway.unix_socket import UnixListener
 
@@ -116,7 +116,7 @@ class UnixServer(_Server):
 
     def __init__(self, app: Starlette, listener: UnixListener):
         async def local(scope: Scope, receive: Receive, send: Send) -> None:
-            scope["state"][LOCAL_STATE] = True  # for `security.check_access`
+            scope["state"][CAME_BY_UNIX_SOCKET] = True  # for `security.check_access`
             await app(scope, receive, send)
 
         super().__init__(app, local, [listener.socket], "httptools")

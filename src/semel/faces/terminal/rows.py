@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Markdown, Static
 
-from semel.channels.markdown import follows_no_links, make_parser, spell_links, split_fence_info
+from semel.channels.markdown import follows_no_links, make_parser, split_fence_info, write_out_links
 from semel.faces.transcript import format_body, format_file, is_summary, list_remarks, speaker
 from semel.law.permission_questions import name_option
 from semel.text.json_types import Json
@@ -178,7 +178,7 @@ def _parser() -> MarkdownIt:
 
 
 def _adapt_tokens(state: StateCore) -> None:
-    spell_links(state.tokens, follows_no_links, keep=True)
+    write_out_links(state.tokens, follows_no_links, keep=True)
     for token in state.tokens:
         if token.type == "fence":
             token.info, language = split_fence_info(token.info)

@@ -21,11 +21,11 @@ from semel.gateway.inbound.admission import AccountDirectory
 from semel.gateway.inbound.channel_manager import ChannelManager
 from semel.gateway.inbound.commands import Commands
 from semel.gateway.inbound.inbox import EventInbox
-from semel.gateway.outbound.destinations import Places
+from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.outbound.outbox import Outbox
 from semel.gateway.outbound.typing import Typing
 from semel.gateway.ports import Agent, Background, Channel, Heard
-from semel.gateway.record import Hub, Record
+from semel.gateway.record import Hub, LedgerAccess
 from semel.gateway.settings import GatewaySettings
 from semel.gateway.tools.heartbeats import Heartbeats
 from semel.gateway.tools.job_tools import make_job_tools
@@ -36,7 +36,7 @@ from semel.gateway.tools.tool_calls import ToolCallHandler
 from semel.gateway.turns.agent_files import AgentFiles
 from semel.gateway.turns.agent_pool import AgentPool
 from semel.gateway.turns.in_process import InProcessServices
-from semel.gateway.turns.scheduler import Turns
+from semel.gateway.turns.scheduler import TurnScheduler
 from semel.gateway.turns.session_controls import SessionControls
 from semel.gateway.unix_socket import socket_path
 from semel.law.echo import QUIET_WORD
@@ -77,8 +77,8 @@ class Components:
         self.reap = reap
         self.list_installed_agents = list_installed_agents
         self.hub = Hub()
-        self.places = Places(settings.destinations, settings.channels, self.channels)
-        self.record = Record(store, self.hub, self.places.cut_into_legs)
+        self.places = Destinations(settings.destinations, settings.channels, self.channels)
+        self.record = LedgerAccess(store, self.hub, self.places.cut_into_legs)
         self.socket = socket_path(settings.data_dir)
         self.file_store = FileStore(settings.data_dir / "blobs")
         self.people = AccountDirectory(self.record, settings, self.clock)
@@ -93,7 +93,7 @@ class Components:
             make_inside=lambda session: InProcessServices(self.record, session, self.turns.runs.get, self.tools),
         )  # fmt: skip
         self.typing = Typing(self.channels, self.clock)
-        self.turns = Turns(
+        self.turns = TurnScheduler(
             self.record, self.places, settings.agents, self.spawns, lease=self.name, previews=self.outbox.previews,
             typing=self.typing, kick=kick, blobs=self.file_store.path,
             permission_deadline=settings.permission_deadline_s,

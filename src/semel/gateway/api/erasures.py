@@ -13,7 +13,7 @@ import structlog
 
 from semel.gateway import files
 from semel.gateway.file_store import FileStore
-from semel.gateway.record import Record
+from semel.gateway.record import LedgerAccess
 from semel.ledger.admin import erase
 from semel.ledger.storage.errors import LedgerError
 
@@ -26,7 +26,7 @@ RETRY_S = 2.0  # delay after a ledger error, or while files are being copied
 class Erasures:
     """Erases deleted sessions. Run `run` as a task, and `add` each session that was deleted."""
 
-    def __init__(self, record: Record, store: FileStore) -> None:
+    def __init__(self, record: LedgerAccess, store: FileStore) -> None:
         self.record = record
         self.store = store
         self.queue: list[int] = []

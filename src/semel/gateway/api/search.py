@@ -18,7 +18,7 @@ from typing import Literal, TypeVar
 import structlog
 
 from semel.gateway.errors import BadRequest, GatewayUnavailable
-from semel.gateway.record import Record
+from semel.gateway.record import LedgerAccess
 from semel.ledger.search import feed
 from semel.ledger.search.index import FoundEntry, Index, IndexFailed, IndexReset, SearchRequest
 from semel.ledger.search.words import BadQuery, SearchQuery, read_query
@@ -40,7 +40,7 @@ ROLES = ("user", "agent", "event", "notice")
 class Search:
     """The search index of one ledger. Run `run` as a task. `find` waits a bounded time for it to catch up."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: LedgerAccess) -> None:
         self.record = record
         self.path = index_path(record.store.path)
         self._index: Index | None = None

@@ -17,7 +17,7 @@ from semel.gateway.inbound.pairing import RedeemResult
 from semel.gateway.inbound.roster import Roster
 from semel.gateway.inbound.strangers import HourlyLimit
 from semel.gateway.ports import Incoming, Person
-from semel.gateway.record import Record
+from semel.gateway.record import LedgerAccess
 from semel.gateway.settings import ChannelSettings, GatewaySettings
 from semel.law import access as law
 from semel.ledger import people as rows
@@ -49,7 +49,7 @@ class Verdict:
 class AccountDirectory(Roster):
     """All known accounts, cached in memory. Loaded at the start and changed only through this class."""
 
-    def __init__(self, record: Record, settings: GatewaySettings, clock: Clock) -> None:
+    def __init__(self, record: LedgerAccess, settings: GatewaySettings, clock: Clock) -> None:
         super().__init__(record, settings, clock)
         self._guest_limits: dict[str, HourlyLimit] = {}
         self._unreadable_limits: dict[str, HourlyLimit] = {}

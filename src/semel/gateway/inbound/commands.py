@@ -16,10 +16,10 @@ import structlog
 from semel.gateway.errors import GatewayError
 from semel.gateway.inbound.admission import AccountDirectory
 from semel.gateway.inbound.command_replies import find_choice, format_history, format_status, read_choices
-from semel.gateway.outbound.destinations import Places
+from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.ports import AgentError
-from semel.gateway.record import Record
-from semel.gateway.turns.scheduler import Turns
+from semel.gateway.record import LedgerAccess
+from semel.gateway.turns.scheduler import TurnScheduler
 from semel.gateway.turns.session_controls import SessionControls
 from semel.law import access
 from semel.law import commands as law
@@ -44,10 +44,10 @@ REFUSED, MISTYPED, PAIR = "refused", "mistyped", "pair"
 class Commands:
     """Parses and executes commands. Call `read` before an event is recorded and `wake` after its commit."""
 
-    record: Record
-    places: Places
+    record: LedgerAccess
+    places: Destinations
     people: AccountDirectory
-    turns: Turns
+    turns: TurnScheduler
     controls: SessionControls
     _: KW_ONLY
     lease: str  # names this run of the gateway

@@ -14,12 +14,12 @@ from typing import Any
 from semel.gateway.errors import BadRequest
 from semel.gateway.inbound.commands import Commands
 from semel.gateway.ports import Heard
-from semel.gateway.record import Record
+from semel.gateway.record import LedgerAccess
 from semel.gateway.settings import GatewaySettings
-from semel.gateway.turns.scheduler import Turns
+from semel.gateway.turns.scheduler import TurnScheduler
 from semel.law import identity
 from semel.law.commands import AgentMessage
-from semel.law.wake import MODES, Busy, Pause
+from semel.law.wake import MODES, Busy, WakeDelay
 from semel.ledger.inbound import commands as command_rows
 from semel.ledger.inbound import hear as rows
 from semel.text.wellformed import MAX_NAME_CHARS, one_line, scrub
@@ -37,9 +37,9 @@ _NOTHING_WAITS = rows.Addressed(0, None)
 class EventInbox:
     """Accepts events and wakes the `turns` and `commands` of their sessions."""
 
-    record: Record
+    record: LedgerAccess
     settings: GatewaySettings
-    turns: Turns
+    turns: TurnScheduler
     commands: Commands
 
     async def hear(
@@ -132,7 +132,7 @@ class EventInbox:
         settings = self.settings
         route = self._route(key, grant)
         session_settings = settings.session(key)
-        pause = Pause(round(session_settings.wake.debounce_s * 1000), round(session_settings.wake.longest_s * 1000))
+        pause = WakeDelay(round(session_settings.wake.debounce_s * 1000), round(session_settings.wake.longest_s * 1000))
         automatic = session_settings.automatic == "wake"
         may_create = route.home == self._route(key).home or not self._is_place(key)
         return rows.Addressee(

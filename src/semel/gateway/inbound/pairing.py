@@ -17,7 +17,7 @@ from semel.gateway.clock import Clock
 from semel.gateway.errors import Conflict
 from semel.gateway.inbound.strangers import HourlyLimit
 from semel.gateway.ports import Incoming
-from semel.gateway.record import Record
+from semel.gateway.record import LedgerAccess
 from semel.law import access as law
 from semel.ledger import people as rows
 
@@ -51,7 +51,7 @@ class RedeemResult:
 class Pairing:
     """The open codes of all channels. Unused codes survive a restart."""
 
-    def __init__(self, record: Record, clock: Clock, taken: frozenset[str] = frozenset()) -> None:
+    def __init__(self, record: LedgerAccess, clock: Clock, taken: frozenset[str] = frozenset()) -> None:
         """`taken`: names in the configuration; a paired person without a chosen name gets none of these."""
         self.record = record
         self.clock = clock

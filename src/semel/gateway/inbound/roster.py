@@ -10,7 +10,7 @@ from semel.gateway.clock import Clock
 from semel.gateway.errors import BadRequest, Conflict, NotFound
 from semel.gateway.inbound.pairing import Pairing
 from semel.gateway.inbound.strangers import Strangers
-from semel.gateway.record import Record
+from semel.gateway.record import LedgerAccess
 from semel.gateway.settings import GatewaySettings
 from semel.law import access as law
 from semel.ledger import people as rows
@@ -24,7 +24,7 @@ MAX_LISTED_CODES = 20
 class Roster:
     """The part of `AccountDirectory` that the CLI and the HTTP API call. Raises BadRequest, NotFound and Conflict."""
 
-    def __init__(self, record: Record, settings: GatewaySettings, clock: Clock) -> None:
+    def __init__(self, record: LedgerAccess, settings: GatewaySettings, clock: Clock) -> None:
         self.record = record
         self.settings = settings
         self.clock = clock

@@ -23,7 +23,7 @@ MAX_RETRY_AFTER_S = 30 * 86400.0
 """The longest Retry-After in seconds that is accepted from a platform."""
 
 _log = logging.getLogger("semel.outbox")
-_strays: set[asyncio.Future[Any]] = set()
+_abandoned_calls: set[asyncio.Future[Any]] = set()
 
 
 class _NoAnswer(Exception):
@@ -131,12 +131,12 @@ async def _run_bounded(
         for waiter in (task, timer, halted):
             waiter.cancel()
         if not task.done():
-            _strays.add(task)
+            _abandoned_calls.add(task)
             task.add_done_callback(_discard_stray)
 
 
 def _discard_stray(task: asyncio.Future[Any]) -> None:
-    _strays.discard(task)
+    _abandoned_calls.discard(task)
     if not task.cancelled():
         task.exception()  # its outcome was recorded as unknown already
 

@@ -17,7 +17,7 @@ from semel.ledger.delivery.cutting import Leg
 from semel.text.message_markup import HOME, match_name
 from semel.text.split import render_parts
 
-__all__ = ["HOME", "Place", "Places", "can_stream"]
+__all__ = ["HOME", "Destinations", "ResolvedDestination", "can_stream"]
 
 
 def can_stream(caps: Caps) -> bool:
@@ -26,7 +26,7 @@ def can_stream(caps: Caps) -> bool:
 
 
 @dataclass(frozen=True)
-class Place:
+class ResolvedDestination:
     """A resolved destination. `dest`: CHANNEL:ADDRESS; None if it could not be resolved, for the reason in `problem`.
 
     `home`: whether it is the session's home.
@@ -38,7 +38,7 @@ class Place:
 
 
 @dataclass(eq=False, repr=False)
-class Places:
+class Destinations:
     """Resolves destination names, and makes the legs that the channel of a destination can send."""
 
     destinations: Mapping[str, DestinationSettings]
@@ -56,26 +56,28 @@ class Places:
             names.setdefault(self.destinations[name].resolved, name)
         return names
 
-    def resolve(self, session: str, home: str | None, to: str | None) -> Place:
+    def resolve(self, session: str, home: str | None, to: str | None) -> ResolvedDestination:
         """Resolve the destination that this session calls `to`. None, '' and 'home' mean its home."""
         requested = (to or HOME).strip() or HOME
         if home is not None and requested == home:
-            return Place(home, True)
+            return ResolvedDestination(home, True)
         name = match_name(requested, (HOME, *self.names(session)))
         if name == HOME:
             problem = f"this session has no home; {self._reachable(session, None)}"
-            return Place(home, True) if home else Place(None, problem=problem)
+            return ResolvedDestination(home, True) if home else ResolvedDestination(None, problem=problem)
         if name is None:
-            return Place(None, problem=f"no destination is named {requested!r} here; {self._reachable(session, home)}")
+            return ResolvedDestination(
+                None, problem=f"no destination is named {requested!r} here; {self._reachable(session, home)}"
+            )
         destination = self.destinations[name]
-        return Place(destination.resolved, destination.resolved == home)
+        return ResolvedDestination(destination.resolved, destination.resolved == home)
 
     @staticmethod
-    def place_of(dest: str | None, home: str | None) -> Place:
+    def place_of(dest: str | None, home: str | None) -> ResolvedDestination:
         """Return the place of a destination that is already resolved. `dest`: None if nothing was sent anywhere."""
         if dest is None:
-            return Place(None, problem="it reached nobody, so nothing can follow it there")
-        return Place(dest, dest == home)
+            return ResolvedDestination(None, problem="it reached nobody, so nothing can follow it there")
+        return ResolvedDestination(dest, dest == home)
 
     def _reachable(self, session: str, home: str | None) -> str:
         names = ([HOME] if home else []) + list(self.names(session))

@@ -19,7 +19,7 @@ from semel.gateway.clock import Clock, SystemClock
 from semel.gateway.outbound.attempt import look, make_op, send
 from semel.gateway.outbound.previews import DestinationPace, Previews
 from semel.gateway.ports import Caps, Channel
-from semel.gateway.record import Record
+from semel.gateway.record import LedgerAccess
 from semel.law.delivery import Rules
 from semel.ledger.delivery import outgoing
 from semel.ledger.delivery.outgoing import AttemptOutcome, ChannelCapacity, Departure, DueParts
@@ -58,7 +58,7 @@ class Outbox:
 
     def __init__(
         self,
-        ledger: Record | Store,
+        ledger: LedgerAccess | Store,
         channels: Mapping[str, Channel],
         clock: Clock | None = None,
         *,

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from semel.gateway.clock import Clock
 from semel.gateway.outbound.attempt import send
 from semel.gateway.ports import Caps, Channel, Op
-from semel.gateway.record import Record
+from semel.gateway.record import LedgerAccess
 from semel.ledger.delivery import placeholders
 from semel.ledger.storage.errors import LedgerError
 from semel.ledger.storage.store import Store
@@ -98,7 +98,7 @@ class Previews:
 
     def __init__(
         self,
-        ledger: Record | Store,
+        ledger: LedgerAccess | Store,
         channels: Mapping[str, Channel],
         clock: Clock,
         pace: DestinationPace,

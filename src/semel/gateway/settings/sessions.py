@@ -46,7 +46,7 @@ class ScheduleSettings(NamedTable):
         return self
 
     @property
-    def form(self) -> schedule.Form:
+    def form(self) -> schedule.ScheduleKind:
         return "cron" if self.cron is not None else "at" if self.at is not None else "every"
 
     @property

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from fnmatch import fnmatchcase
 
 from semel.gateway.clock import Clock, find_zone
-from semel.gateway.record import Record
+from semel.gateway.record import LedgerAccess
 from semel.gateway.settings import HeartbeatSettings
 from semel.ledger.inbound import schedules as rows
 from semel.timing.walltime import first_active_instant
@@ -20,7 +20,9 @@ from semel.timing.walltime import first_active_instant
 class Heartbeats:
     """Fires heartbeats in the sessions that match `settings.sessions`. `wake`: wakes a session."""
 
-    def __init__(self, record: Record, clock: Clock, settings: HeartbeatSettings, wake: Callable[[int], None]) -> None:
+    def __init__(
+        self, record: LedgerAccess, clock: Clock, settings: HeartbeatSettings, wake: Callable[[int], None]
+    ) -> None:
         self.record = record
         self.clock = clock
         self.settings = settings

@@ -17,7 +17,7 @@ import structlog
 from semel.gateway.clock import Clock
 from semel.gateway.errors import Conflict, GatewayError, NotFound
 from semel.gateway.ports import Background, CannotBegin, Heard, Job, Orphan
-from semel.gateway.record import Record
+from semel.gateway.record import LedgerAccess
 from semel.gateway.settings import BackgroundSettings
 from semel.ledger.delivery.claims import ClaimResult
 from semel.ledger.storage.errors import LedgerError
@@ -39,7 +39,7 @@ class JobManager:
     """The jobs of a gateway. `report`: accepts an event (`Gateway.report`). `port`: runs jobs; None: no jobs."""
 
     def __init__(
-        self, record: Record, settings: BackgroundSettings, port: Background | None, report: Report, clock: Clock
+        self, record: LedgerAccess, settings: BackgroundSettings, port: Background | None, report: Report, clock: Clock
     ) -> None:
         self.record = record
         self.settings = settings

@@ -16,7 +16,7 @@ import structlog
 from semel.gateway.clock import Clock, find_zone
 from semel.gateway.errors import BadRequest, Conflict, NotFound
 from semel.gateway.inbound.inbox import MAX_TEXT_CHARS
-from semel.gateway.record import Record
+from semel.gateway.record import LedgerAccess
 from semel.gateway.settings import ScheduleSettings
 from semel.gateway.tools.heartbeats import Heartbeats
 from semel.law import identity
@@ -33,7 +33,7 @@ log = structlog.get_logger("semel.schedules")
 
 RETRY_MS = 2000  # delay after a ledger error
 NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-FORMS: tuple[schedule.Form, ...] = ("cron", "at", "every")
+FORMS: tuple[schedule.ScheduleKind, ...] = ("cron", "at", "every")
 
 
 class ScheduleManager:
@@ -43,8 +43,8 @@ class ScheduleManager:
     """
 
     def __init__(
-        self, record: Record, clock: Clock, target: Callable[[str], Addressee], wake: Callable[[int], None], agent: str,
-        heartbeats: Heartbeats,
+        self, record: LedgerAccess, clock: Clock, target: Callable[[str], Addressee], wake: Callable[[int], None],
+        agent: str, heartbeats: Heartbeats,
     ) -> None:  # fmt: skip
         self.record = record
         self.clock = clock
@@ -187,7 +187,7 @@ class ScheduleManager:
 
     def define_for_agent(self, session: str, spec: str, text: str, tz: str) -> rows.ScheduleDefinition:
         """Define a schedule for an agent. `spec`: a cron expression, or a date and time. Raises BadSchedule."""
-        form: schedule.Form = "at" if re.match(r"\s*\d{4}-\d\d-", spec) else "cron"
+        form: schedule.ScheduleKind = "at" if re.match(r"\s*\d{4}-\d\d-", spec) else "cron"
         definition = self._define(f"agent-{secrets.token_hex(3)}", session, text, form, spec, tz, "once", "agent")
         if definition.due is None:
             raise BadSchedule(f"{spec!r} is in the past")
@@ -198,7 +198,15 @@ class ScheduleManager:
         self._news.set()
 
     def _define(
-        self, name: str, session: str | None, text: str, form: schedule.Form, spec: str, tz: str, downtime: str, by: str
+        self,
+        name: str,
+        session: str | None,
+        text: str,
+        form: schedule.ScheduleKind,
+        spec: str,
+        tz: str,
+        downtime: str,
+        by: str,
     ) -> rows.ScheduleDefinition:
         if not NAME_PATTERN.fullmatch(name):
             raise BadSchedule(f"name: {name!r} is not 1 to 64 letters, digits, '_' or '-'")

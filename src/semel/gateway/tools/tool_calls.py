@@ -19,8 +19,8 @@ from semel.gateway import files
 from semel.gateway.errors import BadRequest, UnknownSpawn
 from semel.gateway.file_store import FileStore
 from semel.gateway.files import MAX_FILE_BYTES
-from semel.gateway.outbound.destinations import HOME, Place, Places
-from semel.gateway.record import Record
+from semel.gateway.outbound.destinations import HOME, Destinations, ResolvedDestination
+from semel.gateway.record import LedgerAccess
 from semel.gateway.settings import AgentSettings
 from semel.gateway.turns.agent_pool import AgentPool, token_digest
 from semel.gateway.turns.run import Run
@@ -70,8 +70,8 @@ SilentTool = Callable[[ToolRequest], Awaitable[Json]]
 class ToolCallHandler:
     """Handles the requests of agents' MCP processes: "hello", "call" and "answered"."""
 
-    record: Record
-    places: Places
+    record: LedgerAccess
+    places: Destinations
     agents: Mapping[str, AgentSettings]
     store: FileStore
     find_run: Callable[[int], Run | None]  # the running turn of a session
@@ -175,10 +175,12 @@ class ToolCallHandler:
         text = call.visible_text("text")
         return self._say(call, text, self._place(call, call.arguments.get("to")), {}), None
 
-    def _place(self, call: ToolRequest, to: Any) -> Place:
+    def _place(self, call: ToolRequest, to: Any) -> ResolvedDestination:
         return self.places.resolve(call.caller.key, call.caller.home, to if isinstance(to, str) else None)
 
-    def _say(self, call: ToolRequest, text: str, place: Place, op: Json | None = None, **fields: Any) -> ClaimRequest:
+    def _say(
+        self, call: ToolRequest, text: str, place: ResolvedDestination, op: Json | None = None, **fields: Any
+    ) -> ClaimRequest:
         """Make the claim of this call. `op`: fields of the first part's `Op`; None if nothing has to be sent."""
         legs = self.places.legs(place.dest, call.caller.key, text, op) if place.dest and op is not None else ()
         return ClaimRequest("tool", text, place.dest, is_home=place.home, legs=legs, problem=place.problem, **fields)

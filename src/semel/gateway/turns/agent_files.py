@@ -25,7 +25,7 @@ from semel.acp_stream.attachment import AgentFile, is_attachment
 from semel.gateway import files
 from semel.gateway.file_store import FileStore, HeldFiles
 from semel.gateway.files import MAX_FILE_BYTES, plain_mime, plain_name
-from semel.gateway.record import Record
+from semel.gateway.record import LedgerAccess
 from semel.ledger.storage.errors import LedgerError
 from semel.text.json_types import Json
 from semel.text.wellformed import one_line
@@ -49,7 +49,7 @@ class Unreadable(ValueError):
 class AgentFiles(HeldFiles):
     """Stores the files of one agent process. Call `take` for each update, in order, and `release` after recording."""
 
-    def __init__(self, record: Record, store: FileStore) -> None:
+    def __init__(self, record: LedgerAccess, store: FileStore) -> None:
         super().__init__(record, store)
         self.is_storing = False
 

@@ -19,7 +19,7 @@ import structlog
 
 from semel.acp_stream import Fold, profile_for
 from semel.gateway.ports import Agent, AgentError, Died, Inside, Launch, Update
-from semel.gateway.record import Record
+from semel.gateway.record import LedgerAccess
 from semel.gateway.turns.agent_files import AgentFiles
 from semel.gateway.turns.live_agent import LiveAgent
 from semel.ledger.storage.errors import LedgerError
@@ -39,7 +39,7 @@ def token_digest(token: str) -> bytes:
 class AgentPool:
     """The pool. Call `take` before a turn, and `give_back` or `drop` after it."""
 
-    record: Record
+    record: LedgerAccess
     agents: Mapping[str, Agent]
     _: KW_ONLY
     gateway: str  # the name of this run of the gateway

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from semel.gateway.ports import AgentError, Stretch
-from semel.gateway.record import Record
+from semel.gateway.record import LedgerAccess
 from semel.gateway.turns.run import Run
 from semel.ledger.turns import history, summary
 from semel.ledger.turns.turns import Fenced
@@ -22,7 +22,7 @@ Handler = Callable[[str, Json], Awaitable[Json]]
 class InProcessServices:
     """Implements `semel.gateway.ports.Inside` for one session. `running`: finds a session's running turn."""
 
-    record: Record
+    record: LedgerAccess
     session: int
     running: Callable[[int], Run | None]
     handler: Handler

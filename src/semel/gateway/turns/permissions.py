@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from semel.gateway.ports import Asked, Conversation
 from semel.law import permission_questions
-from semel.law.access import in_words
+from semel.law.access import format_approvers
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.transcript.entries import read_object
 from semel.ledger.turns import turn_ops
@@ -115,7 +115,7 @@ class Permissions:
         self._next_number = permission_questions.numbers_from(first, body["options"])[-1] + 1
         minutes = self.deadline / 60
         question = permission_questions.format_request(
-            str(body["title"]), body["input"], body["options"], first, minutes, in_words(self.approvals)
+            str(body["title"]), body["input"], body["options"], first, minutes, format_approvers(self.approvals)
         )
         legs = self.make_legs(question)
         announce = turn_ops.Announcement(question, legs) if legs else None

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from semel.acp_stream.folding import REPLAYED
-from semel.gateway.outbound.destinations import Places
+from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.ports import RECORD, Died, Update
-from semel.gateway.record import Record
+from semel.gateway.record import LedgerAccess
 from semel.gateway.turns import prompt
 from semel.gateway.turns.live_agent import LiveAgent, QueuedSignal
 from semel.gateway.turns.recovered_text import LostAttempts
@@ -51,8 +51,8 @@ Recollect = Callable[[law.How, LostAttempts], Awaitable[None]]
 class AttemptPlanner:
     """Plans each attempt, from the record and from the history that the agent replayed when it was started."""
 
-    record: Record
-    places: Places
+    record: LedgerAccess
+    places: Destinations
     quiet: Collection[str]
 
     async def plan(self, begun: BegunTurn, fence: TurnFence, live: LiveAgent, recollect: Recollect) -> Plan:

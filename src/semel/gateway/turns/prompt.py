@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from semel.gateway.outbound.destinations import HOME
 from semel.gateway.turns import prompt_events
 from semel.gateway.turns.prompt_events import MARK, make_inert, mark_as_semel, text_block
-from semel.gateway.turns.prompt_files import GivenFiles
+from semel.gateway.turns.prompt_files import WorkspaceFiles
 from semel.law.memory_diff import Difference, quote_text
 from semel.ledger.turns.history import Deed, Spoken
 from semel.ledger.turns.turns import EntryToTell, TurnEvent
@@ -29,7 +29,7 @@ def build_prompt(
     bound: Sequence[TurnEvent],
     entries: Sequence[EntryToTell] = (),
     notes: Sequence[str] = (),
-    files: GivenFiles | None = None,
+    files: WorkspaceFiles | None = None,
 ) -> list[Json]:
     """Build the prompt of a turn as ACP content blocks: notes first, then the events in the order of acceptance.
 
@@ -46,14 +46,14 @@ def build_prompt(
     return blocks + build_event_blocks(bound, files)
 
 
-def build_event_blocks(bound: Sequence[TurnEvent], files: GivenFiles | None = None) -> list[Json]:
+def build_event_blocks(bound: Sequence[TurnEvent], files: WorkspaceFiles | None = None) -> list[Json]:
     """Build the prompt blocks of these events, in the order of acceptance. `files`: the received files."""
     return [content_block for event in bound for content_block in _blocks_of_event(event, files)]
 
 
-def _blocks_of_event(event: TurnEvent, files: GivenFiles | None) -> list[Json]:
+def _blocks_of_event(event: TurnEvent, files: WorkspaceFiles | None) -> list[Json]:
     if event.role == "user" and event.kind != "answer":
-        return prompt_events.build_message_blocks(event.text, event.entry_fields, files or GivenFiles())
+        return prompt_events.build_message_blocks(event.text, event.entry_fields, files or WorkspaceFiles())
     return [text_block(_format_event(event))]
 
 

@@ -37,7 +37,7 @@ _MAGIC = (
 
 
 @dataclass(frozen=True)
-class GivenFiles:
+class WorkspaceFiles:
     """The received files of a prompt, by blob id.
 
     `paths`: the path of each copy. `failed`: the reason for each file that could not be copied. `images`: (media type,
@@ -60,18 +60,20 @@ def received_files(events: Sequence[TurnEvent]) -> list[Json]:
     return list(files.values())
 
 
-async def give_files(store: Path | None, workspace: Path, events: Sequence[TurnEvent], *, images: bool) -> GivenFiles:
+async def copy_received_files(
+    store: Path | None, workspace: Path, events: Sequence[TurnEvent], *, images: bool
+) -> WorkspaceFiles:
     """Copy the files of these events into the workspace. Never raises: the prompt reports a failed copy.
 
     `store`: the directory of stored files. `images`: whether the agent accepts images in prompts.
     """
     received = received_files(events)
     if store is None or not received:
-        return GivenFiles()
+        return WorkspaceFiles()
     return await asyncio.to_thread(_copy_files, store, workspace, received, images)
 
 
-def _copy_files(store: Path, workspace: Path, received: Sequence[Json], images: bool) -> GivenFiles:
+def _copy_files(store: Path, workspace: Path, received: Sequence[Json], images: bool) -> WorkspaceFiles:
     paths: dict[str, Path] = {}
     failed: dict[str, str] = {}
     shown: dict[str, tuple[str, str]] = {}
@@ -90,7 +92,7 @@ def _copy_files(store: Path, workspace: Path, received: Sequence[Json], images: 
         if 0 < size < MAX_IMAGE_BYTES and size <= room and (image := _read_image(store, id)) is not None:
             shown[id] = image
             room -= size
-    return GivenFiles(paths, failed, shown)
+    return WorkspaceFiles(paths, failed, shown)
 
 
 def copy_file(store: Path, workspace: Path, file: Mapping[str, Any]) -> None:

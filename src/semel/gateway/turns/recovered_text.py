@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from semel.acp_stream import ViewItem
 from semel.acp_stream.attachment import AgentFile
-from semel.acp_stream.redelivery import bare
-from semel.gateway.outbound.destinations import HOME, Place, Places
+from semel.acp_stream.redelivery import without_white_space
+from semel.gateway.outbound.destinations import HOME, Destinations, ResolvedDestination
 from semel.gateway.turns.speech import say_file_elsewhere
 from semel.gateway.turns.stream_view import OutputView
 from semel.law import interrupted_turn
@@ -22,7 +22,7 @@ from semel.ledger.turns import turn_ops
 from semel.ledger.turns.history import Deed
 from semel.ledger.turns.turns import BegunTurn
 from semel.ledger.turns.utterances import Utterance, WrittenBlock
-from semel.text.message_markup import HandedFile, MarkupProblem, MarkupReader, Said
+from semel.text.message_markup import AddressedFile, MarkupProblem, MarkupReader, Said
 from semel.text.visible import is_blank
 
 FIRST_SLOT = -1000  # first slot of recovered text, counting down; streamed text has slots above
@@ -65,7 +65,7 @@ class LostAttempts:
 
 
 @dataclass
-class Recollection:
+class RecoveredText:
     """The operations that record and show recovered text and tool calls.
 
     `slots`: the slots of the texts in `ops`. `remembered_claims`: claims whose text was shown and which the agent
@@ -93,15 +93,21 @@ class _Part:
     block: int = 0
 
 
-def recollect(
-    lost: LostAttempts, begun: BegunTurn, places: Places, names: Sequence[str], quiet: Sequence[str], *, ended: bool
-) -> Recollection:
+def recover_text(
+    lost: LostAttempts,
+    begun: BegunTurn,
+    places: Destinations,
+    names: Sequence[str],
+    quiet: Sequence[str],
+    *,
+    ended: bool,
+) -> RecoveredText:
     """Find what the agent remembers and people were not shown. Returns the operations that record and show it.
 
     `names`: the destination names of the session. `quiet`: replies that count as quiet. `ended`: whether the turn is
     known to have ended.
     """
-    recollection = Recollection()
+    recollection = RecoveredText()
     if lost.remembered is None:
         return recollection
     items = lost.remembered.items
@@ -124,7 +130,9 @@ def recollect(
     # A text that equals one which a tool sent is its echo; any other is said (Law 5).
     written = [interrupted_turn.RecordedText(piece.claim, piece.text, piece.cut) for piece in lost.blocks if piece.home]
     by_tool = [
-        bare(piece.text) for piece in lost.utterances if piece.home and piece.how == "tool" and piece.fate != "failed"
+        without_white_space(piece.text)
+        for piece in lost.utterances
+        if piece.home and piece.how == "tool" and piece.fate != "failed"
     ]
     texts = [(n, piece) for n, piece in enumerate(pieces) if isinstance(piece, _Part) and piece.file is None]
     homes = {n: piece.text for n, piece in texts if piece.say is None}
@@ -158,7 +166,9 @@ def recollect(
                 recollection.ops += [turn_ops.Complete(comparison.equal_claim, legs)] if legs else []
         elif not is_blank(comparison.rest):
             partial = n == len(pieces) - 1 and not ended and not piece.closed
-            if partial and any(sent != (half := bare(comparison.rest)) and sent.startswith(half) for sent in by_tool):
+            if partial and any(
+                sent != (half := without_white_space(comparison.rest)) and sent.startswith(half) for sent in by_tool
+            ):
                 continue  # it is the beginning of a text that a tool sent, so its preview was withheld (Law 5)
             first = firsts.setdefault(piece.block, slot)
             say = _say_home(comparison.rest, begun, places, quiet, piece, partial)
@@ -170,7 +180,7 @@ def recollect(
 def _read_parts(
     contents: Sequence[str | AgentFile],
     begun: BegunTurn,
-    places: Places,
+    places: Destinations,
     names: Sequence[str],
     held_texts: Sequence[str] = (),
 ) -> list[_Part]:
@@ -194,7 +204,7 @@ def _read_parts(
         if stretch and (not isinstance(piece, Said) or piece.dest is not None or piece.final):
             out += [] if is_blank(joined := "".join(stretch)) else [_Part(joined)]
             stretch = []
-        if isinstance(piece, HandedFile):
+        if isinstance(piece, AddressedFile):
             place = places.resolve(begun.key, begun.home, piece.dest)
             at_home = place.home or piece.dest in (None, HOME)
             say = None if at_home else say_file_elsewhere(piece.file.row(), place, begun.key, places)
@@ -249,8 +259,8 @@ def _join_split(items: Iterable[tuple[int, ViewItem]]) -> list[tuple[int, list[V
 
 def _is_begun_again(text: str, later: Iterable[str]) -> bool:
     """Whether one of the `later` texts begins with this one and continues. Then only the later one is delivered."""
-    begun = bare(text)
-    return any(len(form := bare(other)) > len(begun) and form.startswith(begun) for other in later)
+    begun = without_white_space(text)
+    return any(len(form := without_white_space(other)) > len(begun) and form.startswith(begun) for other in later)
 
 
 def _list_waiting(utterances: Sequence[Utterance]) -> dict[int, str]:
@@ -270,7 +280,7 @@ def _files_of(message: ViewItem) -> list[AgentFile]:
     return [block["file"] for block in named if isinstance(block.get("file"), AgentFile)]
 
 
-def _say_file(file: AgentFile, begun: BegunTurn, places: Places) -> ClaimRequest:
+def _say_file(file: AgentFile, begun: BegunTurn, places: Destinations) -> ClaimRequest:
     """Make the claim of a file for home that was never recorded."""
     home, row = begun.home, file.row()
     legs = places.file_legs(home, begun.key, row) if home is not None and places.narrates_all(home) else ()
@@ -278,13 +288,13 @@ def _say_file(file: AgentFile, begun: BegunTurn, places: Places) -> ClaimRequest
     return ClaimRequest("recovery", "", home or f"session:{begun.key}", kind="file", legs=legs, more=more)
 
 
-def _say_elsewhere(piece: Said, place: Place, begun: BegunTurn, places: Places) -> ClaimRequest:
+def _say_elsewhere(piece: Said, place: ResolvedDestination, begun: BegunTurn, places: Destinations) -> ClaimRequest:
     legs = places.legs(place.dest, begun.key, piece.text) if place.dest else ()
     return ClaimRequest("block", piece.text, place.dest, is_home=False, legs=legs, problem=place.problem)
 
 
 def _say_home(
-    text: str, begun: BegunTurn, places: Places, quiet: Sequence[str], part: _Part, partial: bool
+    text: str, begun: BegunTurn, places: Destinations, quiet: Sequence[str], part: _Part, partial: bool
 ) -> ClaimRequest:
     """Make the claim of a recovered text for home. If the text may be cut off, it is sent only as the turn's answer."""
     home = begun.home

@@ -15,17 +15,17 @@ from typing import Literal
 
 import structlog
 
-from semel.gateway.outbound.destinations import Places
+from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.outbound.previews import Previews
 from semel.gateway.ports import Answered, Asked, Died, Update
-from semel.gateway.record import Record
+from semel.gateway.record import LedgerAccess
 from semel.gateway.settings import AgentSettings
 from semel.gateway.turns import prompt, prompt_files
 from semel.gateway.turns.announcements import Announcements
 from semel.gateway.turns.live_agent import AgentLost, FlushBarrier, LiveAgent, QueuedSignal, SteerCancelled
 from semel.gateway.turns.permissions import Permissions, find_guests
-from semel.gateway.turns.recovered_text import LostAttempts, recollect
-from semel.gateway.turns.speech import Speech
+from semel.gateway.turns.recovered_text import LostAttempts, recover_text
+from semel.gateway.turns.speech import BlockClaims
 from semel.gateway.turns.turn_end import (
     Corrections,
     failure_reason,
@@ -55,8 +55,8 @@ class Run:
 
     begun: BegunTurn
     live: LiveAgent
-    record: Record
-    places: Places
+    record: LedgerAccess
+    places: Destinations
     agent: AgentSettings
     _: KW_ONLY
     previews: Previews
@@ -87,7 +87,7 @@ class Run:
         self.fold = self.live.fold
         quiet = prompt.quiet_words(self.begun.events)
         is_heartbeat = bool(quiet) and all(prompt.is_heartbeat(event) for event in self.begun.events)
-        self.speech = Speech(self.begun.key, self.begun.home, self.places, self.names, quiet, is_heartbeat)
+        self.speech = BlockClaims(self.begun.key, self.begun.home, self.places, self.names, quiet, is_heartbeat)
         self.view = self.live.view
         self.view.begin_turn(self.speech, self.begun.turn)
         self.slots = turn_ops.Slots(items={s: i for s, i in self.live.slots.items.items() if s in self.view.kinds})
@@ -146,10 +146,10 @@ class Run:
         await self.live.conversation.prompt(content)
         return True
 
-    async def _copy_files(self, events: Sequence[TurnEvent]) -> prompt_files.GivenFiles:
+    async def _copy_files(self, events: Sequence[TurnEvent]) -> prompt_files.WorkspaceFiles:
         """Copy the files of these events into the agent's workspace."""
         images = self.live.conversation.images
-        return await prompt_files.give_files(self.blobs, self.agent.cwd, events, images=images)
+        return await prompt_files.copy_received_files(self.blobs, self.agent.cwd, events, images=images)
 
     @property
     def cancelled_by(self) -> str | None:
@@ -357,7 +357,7 @@ class Run:
     async def recollect(self, how: law.How, lost_attempts: LostAttempts) -> None:
         """Record and show what the agent remembers of its lost attempts and people were not shown (Laws 6, 9)."""
         self.how = how
-        recollection = recollect(
+        recollection = recover_text(
             lost_attempts, self.begun, self.places, self.names, self.speech.quiet, ended=how == "recall"
         )
         if recollection.ops:

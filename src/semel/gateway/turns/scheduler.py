@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 import structlog
 
 from semel.gateway.errors import Conflict
-from semel.gateway.outbound.destinations import Places
+from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.outbound.previews import Previews
 from semel.gateway.outbound.typing import Typing
 from semel.gateway.ports import AgentError, Died
-from semel.gateway.record import Record
+from semel.gateway.record import LedgerAccess
 from semel.gateway.settings import AgentSettings
 from semel.gateway.turns.agent_pool import AgentPool
 from semel.gateway.turns.live_agent import AgentLost, LiveAgent
@@ -45,11 +45,11 @@ POLL_INTERVAL_S = 0.05  # interval at which `run_alone` checks whether the serve
 
 
 @dataclass(eq=False, repr=False)
-class Turns:
+class TurnScheduler:
     """Runs the turns of all sessions. Call `wake` when a session has something to do."""
 
-    record: Record
-    places: Places
+    record: LedgerAccess
+    places: Destinations
     agents: Mapping[str, AgentSettings]
     spawns: AgentPool
     _: KW_ONLY

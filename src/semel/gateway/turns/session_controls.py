@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from semel.gateway.errors import BadRequest, Conflict, NotFound
 from semel.gateway.ports import AgentError
-from semel.gateway.record import Record
+from semel.gateway.record import LedgerAccess
 from semel.gateway.settings import AgentSettings
 from semel.gateway.turns.agent_pool import AgentPool
 from semel.gateway.turns.live_agent import LiveAgent
-from semel.gateway.turns.scheduler import Turns
+from semel.gateway.turns.scheduler import TurnScheduler
 from semel.law import identity
 from semel.law.wake import MODES, Busy
 from semel.ledger.inbound import answers
@@ -30,9 +30,9 @@ MEMORY_IS_TRANSCRIPT = "its memory is the record: each prompt contains the entri
 class SessionControls:
     """The controls that slash commands and the HTTP API use. Each method with a session key raises NoSuchSession."""
 
-    record: Record
+    record: LedgerAccess
     agents: Mapping[str, AgentSettings]
-    turns: Turns
+    turns: TurnScheduler
     spawns: AgentPool
     kick: Callable[[], None]  # wakes the outbox
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from semel.acp_stream.attachment import AgentFile
-from semel.gateway.outbound.destinations import HOME, Place, Places
+from semel.gateway.outbound.destinations import HOME, Destinations, ResolvedDestination
 from semel.ledger.delivery.claims import ClaimRequest
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.turns import turn_ops
-from semel.text.message_markup import HandedFile, Internal, MarkupProblem, MarkupReader, Piece, Said
-from semel.text.verbatim import Hold, verbatim_form
+from semel.text.message_markup import AddressedFile, Internal, MarkupProblem, MarkupReader, Piece, Said
+from semel.text.verbatim import EchoHold, verbatim_form
 from semel.text.visible import is_blank
 
 PART_SLOT_STEP = 1 << 32
@@ -36,7 +36,7 @@ class HomePart:
     """
 
     slot: int
-    hold: Hold
+    hold: EchoHold
     leaves_at_once: bool = False
     texts: list[str] = field(default_factory=list)
     is_shown: bool = False
@@ -88,14 +88,14 @@ class StreamedBlock:
         return self.slot + (self.slot_count - 1) * PART_SLOT_STEP
 
 
-class Speech:
+class BlockClaims:
     """The blocks of one turn. The methods for blocks return the operations that record and show them."""
 
     def __init__(
         self,
         session: str,
         home: str | None,
-        places: Places,
+        places: Destinations,
         names: Sequence[str],
         quiet: Sequence[str] = (),
         judge_at_end: bool = False,
@@ -125,7 +125,7 @@ class Speech:
         """Add texts that are said at home in this root. A block is not previewed while it may repeat one (Law 5)."""
         self.originals.update(verbatim_form(t) for t in texts)
         for part in (part for block in self.open_blocks.values() for part in block.at_home() if not part.is_shown):
-            part.hold = Hold(self.originals)
+            part.hold = EchoHold(self.originals)
             part.waiting = part.hold.feed(part.text)
 
     # ------------------------------------------------------------ one block
@@ -151,7 +151,7 @@ class Speech:
         for piece in pieces:
             if isinstance(piece, Internal):
                 continue
-            if isinstance(piece, HandedFile):
+            if isinstance(piece, AddressedFile):
                 out += self._hand_over(block, piece.dest, piece.file)
             elif isinstance(piece, Said) and piece.dest is None:
                 out += self._take_bare(block, piece)
@@ -175,7 +175,7 @@ class Speech:
         return self._grow_part(block, block.stretch, piece.text)
 
     def _add_part(self, block: StreamedBlock, at_once: bool = False) -> HomePart:
-        part = HomePart(block.next_slot(), Hold(self.originals), at_once)
+        part = HomePart(block.next_slot(), EchoHold(self.originals), at_once)
         block.parts.append(part)
         return part
 
@@ -253,7 +253,7 @@ class Speech:
         """Return the operation that replaces a preview by the part's new text, or by "" if there is no such part."""
         part = next((part for part in block.at_home() if part.slot == slot), None)
         if part is None:
-            part = HomePart(slot, Hold(()))
+            part = HomePart(slot, EchoHold(()))
             block.parts.append(part)
             block.slot_count = max(block.slot_count, (slot - block.slot) // PART_SLOT_STEP + 1)
         part.is_shown = True
@@ -438,7 +438,7 @@ class Speech:
     def _restart_preview(self, block: StreamedBlock, part: HomePart) -> list[turn_ops.Op]:
         if part.is_shown or self.judge_at_end:
             return []
-        part.hold, part.waiting = Hold(self.originals), ""
+        part.hold, part.waiting = EchoHold(self.originals), ""
         return self._preview(block, part, part.hold.feed(part.text))
 
     # ------------------------------------------------------------ the turn
@@ -493,7 +493,9 @@ class Speech:
         return (lambda: "".join(texts[:count])) if texts else None
 
 
-def say_file_elsewhere(file: Mapping[str, Any], place: Place, session: str, places: Places) -> ClaimRequest:
+def say_file_elsewhere(
+    file: Mapping[str, Any], place: ResolvedDestination, session: str, places: Destinations
+) -> ClaimRequest:
     """Make the claim of a file for a destination other than home."""
     legs = places.file_legs(place.dest, session, file) if place.dest else ()
     more = {"kind": "file", "files": [file]}

@@ -13,7 +13,7 @@ from semel.acp_stream import Began, Changed, Ended, Grew, Op
 from semel.acp_stream.attachment import AgentFile
 from semel.acp_stream.display import MAX_MUTABLE_CHARS, Display
 from semel.gateway.outbound.attachment_text import describe_attachments
-from semel.gateway.turns.speech import Speech
+from semel.gateway.turns.speech import BlockClaims
 from semel.ledger.turns import show, turn_ops
 
 HEAD_CHARS = 16_384  # characters at the beginning of a tool's output that watchers get
@@ -25,7 +25,7 @@ MAX_LATE_ITEMS = (
 SPEAKING_TOOLS = ("send_message", "send_file", "edit_message")  # tools of ours whose text a block may repeat
 _TOOL_FIELDS = {"title", "status", "tool_kind", "input", "exit", "truncated", "late", "name", "files"}
 _ITEM_KINDS = {"tool", "thought", "plan", "usage", "notice"}
-_ABOUT = {"title", "mode", "commands"}
+_SESSION_FIELDS = {"title", "mode", "commands"}
 
 
 class OutputView:
@@ -67,7 +67,7 @@ class StreamView:
     """Collects the operations of the next batch. Items marked as history are left out: the ledger has them."""
 
     def __init__(self) -> None:
-        self.speech: Speech
+        self.speech: BlockClaims
         self.kinds: dict[int, str] = {}
         self.outputs: dict[int, OutputView] = {}
         self.calls: dict[str, int] = {}  # tool call id -> slot
@@ -84,7 +84,7 @@ class StreamView:
         self._redrawn_slots: set[int] = set()  # slots of outputs whose head was overwritten and is to be shown again
         self.pending: list[turn_ops.Op] = []
 
-    def begin_turn(self, speech: Speech, turn: int) -> None:
+    def begin_turn(self, speech: BlockClaims, turn: int) -> None:
         """Begin a turn. The latest items of earlier turns keep their slots, because an agent may still update them."""
         self.speech = speech
         self.turn = turn
@@ -173,7 +173,7 @@ class StreamView:
                 self.kinds[op.id] = "message"
                 self.pending += self.speech.begin_block(op.id, text, one_message="message_id" in fields)
             return
-        if op.kind in _ABOUT:
+        if op.kind in _SESSION_FIELDS:
             self.kinds[op.id] = op.kind
             self._about(op.kind, fields)
             return
@@ -239,7 +239,7 @@ class StreamView:
     def _changed(self, op: Changed) -> None:
         kind, fields = self.kinds[op.id], dict(op.fields)
         text = fields.pop("text", None)
-        if kind in _ABOUT:
+        if kind in _SESSION_FIELDS:
             self._about(kind, fields)
             return
         if kind == "message":
@@ -268,7 +268,7 @@ class StreamView:
     def _ended(self, op: Ended) -> None:
         kind, fields = self.kinds[op.id], dict(op.fields)
         text = fields.pop("text", None)
-        if kind in _ABOUT:
+        if kind in _SESSION_FIELDS:
             return
         if kind == "message":
             if text is not None:

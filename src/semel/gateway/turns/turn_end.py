@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from semel.acp_stream.notices import failure
+from semel.acp_stream.notices import read_failure_text
 from semel.gateway.ports import Answered
 from semel.law import retries
 from semel.law import turn as law
@@ -34,7 +34,7 @@ def retry_delay_s(end: Answered, attempt: int, max_attempts: int) -> float | Non
 
 def normalize_end(end: Answered) -> Answered:
     """Return the end as an error if it is one: some agents report a failure only in the response's `_meta`."""
-    failure_text = failure(end.meta) if end.error is None else None
+    failure_text = read_failure_text(end.meta) if end.error is None else None
     return end if failure_text is None else Answered("error", failure_text, end.meta)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import asdict
 
-from semel.law.echo import How as ClaimHow
+from semel.law.echo import ClaimWay as ClaimHow
 from semel.law.echo import Outcome
 from semel.law.turn import How as TurnHow
 from semel.law.turn import State as TurnState

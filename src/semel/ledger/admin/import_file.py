@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from semel.law.delivery import State as PartState
-from semel.law.echo import How as ClaimHow
+from semel.law.echo import ClaimWay as ClaimHow
 from semel.law.identity import BadKey, check_event_key, check_session_key
 from semel.law.turn import MAX_ATTEMPTS
 from semel.law.turn import How as TurnHow

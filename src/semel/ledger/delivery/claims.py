@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from semel.acp_stream.redelivery import bare
+from semel.acp_stream.redelivery import without_white_space
 from semel.law import echo
 from semel.ledger.delivery.cutting import Leg, add_parts, cut, deliver_last_block, is_local, one_leg
 from semel.ledger.storage.rows import (
@@ -39,7 +39,7 @@ REISSUE_REASON = "the same call again, by a tool server that was started anew"
 class ClaimRequest:
     """Something an agent wants to say to one destination. It is refused if it has a `problem`, or no `dest`."""
 
-    how: echo.How
+    how: echo.ClaimWay
     text: str
     dest: str | None
     kind: ClaimKind = "text"
@@ -162,8 +162,8 @@ def notify(
     """Record a notice that is sent: its claim, entries and parts. Returns the seq of the entry in the caller's session.
 
     If a turn runs in a session with this home, the turn's last text is sent first. `reason`: the claim's reason.
-    `more`: the fields of the caller's entry, if not `request.more`. `tell`, `tell_there`: whether the notice is part of
-    the next prompt in the caller's session, and in other sessions with this home.
+    `more`: the fields of the caller's entry, if they are not `request.more`. `tell`,
+    `tell_there`: whether it rides in the next prompt of the caller's agent, and of that which is at home there.
     """
     for other in tx.all(HomeSession, "session_homes", home=request.dest):
         if other.turn is not None:
@@ -234,7 +234,7 @@ def _find_original_of_cut(tx: Tx, caller: Caller, request: ClaimRequest, digest:
         key=lambda one: one.id,
     )
     if earlier:
-        original = echo.find_original_of_cut(
+        original = echo.find_original_of_cut_block(
             turn=caller.turn,
             attempt=caller.turn_how,
             earlier=earlier,
@@ -255,12 +255,12 @@ def _find_original_of_cut(tx: Tx, caller: Caller, request: ClaimRequest, digest:
     )  # what an attempt showed before it was lost
 
 
-def _list_earlier(tx: Tx, caller: Caller, request: ClaimRequest, digest: bytes) -> list[echo.Earlier]:
+def _list_earlier(tx: Tx, caller: Caller, request: ClaimRequest, digest: bytes) -> list[echo.PriorClaim]:
     """The claims of this root and destination whose text has this digest, in order."""
     rows = tx.all(EarlierClaim, "claims_of_text", root=caller.root, dest=request.dest, digest=digest)
     local = is_local(request.dest)
     return [
-        echo.Earlier(
+        echo.PriorClaim(
             row.id,
             row.how,
             row.turn,
@@ -273,9 +273,9 @@ def _list_earlier(tx: Tx, caller: Caller, request: ClaimRequest, digest: bytes) 
     ]
 
 
-def _read_marks(tx: Tx, caller: Caller) -> echo.Marks:
+def _read_marks(tx: Tx, caller: Caller) -> echo.ClaimBoundaries:
     marks = tx.get(TurnMarks, "turn_marks", turn=caller.turn, root=caller.root)
-    return echo.Marks(marks.joined, marks.joined_root, marks.corrected)
+    return echo.ClaimBoundaries(marks.joined, marks.joined_root, marks.corrected)
 
 
 def _find_original_file(tx: Tx, caller: Caller, request: ClaimRequest) -> int | None:
@@ -383,7 +383,7 @@ def supersede_beginnings(tx: Tx, caller: Caller, text: str, dest: str | None, cl
         if lost.seq is None or lost.session != caller.session or lost.id >= claim:
             continue
         earlier = lost.turn != caller.turn or (lost.how == "recovery" and lost.dest == dest)  # or from its history
-        if earlier and bare(text).startswith(bare(lost.text)) and _is_cut_off(tx, lost):
+        if earlier and without_white_space(text).startswith(without_white_space(lost.text)) and _is_cut_off(tx, lost):
             entries.set_entry(tx, caller.session, lost.seq, superseded=True, tell=False)
 
 

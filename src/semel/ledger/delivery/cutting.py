@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from semel.acp_stream.redelivery import bare
+from semel.acp_stream.redelivery import without_white_space
 from semel.ledger.delivery import placeholders
 from semel.ledger.delivery.placeholders import ReservedMessage
 from semel.ledger.storage.rows import ClaimBehind, ClaimEntry, ClaimRow, EntryRow, HomeSession, SessionRow, TurnRow
@@ -131,7 +131,7 @@ def keep_previewed(
             before=before_claim,
             sent=placeholder.sent_rev,
         ):
-            new_text, seen_text = bare(text()), bare(lost_text)
+            new_text, seen_text = without_white_space(text()), without_white_space(lost_text)
             if streams and seen_text.startswith(new_text):
                 return True
             if new_text.startswith(seen_text):

@@ -249,7 +249,7 @@ def record_outcome(
     """Record the outcome of an attempt or a look-up; return the part's new state.
 
     `jitter` (0 <= jitter < 1) spreads the back-offs; `channels` are those that can carry a notice of a failure. An
-    outcome changes nothing if the part has been settled in the meantime.
+    answer that comes after the part was settled otherwise changes nothing.
     """
     row = parts.get(tx, part)
     move = PartMove.of(row)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from semel.law.access import APPROVALS
-from semel.law.permission_questions import Chosen
+from semel.law.permission_questions import ChosenOption
 from semel.law.permissions import GONE, AnswerOrigin
 from semel.ledger.delivery import claims
 from semel.ledger.delivery.cutting import Leg
@@ -86,7 +86,7 @@ def record_command(
     return replace(effect, seq=seq)
 
 
-def _encode_choice(choice_or_problem: Chosen | str, origin: AnswerOrigin) -> str:
+def _encode_choice(choice_or_problem: ChosenOption | str, origin: AnswerOrigin) -> str:
     if isinstance(choice_or_problem, str):
         return entries.dump({"said": choice_or_problem})
     face = origin.dest or permission_requests.API

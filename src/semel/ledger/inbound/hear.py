@@ -53,7 +53,7 @@ class Addressee:
     agent: str
     home: str | None
     busy: wake.Busy = "queue"
-    pause: wake.Pause = wake.NO_PAUSE
+    pause: wake.WakeDelay = wake.NO_PAUSE
     allows_automatic: bool = False
     reads_steered: bool = False
     creates_session: bool = True
@@ -289,7 +289,7 @@ def _decide_wake(tx: Tx, row: SessionRow, event: Event, addressee: Addressee) ->
     return Addressed(row.id, act, running.root if running is not None else None, shown, position, reason)
 
 
-def _set_wake(tx: Tx, row: SessionRow, mode: wake.Busy, pause: wake.Pause) -> int:
+def _set_wake(tx: Tx, row: SessionRow, mode: wake.Busy, pause: wake.WakeDelay) -> int:
     """Set the session's single pending wake (Law 2) and return when it is due (ms)."""
     if mode == "collect" and not pause.debounce:
         pause = wake.COLLECT

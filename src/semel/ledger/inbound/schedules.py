@@ -15,7 +15,7 @@ from semel.ledger.storage.rows import ListedSchedule, Row, ScheduleRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.turns import turns
 from semel.text.json_types import Json
-from semel.timing.schedule import Downtime, Firings, Form
+from semel.timing.schedule import Firings, MissedFiringsPolicy, ScheduleKind
 from semel.timing.walltime import format_instant
 
 MAX_SCHEDULES = 1000
@@ -47,10 +47,10 @@ class ScheduleDefinition:
     name: str
     session: str
     text: str
-    form: Form
+    form: ScheduleKind
     spec: str
     tz: str
-    downtime: Downtime
+    downtime: MissedFiringsPolicy
     source: str
     due: int | None
 

@@ -1,11 +1,11 @@
 -- name: book_accepted_bound
--- an accepted event is waiting, or bound to a turn that lives or finished; a dead turn binds none
+-- an accepted event is waiting, or is bound to a turn of its session that is not lost
 SELECT h.event, h.session, h.turn, t.state FROM hearing h LEFT JOIN turn t ON t.id = h.turn
 WHERE h.turn IS NOT NULL AND (t.id IS NULL OR t.state = 'lost' OR t.session <> h.session)
 
 -- name: book_accepted_addressed
--- an accepted event is addressed to a session, as one for its agent or as a command, and has its entry there; or it told
--- that a part failed; or nobody could use it, and it is quarantined
+-- an accepted event has exactly one use: it is addressed to sessions, as an event for the agent or as a command, and
+-- has an entry there; or it reported that a part failed; or it is quarantined
 SELECT e.id AS event FROM event e LEFT JOIN hearing h ON h.event = e.id LEFT JOIN command c ON c.event = e.id
 LEFT JOIN quarantine q ON q.event = e.id LEFT JOIN part p ON p.failed = e.id AND p.failed IS NOT NULL
 LEFT JOIN entry n ON n.session = coalesce(h.session, c.session) AND n.seq = coalesce(h.seq, c.seq) AND n.event = e.id
@@ -13,13 +13,13 @@ WHERE (h.event IS NOT NULL) + (c.event IS NOT NULL) + (q.event IS NOT NULL) + (p
   OR (n.id IS NULL) <> (q.event IS NOT NULL OR p.id IS NOT NULL)
 
 -- name: book_entry_heard
--- n messages in = n entries: no entry tells of an event that was not heard there, or tells of it twice
+-- n messages in = n entries: an entry's event is addressed to the entry's session, and has no second entry there
 SELECT n.session, n.event, count(*) AS entries FROM entry n
 LEFT JOIN hearing h ON h.event = n.event AND h.session = n.session LEFT JOIN command c ON c.event = n.event AND c.session = n.session
 WHERE n.event IS NOT NULL GROUP BY n.session, n.event HAVING count(*) <> 1 OR count(h.event) + count(c.event) <> 1
 
 -- name: book_command
--- a command that is done has its answer, which is a notice of its session, and one that is not has none
+-- a command that is done has an answer, which is a later notice of its session; any other command has none
 SELECT c.event, c.session, c.name, c.state FROM command c LEFT JOIN entry n ON n.session = c.session AND n.seq = c.answer
 WHERE (c.state = 'done') <> (c.answer IS NOT NULL) OR (c.answer IS NOT NULL AND (n.id IS NULL OR n.role <> 'notice' OR n.seq <= c.seq))
 
@@ -30,12 +30,13 @@ LEFT JOIN command c ON c.session = s.id AND c.state = 'open'
 WHERE s.deleted IS NOT NULL AND (s.turn IS NOT NULL OR s.wake_at IS NOT NULL OR h.event IS NOT NULL OR c.event IS NOT NULL)
 
 -- name: book_erased
--- nothing is left of what was deleted, once its erasure is over
+-- nothing is left of deleted content once its erasure is over
 SELECT s.key, e.seq FROM entry e JOIN session s ON s.id = e.session AND e.seq <= s.erased LEFT JOIN erasure x ON x.session = s.id
 WHERE x.session IS NULL AND (e.text <> '' OR coalesce(e.more, '{"imported":{}}') <> '{"imported":{}}' OR e.tell <> 0)
 
 -- name: book_files
--- a stored file that an entry or a tool call names is there, and is not on its way out; another ledger's may not be here
+-- a stored file that an entry or a tool call names is there and is not being removed; imported entries may lack their
+-- files
 SELECT h.session, h.seq, h.blob, b.gone FROM holding h LEFT JOIN blob b ON b.id = h.blob
 LEFT JOIN entry e ON e.session = h.session AND e.seq = h.seq
 WHERE b.gone = 1 OR (b.id IS NULL AND coalesce(e.more, '{}') ->> '$.imported' IS NULL)
@@ -51,8 +52,9 @@ LEFT JOIN entry e ON e.claim = c.id AND e.session = c.session
 WHERE c.outcome = 'said' GROUP BY c.id HAVING count(e.id) <> 1
 
 -- name: book_said_told
--- and exactly one in each session whose home it reached (if it was there: its first entry is older; no clock decides).
--- What was imported reached people elsewhere, and a session is there once the last of its imported entries is
+-- every said claim has exactly one entry in each other session whose home it reached, if that session existed before
+-- (its first entry is older). Imported claims are left out; an imported session exists once its last imported entry is
+-- there
 SELECT c.id AS claim, s.key AS session, count(e.id) AS entries FROM claim c
 JOIN entry own ON own.claim = c.id AND own.session = c.session
 JOIN session s ON s.home = c.dest AND s.id <> c.session AND s.deleted IS NULL
@@ -64,23 +66,24 @@ WHERE c.outcome = 'said' AND (own.more IS NULL OR json_extract(own.more, '$.impo
 GROUP BY c.id, s.id HAVING count(e.id) <> 1
 
 -- name: book_unsaid_unrecorded
--- an echo, a refusal and a quiet word add no agent entry
+-- an echo, a refused claim and a quiet claim have no entry
 SELECT c.id AS claim, e.session, e.seq FROM claim c JOIN entry e ON e.claim = c.id WHERE c.outcome <> 'said'
 
 -- name: book_agent_claimed
--- no path speaks without its row: an agent entry that is final has its claim
+-- no path speaks without its row: an agent's entry that no longer streams has its claim
 SELECT session, seq FROM entry WHERE role = 'agent' AND live = 0 AND claim IS NULL
 
 -- name: book_echo_original
--- an echo names an original that was said
+-- an echo names an original that was said (a re-issued call may have been refused); for a block that ends after another
+-- prompt joined its turn, one that was said after that
 SELECT c.id AS claim, c.echo_of FROM claim c LEFT JOIN claim o ON o.id = c.echo_of
 WHERE c.outcome = 'echo' AND (o.id IS NULL OR (o.outcome <> 'said' AND coalesce(c.reason, 'it broke off') = 'it broke off'))
-UNION ALL -- and a block that ends after another prompt joined its turn is none of what was said before
+UNION ALL -- a block that ends after another prompt joined its turn is no echo of what was said before that
 SELECT c.id, c.echo_of FROM turn t JOIN claim c ON c.root = t.root AND c.turn = t.id
 WHERE t.joined IS NOT NULL AND c.outcome = 'echo' AND c.how = 'block' AND c.id > t.joined AND c.echo_of <= t.joined
 
 -- name: book_unsaid_unsent
--- only what was said leaves; and the mark that holds a place for it, and the removal of that very mark
+-- only what was said is sent, apart from placeholders: the part that posts one, and the part that deletes it
 SELECT p.id AS part, c.outcome FROM part p JOIN claim c ON c.id = p.claim LEFT JOIN part m ON m.claim = c.id AND m.n = 0
 WHERE c.outcome <> 'said' AND NOT (
   c.outcome = 'quiet' AND c.text = '' AND c.reason IN ('reserved', 'filled', 'withdrawn') AND (c.erased IS NOT NULL
@@ -88,12 +91,12 @@ WHERE c.outcome <> 'said' AND NOT (
     OR (p.n = 1 AND p.op ->> 'kind' = 'delete' AND p.op ->> 'target_part' = m.id AND c.reason = 'withdrawn')))
 
 -- name: book_reserved
--- a place is held for a text only while its turn runs
+-- a placeholder is open only while a turn of its root runs
 SELECT c.id AS claim, c.session, c.root FROM claim c LEFT JOIN turn t ON t.root = c.root AND t.state = 'running'
 WHERE c.outcome = 'quiet' AND c.reason = 'reserved' AND t.id IS NULL
 
 -- name: book_filled
--- a place that was held for a text is taken by one, and by no other
+-- a placeholder that was filled is marked as filled, and was filled by exactly one text
 WITH fills AS (SELECT p.op ->> 'target_part' AS mark, count(*) AS n FROM part p WHERE p.op ->> 'fill' = 1 GROUP BY mark)
 SELECT c.id AS claim, c.reason, f.n AS fills FROM claim c JOIN part m ON m.claim = c.id AND m.n = 0 JOIN fills f ON f.mark = m.id
 WHERE f.n <> 1 OR c.outcome <> 'quiet' OR c.reason <> 'filled'
@@ -103,12 +106,12 @@ WHERE f.n <> 1 OR c.outcome <> 'quiet' OR c.reason <> 'filled'
 SELECT p.claim, c.text, c.erased, p.n, p.lo, p.hi FROM part p JOIN claim c ON c.id = p.claim ORDER BY p.claim, p.n
 
 -- name: book_sent_receipt
--- a part that was sent has left once at least
+-- a part that was sent has a first attempt
 SELECT id AS part FROM part WHERE state = 'sent' AND first IS NULL
 
 -- name: book_order
--- parts stand in line in the order in which their texts were recorded; a text that an agent wrote may only be overtaken by
--- what it sent by a tool, one of a lost attempt may leave behind all others, and what a person resends joins the tail
+-- parts stand in line in the order in which their texts were recorded. Exceptions: a text sent by a tool may overtake a
+-- block, a text of a lost attempt may be sent after later ones, and a part that a person resends joins the tail
 SELECT part, claim, after FROM (SELECT p.id AS part, c.id AS claim,
     max(c.id) OVER (PARTITION BY c.session, p.dest ORDER BY p.line ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS after
   FROM part p JOIN claim c ON c.id = p.claim JOIN session s ON s.id = c.session AND s.home = p.dest
@@ -117,8 +120,8 @@ SELECT part, claim, after FROM (SELECT p.id AS part, c.id AS claim,
 WHERE after > claim
 
 -- name: book_behind
--- where a chat got a text behind one that stands below it in the transcript, the transcript says so; what a person
--- resends joins the tail
+-- if a chat got a text after one that is later in the transcript, the text's entry says so (`behind`); a part that a
+-- person resends joins the tail and is left out
 SELECT part, claim, seq, after FROM (SELECT p.id AS part, c.id AS claim, n.seq, n.more ->> 'behind' AS behind,
     max(n.seq) OVER (PARTITION BY c.session, p.dest ORDER BY p.line ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS after
   FROM part p JOIN claim c ON c.id = p.claim JOIN session s ON s.id = c.session AND s.home = p.dest
@@ -127,7 +130,7 @@ SELECT part, claim, seq, after FROM (SELECT p.id AS part, c.id AS claim, n.seq, 
 WHERE after > max(seq, coalesce(behind, 0))
 
 -- name: book_failed_sent
--- what failed later was sent, and an event told so
+-- a part that failed later was sent, and an event of kind 'failed' reported it
 SELECT p.id AS part, p.state, e.kind FROM part p LEFT JOIN event e ON e.id = p.failed
 WHERE p.failed IS NOT NULL AND (p.state <> 'sent' OR e.id IS NULL OR e.kind <> 'failed')
 
@@ -138,7 +141,7 @@ LEFT JOIN hearing h ON h.session = s.id AND h.turn IS NULL AND h.wakes = 1
 GROUP BY s.id HAVING (s.wake_at IS NOT NULL) <> (count(h.event) > 0)
 
 -- name: book_view_live
--- view text = entry text: only the preview of a running turn still streams
+-- view text = entry text: only a running turn has entries that still stream
 SELECT e.session, e.seq, t.state FROM entry e LEFT JOIN turn t ON t.id = e.turn
 WHERE e.live = 1 AND (t.id IS NULL OR t.state <> 'running')
 
@@ -155,17 +158,17 @@ SELECT s.key, s.seq, count(e.id) AS entries, max(e.seq) AS last FROM session s L
 GROUP BY s.id HAVING count(e.id) <> s.seq OR coalesce(max(e.seq), 0) <> s.seq OR coalesce(max(e.rev), 0) > s.rev
 
 -- name: book_call_ended
--- a tool call ends with its turn: none of a turn that is over waits or runs
+-- a tool call ends with its turn: no tool call of a turn that is over is pending or running
 SELECT i.id AS item, i.session, i.turn, t.state, i.body ->> 'status' AS status FROM item i JOIN turn t ON t.id = i.turn
 WHERE i.kind = 'tool' AND t.state <> 'running' AND i.body ->> 'status' IN ('pending', 'running')
 
 -- name: book_turn_running
--- one turn at a time: a running turn is its session's, and a session's turn runs
+-- one turn at a time: a turn is running if, and only if, it is its session's current turn
 SELECT t.id AS turn, t.session, t.state FROM turn t JOIN session s ON s.id = t.session
 WHERE (t.state = 'running') <> (s.turn IS NOT NULL AND s.turn = t.id)
 
 -- name: book_turn_ended
--- finished turns have all their rows
+-- a turn has an end time if, and only if, it is not running
 SELECT id AS turn, state FROM turn WHERE (state = 'running') <> (ended IS NULL)
 
 -- name: book_root
@@ -193,7 +196,8 @@ WHERE t.state IN ('done', 'failed', 'cancelled') AND NOT coalesce(CASE
 END, 0)
 
 -- name: book_answered_there
--- and if the session's home is a chat, what the turn names has parts for that chat; if all were refused, a notice says so
+-- if a session's home is a chat, the evidence of its turns' ends has parts for that chat; if all of them were
+-- rejected or dropped, a notice says so
 SELECT t.id AS turn, t.state, t.evidence, o.id AS claim FROM turn t JOIN session s ON s.id = t.session
 LEFT JOIN entry n ON n.session = t.session AND n.seq = t.evidence_row AND t.evidence = 'notice'
 LEFT JOIN claim c ON c.id = iif(t.evidence = 'notice', n.claim, t.evidence_row) LEFT JOIN claim o ON o.id = coalesce(c.echo_of, c.id)
@@ -204,19 +208,20 @@ WHERE t.evidence IN ('said', 'asked', 'echo', 'notice') AND instr(s.home, ':') >
     WHERE p.claim = o.id AND (d.seq <= s.erased OR d.more ->> 'part' = p.id))
 
 -- name: book_restored
--- after a restore, no part that the copy had in line is sent unless it was marked as doubtful (which counts as an attempt), and no turn of it still runs
+-- after a restore, no part that the copy had in line is sent unless it was marked as doubtful (which counts as an
+-- attempt), and no turn of the copy still runs
 SELECT r.incarnation, p.id AS part, NULL AS turn, p.state FROM restore r JOIN part p ON p.id <= r.part
 WHERE p.state IN ('queued', 'sending') AND p.attempts = 0 AND p.marked = 0
 UNION ALL
 SELECT r.incarnation, NULL, t.id, t.state FROM restore r JOIN turn t ON t.id <= r.turn WHERE t.state = 'running'
 
 -- name: book_job
--- a job is over if, and only if, its end was heard, or it could not be started
+-- a job is finished or lost if, and only if, an event reported it; it has an end time if, and only if, it is over
 SELECT j.run, j.state, j.event FROM job j LEFT JOIN event e ON e.id = j.event
 WHERE (j.state IN ('finished', 'lost')) <> (e.id IS NOT NULL) OR (j.state IN ('asked', 'running')) <> (j.ended IS NULL)
 
 -- name: book_job_ends
--- one event tells the end of a job, and never two
+-- at most one event reports the end of a job, and the job names that event
 SELECT j.run FROM job j JOIN session s ON s.id = j.session JOIN event e ON e.source = 'api:' || s.key
   AND e.key IN (j.run || ':exec.finished', j.run || ':exec.lost')
 GROUP BY j.id HAVING count(*) > 1 OR max(e.id) <> coalesce(j.event, 0)
@@ -234,7 +239,7 @@ WHERE i.kind = 'permission' AND i.body ->> 'state' = 'answered' AND i.body ->> '
         AND (p.dest <> i.body ->> 'face' OR p.state <> 'sent' OR p.sent_rev IS NULL OR p.sent_rev >= a.born)))))
 
 -- name: book_numbers
--- the numbers of two requests of a session are not the same, and none is above the last one
+-- two requests of a session have no option number in common, and no number is above the session's last one
 SELECT i.id AS item, i.session, i.body ->> 'first' AS first FROM item i JOIN session s ON s.id = i.session
 LEFT JOIN item o ON o.session = i.session AND o.kind = 'permission' AND o.id = (
   SELECT max(b.id) FROM item b WHERE b.session = i.session AND b.kind = 'permission' AND b.id < i.id AND b.body ->> 'first' IS NOT NULL)
@@ -243,7 +248,7 @@ WHERE i.kind = 'permission' AND i.body ->> 'first' IS NOT NULL AND (
   OR (o.body ->> 'first') + max(1, json_array_length(o.body, '$.options')) > i.body ->> 'first')
 
 -- name: ledger_counts
--- how much the ledger holds
+-- the number of rows of each kind
 SELECT (SELECT count(*) FROM session) AS sessions, (SELECT count(*) FROM event) AS events,
   (SELECT count(*) FROM turn) AS turns, (SELECT count(*) FROM entry) AS entries,
   (SELECT count(*) FROM claim) AS claims, (SELECT count(*) FROM part) AS parts,

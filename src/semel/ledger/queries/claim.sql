@@ -9,13 +9,14 @@ RETURNING id
 SELECT {ClaimRow} FROM claim WHERE id = :id
 
 -- name: claim_by_call
--- the same call again: its first outcome
+-- the claim of a tool call that is handed over again
 SELECT {ClaimRow} FROM claim WHERE spawn = :spawn AND call = :call AND call IS NOT NULL
 
 -- name: claims_of_text
--- what was already claimed with this text to this destination in this root, and whether it does not stand: its platform
--- refused it, it was deleted there, or it was edited since, unless all of the edit was refused; or its entry is superseded,
--- and it has no parts, or its attempt said the same once more, which stands in its place (Law 5)
+-- the claims of a text to a destination in a root. `gone`: the claim does not stand any more (Law 5), because a part of
+-- it was rejected, dropped or failed later; or because it was deleted on its platform; or because it was edited, unless
+-- all parts of the edit were refused; or because its entry is superseded, and either it has no parts or its attempt
+-- said the text once more. `leaves`: it has parts
 SELECT c.id, c.session, c.seq, c.turn, c.how, c.outcome, c.echo_of,
   EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND (p.state IN ('rejected', 'dropped') OR p.failed IS NOT NULL))
   OR EXISTS(
@@ -42,8 +43,8 @@ UPDATE claim SET edits = :edits, digest = :digest WHERE id = :id
 SELECT {ClaimRow} FROM claim WHERE root = :root ORDER BY id
 
 -- name: utterances_of_root
--- what the agent said in a root, how each of it stands in the transcript, what became of its parts, and which text
--- repeated it last in the first attempt that did
+-- what the agent said in a root, with the marks of its entry, the states of its parts, and the claim that repeated it
+-- last in the first attempt that did
 -- sorts: the echoes of one text
 SELECT c.id, c.turn, c.how, c.kind, c.dest, c.text, c.seq, e.partial, e.superseded, e.more,
   (SELECT group_concat(p.state) FROM part p WHERE p.claim = c.id) AS states,
@@ -56,32 +57,32 @@ FROM claim c LEFT JOIN entry e ON e.session = c.session AND e.seq = c.seq
 WHERE c.root = :root AND c.outcome = 'said' AND c.how <> 'notice' ORDER BY c.id
 
 -- name: written_in_root
--- every text that the agent wrote in a root, or that was shown of one, whatever became of it
+-- every text that the agent wrote in a root, complete or cut off, whatever became of it
 SELECT c.id, c.outcome, c.dest, c.text, e.partial FROM claim c
 LEFT JOIN entry e ON e.session = c.session AND e.seq = c.seq
 WHERE c.root = :root AND c.how IN ('block', 'recovery') AND c.kind = 'text' AND c.text <> '' ORDER BY c.id
 
 -- name: says_at_home
--- whether an attempt said something of its own there
+-- whether an attempt said something of its own at its session's home
 SELECT count(*) AS n FROM turn t JOIN claim c ON c.root = t.root AND c.turn = t.id
 WHERE t.id = :turn AND c.outcome = 'said' AND c.how IN ('block', 'tool') AND c.kind <> 'reaction'
   AND (c.dest = :home OR (:home IS NULL AND c.dest LIKE 'session:%'))
 
 -- name: claims_equal
--- equal calls of this process in this turn (the re-issue rule)
+-- calls of this process in this turn with equal arguments (the re-issue rule)
 SELECT id, conn, tool, answered, CASE WHEN reason = :reissue THEN echo_of END AS reissue_of FROM claim
 WHERE spawn = :spawn AND args = :args AND turn = :turn AND call IS NOT NULL ORDER BY id
 
 -- name: claim_answered
--- the agent was given the answer
+-- the agent received the result of a call
 UPDATE claim SET answered = 1 WHERE spawn = :spawn AND call = :call AND call IS NOT NULL
 
 -- name: claim_link
--- its entry
+-- set a claim's entry
 UPDATE claim SET seq = :seq WHERE id = :id
 
 -- name: part_add
--- one piece of an utterance; its line is its place behind everything that goes there
+-- add a part, behind every part that exists
 INSERT INTO part(line, claim, n, lo, hi, channel, dest, key, op, state, due, at)
 VALUES(coalesce((SELECT max(id) FROM part), 0) + 1, :claim, :n, :lo, :hi, :channel, :dest, :key, :op, 'queued', :at, :at)
 RETURNING id
@@ -91,20 +92,20 @@ RETURNING id
 INSERT INTO blob(id, size, name, mime, at) VALUES(:id, :size, :name, :mime, :at) ON CONFLICT(id) DO UPDATE SET gone = 0
 
 -- name: blob_keep
--- a file that was received; its message is yet to be heard
+-- a file that was received; its message is not accepted yet
 INSERT INTO blob(id, size, name, mime, kept, at) VALUES(:id, :size, :name, :mime, 1, :at)
 ON CONFLICT(id) DO UPDATE SET gone = 0, kept = 1
 
 -- name: blob_heard
--- a message brought it
+-- the message or claim that brought a file was recorded
 UPDATE blob SET kept = 0, gone = 0 WHERE id = :id
 
 -- name: blob_settle
--- its message is not heard any more
+-- the message that brought a file is not accepted any more
 UPDATE blob SET kept = 0 WHERE id = :id
 
 -- name: blobs_kept
--- files whose message was never heard
+-- received files whose message was never accepted
 -- scans: few, at the start
 SELECT id FROM blob INDEXED BY blob_kept WHERE kept = 1
 
@@ -113,49 +114,50 @@ SELECT id FROM blob INDEXED BY blob_kept WHERE kept = 1
 SELECT id, size, name, mime, at FROM blob WHERE id = :id
 
 -- name: claim_answered_id
--- a re-issue was answered: so is its first
+-- a re-issued call was answered, so the first call counts as answered
 UPDATE claim SET answered = 1 WHERE id = :id
 
 -- name: part_first
--- the part that carries the beginning of an utterance
+-- the first part of an utterance
 SELECT id FROM part WHERE claim = :claim AND n = 0
 
 -- name: claim_last_block
--- what a root wrote last at its home, or was cut off in; not what was said anew, in full
+-- the last text or file that a root wrote at its home, complete or cut off, and not superseded
 SELECT {ClaimRow c} FROM claim c LEFT JOIN entry e ON e.session = c.session AND e.seq = c.seq
 WHERE c.root = :root AND c.root IS NOT NULL AND c.how IN ('block', 'recovery') AND c.outcome IN ('said', 'echo')
   AND (c.text <> '' OR c.kind = 'file') AND (c.dest = :home OR c.how = 'recovery') AND coalesce(e.superseded, 0) = 0
 ORDER BY c.id DESC LIMIT 1
 
 -- name: claims_of_block
--- what one block said at home, in its order; an echo is its original
+-- the claims of one block at home, in order; for an echo, its original
 SELECT coalesce(c.echo_of, c.id) AS id FROM claim c
 WHERE c.root = :root AND (c.id = :first OR c.part_of = :first) AND c.outcome IN ('said', 'echo')
   AND (c.dest = :home OR c.how = 'recovery') ORDER BY c.id
 
 -- name: block_of_file_before
--- the first claim of the block that an entry goes on with: a file stands right before it, and no tool call between them
+-- the first claim of the block that an entry continues: if the entry before it is a file of that block, and no tool
+-- call began in between
 SELECT coalesce(c.part_of, c.id) AS first FROM entry f JOIN claim c ON c.id = f.claim
 WHERE f.session = :session AND f.seq = :seq - 1 AND f.turn = :turn AND c.kind = 'file' AND c.how = 'block'
   AND NOT EXISTS(SELECT 1 FROM item i WHERE i.turn = :turn AND i.kind = 'tool' AND i.born > f.born)
 
 -- name: claim_behind
--- the newest entry below a text's own whose text its session's home got, or gets, before it
+-- the newest later entry whose text the session's home gets before this claim's
 SELECT c.session, c.seq, n.seq AS behind FROM claim c JOIN session s ON s.id = c.session AND s.home = :dest
 JOIN entry n ON n.session = c.session AND n.seq > c.seq JOIN part p ON p.claim = n.claim AND p.n = 0
 WHERE c.id = :id AND n.claim <> c.id AND p.dest = :dest ORDER BY n.seq DESC LIMIT 1
 
 -- name: block_left_since
--- whether its turn wrote something later there that left already (Law 7)
+-- whether a later block of the claim's turn has parts for the same destination (Law 7)
 SELECT 1 FROM claim c JOIN claim n ON n.root = c.root AND n.turn = c.turn AND n.id > c.id AND n.dest = c.dest
 WHERE c.id = :claim AND n.how = 'block' AND n.outcome = 'said' AND EXISTS(SELECT 1 FROM part p WHERE p.claim = n.id) LIMIT 1
 
 -- name: claim_part_of
--- it is a part of the same block as that claim
+-- set the first claim of a claim's block
 UPDATE claim SET part_of = :first WHERE id = :id
 
 -- name: claims_of_file
--- which claims said a file there in this root, and whether they stand, or leave at all
+-- the said claims of a file to a destination in a root. `gone`: a part was rejected, dropped or failed later
 SELECT c.id, c.session, c.seq, c.turn, c.how, c.outcome, c.echo_of,
   EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND (p.state IN ('rejected', 'dropped') OR p.failed IS NOT NULL)) AS gone,
   EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id) AS leaves
@@ -163,7 +165,7 @@ FROM claim c JOIN holding h ON h.session = c.session AND h.seq = c.seq AND h.blo
 WHERE c.root = :root AND c.root IS NOT NULL AND c.kind = 'file' AND c.outcome = 'said' AND c.dest = :dest ORDER BY c.id
 
 -- name: claims_of_link
--- the same of a file that is only a link
+-- the same for a file that is only a link
 SELECT c.id, c.session, c.seq, c.turn, c.how, c.outcome, c.echo_of,
   EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND (p.state IN ('rejected', 'dropped') OR p.failed IS NOT NULL)) AS gone,
   EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id) AS leaves
@@ -172,13 +174,13 @@ WHERE c.root = :root AND c.root IS NOT NULL AND c.kind = 'file' AND c.outcome = 
   AND e.more ->> '$.files[0].uri' = :uri ORDER BY c.id
 
 -- name: claims_for_reason
--- what was claimed in a root and not said, for a reason
+-- the claims of a root that were not said for a given reason
 SELECT id, text FROM claim WHERE root = :root AND root IS NOT NULL AND outcome <> 'said' AND reason = :reason ORDER BY id
 
 -- name: claim_quiet
--- the newest claim of a root by which its agent stayed quiet
+-- the newest quiet claim of a root, with a given reason
 SELECT id FROM claim WHERE root = :root AND root IS NOT NULL AND outcome = 'quiet' AND reason = :reason ORDER BY id DESC LIMIT 1
 
 -- name: parts_fallen
--- whether an utterance has parts, and whether each of them was refused or given up
+-- how many parts an utterance has, and whether all of them were rejected or dropped
 SELECT count(*) AS n, count(*) = sum(state IN ('rejected', 'dropped')) AS fallen FROM part WHERE claim = :claim

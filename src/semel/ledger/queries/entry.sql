@@ -8,17 +8,17 @@ VALUES(:session, :seq, :rev, :rev, :rev, :at, :role, :chapter, :text, :live, :pa
 SELECT {EntryRow} FROM entry WHERE session = :session AND seq = :seq
 
 -- name: entry_touch
--- watchers must see it again
+-- an entry changed for watchers, though its own columns did not
 UPDATE entry SET rev = :rev WHERE session = :session AND seq = :seq
 
 -- name: entry_set
--- its final state
+-- the new state of an entry; its pieces are folded in
 UPDATE entry SET rev = :rev, base = :rev, text = :text, live = :live, partial = :partial, superseded = :superseded,
   claim = :claim, tell = :tell, more = :more
 WHERE session = :session AND seq = :seq
 
 -- name: entries_after
--- what changed since a rev, in the order of the change
+-- the entries that changed after a rev, in the order of their change
 SELECT {EntryRow}
 FROM entry WHERE session = :session AND rev > max(:after, (SELECT s.erased_rev FROM session s WHERE s.id = :session))
   AND seq > (SELECT s.erased FROM session s WHERE s.id = :session) ORDER BY rev LIMIT :limit
@@ -30,15 +30,15 @@ FROM entry WHERE session = :session AND seq < :before AND seq > (SELECT s.erased
 ORDER BY seq DESC LIMIT :limit
 
 -- name: entries_of_turn
--- what one turn wrote
+-- the entries of a turn
 SELECT {EntryRow} FROM entry WHERE turn = :turn ORDER BY seq
 
 -- name: entries_live
--- previews that still stream
+-- entries that still stream
 SELECT {EntryRow} FROM entry WHERE session = :session AND live = 1 ORDER BY seq
 
 -- name: entries_to_tell
--- what must ride in the agent's next prompt (Law 7); not what became of a turn of an earlier chapter
+-- what must be in the agent's next prompt (Law 7), unless it belongs to a turn of an earlier chapter
 SELECT e.id, e.session, e.seq, e.born, e.rev, e.base, e.at, e.role, e.text, e.live, e.partial, e.superseded, e.turn, e.event,
   e.claim, e.tell, e.more, t.root, EXISTS(SELECT 1 FROM part p WHERE p.claim = e.claim)
   OR (e.partial = 1 AND e.superseded = 0 AND EXISTS(
@@ -49,26 +49,26 @@ WHERE e.session = :session AND e.tell = 1 AND coalesce(t.chapter, e.chapter) = (
 ORDER BY e.seq
 
 -- name: entry_told
--- the agent was told
+-- entries up to here were in a prompt
 UPDATE entry SET tell = 0 WHERE session = :session AND tell = 1 AND seq <= :upto
 
 -- name: entries_of_claim
--- where a claim was recorded
+-- the entries of a claim
 SELECT e.session, e.seq, e.superseded FROM entry e JOIN session s ON s.id = e.session WHERE e.claim = :claim AND e.seq > s.erased
 
 -- name: claim_echoes
--- how often a said text came again
+-- how often a said text was repeated
 SELECT count(*) AS n FROM claim WHERE echo_of = :claim
 
 -- name: delivery_of_claim
--- where an utterance stands on its way out
+-- the delivery states of an utterance
 -- sorts: the parts of one utterance
 SELECT dest, state, failed IS NOT NULL AS failed, count(*) AS n, min(id) AS part, max(error) AS error,
   json_group_array(id) AS ids
 FROM part WHERE claim = :claim GROUP BY dest, state, failed IS NOT NULL
 
 -- name: notice_parts
--- what is known of each part of an utterance, in its order: whether it was sent, and as which message
+-- the parts of a notice, in order: whether each was sent, and as which message
 SELECT dest, state, failed, receipt, first FROM part WHERE claim = :claim ORDER BY n
 
 -- name: requests_last
@@ -77,27 +77,27 @@ SELECT {ItemRow}
 FROM item INDEXED BY item_request WHERE session = :session AND kind = 'permission' ORDER BY id DESC LIMIT :limit
 
 -- name: piece_add
--- streamed text, as shown
+-- streamed text, as it was shown
 INSERT INTO piece(session, rev, entry, item, text) VALUES(:session, :rev, :entry, :item, :text)
 
 -- name: pieces_of_entry
--- streamed text that is not yet in the entry
+-- streamed text that is not yet folded into its entry
 SELECT text FROM piece WHERE session = :session AND entry = :seq AND rev > :after ORDER BY rev
 
 -- name: pieces_of_item
--- streamed text that is not yet in the item
+-- streamed text that is not yet folded into its item
 SELECT text FROM piece WHERE item = :item AND rev > :after ORDER BY rev
 
 -- name: pieces_drop_entry
--- folded into the entry
+-- the pieces were folded into their entry
 DELETE FROM piece WHERE session = :session AND entry = :seq
 
 -- name: pieces_drop_item
--- folded into the item
+-- the pieces were folded into their item
 DELETE FROM piece WHERE item = :item
 
 -- name: item_add
--- something a watcher sees beside the transcript
+-- something that watchers see beside the transcript
 INSERT INTO item(session, turn, kind, name, born, rev, base, live, text, body)
 VALUES(:session, :turn, :kind, :name, :rev, :rev, :rev, :live, :text, :body) RETURNING id
 
@@ -106,35 +106,35 @@ VALUES(:session, :turn, :kind, :name, :rev, :rev, :rev, :live, :text, :body) RET
 SELECT {ItemRow} FROM item WHERE id = :id
 
 -- name: item_set
--- its new state, whole
+-- the new state of an item; its pieces are folded in
 UPDATE item SET rev = :rev, base = :rev, live = :live, text = :text, body = :body WHERE id = :id
 
 -- name: item_grew
--- its text grew by a piece
+-- an item grew by a piece
 UPDATE item SET rev = :rev WHERE id = :id
 
 -- name: entry_grew
--- its text grew by a piece
+-- an entry grew by a piece
 UPDATE entry SET rev = :rev WHERE session = :session AND seq = :seq
 
 -- name: items_after
--- what changed since a rev
+-- the items that changed after a rev
 SELECT {ItemRow}
 FROM item WHERE session = :session AND rev > max(:after, (SELECT s.erased_rev FROM session s WHERE s.id = :session))
 ORDER BY rev LIMIT :limit
 
 -- name: items_between
--- the items of a stretch of the view, in its order
+-- the items of a stretch of the view, in order
 SELECT {ItemRow}
 FROM item WHERE session = :session AND born > max(:lo - 1, (SELECT s.erased_rev FROM session s WHERE s.id = :session)) AND born < :hi
 ORDER BY born
 
 -- name: items_live
--- items that are not final
+-- items that are not over
 SELECT {ItemRow} FROM item WHERE session = :session AND live = 1 ORDER BY id
 
 -- name: output_add
--- tool output, whole, in order (Law 8)
+-- tool output is stored whole, in order (Law 8)
 INSERT INTO output(item, text) VALUES(:item, :text)
 
 -- name: output_of_item
@@ -142,12 +142,12 @@ INSERT INTO output(item, text) VALUES(:item, :text)
 SELECT text FROM output WHERE item = :item ORDER BY id
 
 -- name: output_drop
--- a snapshot replaces what came before
+-- a snapshot replaces the output so far
 DELETE FROM output WHERE item = :item
 
 -- name: entries_before
--- a chapter's newest stretch, with the turn that each event was bound to; a turn's rows are of the chapter it began in,
--- and what people and the gateway told each other (commands and their answers) is not the agent's
+-- a chapter's newest entries, each with the turn that its event is bound to and its root. An entry belongs to the
+-- chapter in which its turn began. Commands and their answers are left out: they are between people and the gateway
 SELECT e.seq, e.role, e.text, e.live, e.partial, e.superseded, e.turn, e.event, e.more, h.turn AS bound, t.root
 FROM entry e LEFT JOIN hearing h ON h.event = e.event AND h.session = e.session LEFT JOIN turn t ON t.id = coalesce(h.turn, e.turn)
 WHERE e.session = :session AND e.seq < :before AND e.seq >= max(:since, (SELECT s.since FROM session s WHERE s.id = :session))
@@ -155,13 +155,13 @@ WHERE e.session = :session AND e.seq < :before AND e.seq >= max(:since, (SELECT 
 ORDER BY e.seq DESC LIMIT :limit
 
 -- name: items_of_turn
--- what one turn did beside its text
+-- what a turn did beside its text
 SELECT {ItemRow} FROM item WHERE turn = :turn ORDER BY id
 
 -- name: item_is_live
--- whether it still streams
+-- whether an item is still live
 SELECT live FROM item WHERE id = :id
 
 -- name: entry_before
--- whether something stands before an entry that was not deleted
+-- whether there is an entry before this one that was not deleted
 SELECT 1 FROM entry WHERE session = :session AND seq = :seq - 1 AND seq > (SELECT s.erased FROM session s WHERE s.id = :session)

@@ -1,7 +1,7 @@
--- Deleting a session: its content goes, in transactions of a bounded size (Law 11); what the laws count stays.
+-- Erasing a deleted session: its content goes, in transactions of a bounded size (Law 11); what the laws need stays.
 
 -- name: erasure_put
--- a session's content up to here is to go
+-- erase a session's content up to what was deleted
 INSERT INTO erasure(session, seq, rev, epoch, stage, at, later)
 SELECT s.id, s.erased, s.erased_rev, s.epoch, 'claims', coalesce((SELECT max(c.id) FROM claim c), 0) + 1, 0
 FROM session s WHERE s.id = :session
@@ -9,19 +9,19 @@ ON CONFLICT(session) DO UPDATE SET seq = excluded.seq, rev = excluded.rev, epoch
   at = excluded.at, later = 0
 
 -- name: erasure_get
--- how far it has come
+-- how far an erasure has come
 SELECT session, seq, rev, epoch, stage, at, later FROM erasure WHERE session = :session
 
 -- name: erasure_move
--- the next piece
+-- store how far an erasure has come
 UPDATE erasure SET stage = :stage, at = :at, later = :later WHERE session = :session
 
 -- name: erasure_drop
--- it is over
+-- an erasure is finished
 DELETE FROM erasure WHERE session = :session
 
 -- name: erasures_left
--- sessions whose content is on its way out
+-- sessions whose erasure is not finished
 SELECT session FROM erasure WHERE session > 0 ORDER BY session
 
 -- name: erase_claims_next
@@ -29,19 +29,19 @@ SELECT session FROM erasure WHERE session > 0 ORDER BY session
 SELECT id, text FROM claim WHERE session = :session AND id < :before ORDER BY id DESC LIMIT :limit
 
 -- name: erase_claim
--- what was said; that it was said stays
+-- erase a claim's text; the claim and the text's length stay
 UPDATE claim SET erased = coalesce(erased, :size), text = '' WHERE id = :id
 
 -- name: erase_part
--- what left; that it left, and its receipt, stay
+-- erase what a part sent; its state and its receipt stay
 UPDATE part SET op = '{}', error = NULL WHERE id = :id
 
 -- name: erase_failure
--- what a platform told of it later
+-- erase the platform's report that a part failed
 UPDATE event SET payload = NULL, sender = NULL WHERE id = :event
 
 -- name: erase_parts_of
--- the parts of a claim, with what a step needs
+-- the parts of a claim, with columns of its claim and its session
 SELECT {PartRow p}, c.session, c.outcome, c.how, c.reason, s.key AS session_key
 FROM part p JOIN claim c ON c.id = p.claim JOIN session s ON s.id = c.session
 WHERE p.claim = :claim ORDER BY p.n
@@ -56,53 +56,53 @@ UPDATE event SET payload = NULL, sender = NULL WHERE id IN (
                   WHERE c.event = e.event AND c.session <> :session AND c.seq > o.erased))
 
 -- name: erase_conflicts
--- what contradicted it
+-- erase the contents that conflicted with erased events
 UPDATE conflict SET payload = '' WHERE event IN (
   SELECT v.id FROM entry e JOIN event v ON v.id = e.event
   WHERE e.session = :session AND e.seq > :lo AND e.seq <= :hi AND v.payload IS NULL)
 
 -- name: erase_commands
--- what a command was given
+-- erase the arguments of commands
 UPDATE command SET argument = '' WHERE session = :session AND event IN (
   SELECT e.event FROM entry e WHERE e.session = :session AND e.seq > :lo AND e.seq <= :hi AND e.event IS NOT NULL)
 
 -- name: erase_entries
--- the transcript; its numbers stay, and that it was imported: no person here was told what it said
+-- erase entries; their seq stays, and the mark of an import (a book needs it: nobody here was told that text)
 UPDATE entry SET text = '', tell = 0, more = CASE WHEN json_extract(more, '$.imported') IS NOT NULL THEN '{"imported":{}}' END
 WHERE session = :session AND seq > :lo AND seq <= :hi
 
 -- name: erase_pieces
--- what streamed
+-- erase streamed text
 DELETE FROM piece WHERE session = :session AND rev <= :rev AND rev IN (
   SELECT p.rev FROM piece p WHERE p.session = :session AND p.rev <= :rev ORDER BY p.rev LIMIT :limit)
 
 -- name: erase_turns
--- what agents said of their failures
+-- erase the agents' error messages
 UPDATE turn SET error = NULL WHERE session = :session AND epoch > :lo AND epoch <= :hi AND state <> 'running'
 
 -- name: erase_jobs
--- what agents ran in the background
+-- erase the commands that agents ran in the background
 UPDATE job SET command = '', name = '', error = NULL WHERE session = :session AND turn IN (
   SELECT t.id FROM turn t WHERE t.session = :session AND t.epoch > :lo AND t.epoch <= :hi)
 
 -- name: erase_items_next
--- what was seen beside the transcript
+-- the next items to erase
 SELECT id FROM item WHERE session = :session AND born <= :rev ORDER BY born LIMIT :limit
 
 -- name: erase_outputs
--- tool output, some rows at a time
+-- erase tool output, some rows at a time
 DELETE FROM output WHERE item = :item AND id IN (SELECT o.id FROM output o WHERE o.item = :item ORDER BY o.id LIMIT :limit)
 
 -- name: erase_item
--- an item whose output is gone
+-- drop an item whose output is gone
 DELETE FROM item WHERE id = :id AND NOT EXISTS (SELECT 1 FROM output o WHERE o.item = :id)
 
 -- name: holdings_of
--- files that a stretch of entries holds
+-- the files that a range of entries holds
 SELECT blob FROM holding WHERE session = :session AND seq > :lo AND seq <= :hi
 
 -- name: holdings_drop
--- it holds them no more
+-- a range of entries holds no files any more
 DELETE FROM holding WHERE session = :session AND seq > :lo AND seq <= :hi
 
 -- name: holding_add
@@ -110,14 +110,14 @@ DELETE FROM holding WHERE session = :session AND seq > :lo AND seq <= :hi
 INSERT INTO holding(session, seq, blob) VALUES(:session, :seq, :blob) ON CONFLICT DO NOTHING
 
 -- name: blob_let_go
--- nobody holds it: its file may go
+-- a file that no entry holds may be removed
 UPDATE blob SET gone = 1 WHERE id = :id AND NOT EXISTS (SELECT 1 FROM holding h WHERE h.blob = :id)
 
 -- name: blobs_gone
--- files that may go
+-- files that may be removed
 -- scans: one row per file that is about to be removed
 SELECT id FROM blob INDEXED BY blob_gone WHERE gone = 1 LIMIT :limit
 
 -- name: blob_drop
--- its file is gone
+-- a file was removed
 DELETE FROM blob WHERE id = :id AND gone = 1

@@ -1,15 +1,15 @@
 -- name: event_add
--- heard for the first time, or nothing at all (Law 1)
+-- add an event; no row if its (source, key) is known (Law 1)
 INSERT INTO event(source, key, kind, sender, digest, payload, at)
 VALUES(:source, :key, :kind, :sender, :digest, :payload, :at)
 ON CONFLICT(source, key) WHERE key IS NOT NULL DO NOTHING RETURNING id
 
 -- name: event_known
--- the first hearing of a key
+-- the event that is stored under a (source, key)
 SELECT id, digest, repeats FROM event WHERE source = :source AND key = :key AND key IS NOT NULL
 
 -- name: event_repeat
--- the same again
+-- count a repeat of an event
 UPDATE event SET repeats = repeats + 1 WHERE id = :id
 
 -- name: event_get
@@ -17,12 +17,12 @@ UPDATE event SET repeats = repeats + 1 WHERE id = :id
 SELECT {EventRow} FROM event WHERE id = :id
 
 -- name: conflict_add
--- the same key with other content is kept beside the first
+-- keep other content under the same key beside the first, or count its repeat
 INSERT INTO conflict(event, digest, payload, at) VALUES(:event, :digest, :payload, :at)
 ON CONFLICT(event, digest) DO UPDATE SET repeats = repeats + 1
 
 -- name: conflicts_of
--- what contradicted an event
+-- the conflicts with an event
 -- sorts: the conflicts of one key
 SELECT id, digest, payload, at, repeats FROM conflict WHERE event = :event ORDER BY id
 
@@ -31,21 +31,21 @@ SELECT id, digest, payload, at, repeats FROM conflict WHERE event = :event ORDER
 INSERT INTO hearing(event, session, seq, wakes, busy) VALUES(:event, :session, :seq, :wakes, :busy)
 
 -- name: hearings_of_event
--- where an event was heard, and which turn took it
+-- the sessions that an event was addressed to, and the turns it is bound to
 SELECT h.session, s.key, h.seq, h.wakes, h.busy, h.turn, t.state, t.attempt, t.root
 FROM hearing h JOIN session s ON s.id = h.session LEFT JOIN turn t ON t.id = h.turn WHERE h.event = :event
 
 -- name: cursor_get
--- how far a source was read
+-- the cursor of a source
 SELECT value FROM cursor WHERE source = :source
 
 -- name: cursor_set
--- read up to here
+-- set the cursor of a source
 INSERT INTO cursor(source, value, at) VALUES(:source, :value, :at)
 ON CONFLICT(source) DO UPDATE SET value = :value, at = :at
 
 -- name: quarantine_add
--- nobody could use this event
+-- an event that could not be used
 INSERT INTO quarantine(event, channel, why) VALUES(:event, :channel, :why)
 
 -- name: quarantine_get
@@ -53,12 +53,12 @@ INSERT INTO quarantine(event, channel, why) VALUES(:event, :channel, :why)
 SELECT why FROM quarantine WHERE event = :event
 
 -- name: quarantine_list
--- what nobody could use, the newest first
+-- events in quarantine, newest first
 SELECT q.event, q.channel, q.why, e.key, e.kind, e.sender, e.payload, e.at, e.repeats
 FROM quarantine q JOIN event e ON e.id = q.event WHERE q.event < :before ORDER BY q.event DESC LIMIT :limit
 
 -- name: entry_of_event
--- where a session recorded what a source said under this key
+-- a session's entry for the event with a (source, key)
 SELECT n.seq, n.role, n.text, n.more, e.sender, e.payload FROM event e
 LEFT JOIN hearing h ON h.event = e.id AND h.session = :session
 LEFT JOIN command c ON c.event = e.id AND c.session = :session
@@ -66,7 +66,7 @@ JOIN entry n ON n.session = :session AND n.seq = coalesce(h.seq, c.seq)
 WHERE e.key = :key AND e.source = :source AND e.key IS NOT NULL
 
 -- name: entry_of_receipt
--- where a session recorded what a channel gave this receipt for
+-- a session's entry for the part with this receipt
 SELECT n.seq, n.role, n.text, n.more FROM part p JOIN entry n ON n.claim = p.claim
 WHERE p.receipt = :receipt AND p.receipt IS NOT NULL AND p.channel = :channel AND n.session = :session AND n.claim IS NOT NULL
 ORDER BY p.id DESC LIMIT 1

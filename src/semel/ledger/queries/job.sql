@@ -1,5 +1,5 @@
 -- name: job_add
--- a command is to run in the background: the row comes before the process
+-- a job that was asked for: the row exists before the process
 INSERT INTO job(run, session, agent, turn, command, name, seconds, state, at)
 VALUES(:run, :session, :agent, :turn, :command, :name, :seconds, 'asked', :at) RETURNING id
 
@@ -9,16 +9,16 @@ INSERT INTO job_call(job, spawn, turn, conn, call, tool, args, again)
 VALUES(:job, :spawn, :turn, :conn, :call, :tool, :args, :again) RETURNING id
 
 -- name: job_by_call
--- the same call again
+-- the job of a tool call that is handed over again
 SELECT j.run, c.args FROM job_call c JOIN job j ON j.id = c.job WHERE c.spawn = :spawn AND c.call = :call
 
 -- name: job_calls_equal
--- equal calls of this process in this turn (the re-issue rule)
+-- calls of this process in this turn with equal arguments (the re-issue rule)
 SELECT id, job, conn, tool, answered, again FROM job_call
 WHERE spawn = :spawn AND args = :args AND turn = :turn ORDER BY id
 
 -- name: job_call_answered
--- the agent was given the answer; so is the call that this one re-issued
+-- the agent received the result of a call; if it is a re-issue, of the first call
 UPDATE job_call SET answered = 1 WHERE id = coalesce(
   (SELECT again FROM job_call WHERE spawn = :spawn AND call = :call),
   (SELECT id FROM job_call WHERE spawn = :spawn AND call = :call))
@@ -32,7 +32,7 @@ SELECT {JobRow j}, s.key FROM job j JOIN session s ON s.id = j.session WHERE j.r
 SELECT count(*) AS n FROM job WHERE session = :session AND ended IS NULL
 
 -- name: jobs_open_count
--- how many are not over in all
+-- how many jobs are not over, in all sessions
 -- scans: the jobs that are not over: a limit of the configuration
 SELECT count(*) AS n FROM job WHERE ended IS NULL
 
@@ -47,17 +47,17 @@ SELECT {JobRow j}, s.key
 FROM job j JOIN session s ON s.id = j.session WHERE j.session = :session ORDER BY j.id DESC LIMIT :limit
 
 -- name: job_running
--- its start was heard
+-- the start of a job was reported
 UPDATE job SET state = 'running' WHERE run = :run AND state = 'asked'
 
 -- name: job_over
--- its end was heard, in the transaction that heard it
+-- the end of a job was reported
 UPDATE job SET state = :state, code = :code, event = :event, ended = :at WHERE run = :run AND ended IS NULL
 
 -- name: job_failed
--- it could not be started; the agent is told so by its call
+-- a job could not be started
 UPDATE job SET state = 'failed', error = :error, ended = :at WHERE run = :run AND state = 'asked'
 
 -- name: job_cancel
--- somebody wants it to end; the first is named
+-- somebody cancels a job; only the first one is recorded
 UPDATE job SET cancelled = coalesce(cancelled, :by) WHERE run = :run AND ended IS NULL

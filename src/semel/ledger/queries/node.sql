@@ -1,18 +1,18 @@
--- The nodes of the configuration, by the source that their events have (Law 1).
+-- Nodes that were configured, each with the source of its events (Law 1).
 
 -- name: node_get
--- the node whose events have this source
+-- the source of a node, if there is one with this source
 SELECT source FROM node WHERE source = :source
 
 -- name: node_by_token
--- the node that has this token, or had it when it was configured last
+-- the source of the node that had this token when it was last configured
 SELECT source FROM node WHERE token = :token
 
 -- name: nodes_by_name
--- the nodes that were called so when they were configured last
+-- the sources of the nodes that had this name when they were last configured
 SELECT source FROM node WHERE name = :name
 
 -- name: node_put
--- its name and token now
+-- record a node's name and token
 INSERT INTO node(source, name, token, at) VALUES(:source, :name, :token, :at)
 ON CONFLICT(source) DO UPDATE SET name = :name, token = :token, at = :at

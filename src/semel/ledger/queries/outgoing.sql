@@ -1,9 +1,9 @@
--- The outbox: parts on their way to a platform (Law 7). The terms `state IN ('queued', 'sending', 'unknown')`
--- stand here exactly as in the partial indexes, or SQLite would not use them.
+-- The outbox: parts on their way to a platform (Law 7). The terms `state IN ('queued', 'sending', 'unknown')` must be
+-- written exactly as in the partial indexes, or SQLite does not use these.
 
 -- name: parts_due
--- What a channel could send or settle now. Parts behind the head of their line wait with `due` = parked.
--- The index is named: the planner would rather sort all that is queued.
+-- What a channel could send or settle now. A part behind the head of its line waits with `due` = PARKED.
+-- The index is named: otherwise SQLite sorts all queued parts.
 SELECT {PartRow p}, c.session, c.outcome, c.how, c.reason, s.key AS session_key
 FROM part p INDEXED BY part_due JOIN claim c ON c.id = p.claim JOIN session s ON s.id = c.session
 WHERE p.state IN ('queued', 'sending', 'unknown') AND p.state <> 'sending'
@@ -11,7 +11,7 @@ WHERE p.state IN ('queued', 'sending', 'unknown') AND p.state <> 'sending'
 ORDER BY p.due LIMIT :limit
 
 -- name: parts_next_due
--- When a channel has something to do next; what is parked or sending has no time of its own.
+-- When a channel has something to do next. Parts that are parked or sending are left out: they wait for no time.
 SELECT due FROM part INDEXED BY part_due
 WHERE state IN ('queued', 'sending', 'unknown') AND state <> 'sending'
   AND channel = :channel AND due > :now AND due < :parked
@@ -30,59 +30,60 @@ FROM part p JOIN claim c ON c.id = p.claim JOIN session s ON s.id = c.session
 WHERE p.id = :id
 
 -- name: part_depart
--- Durable before the first byte. `due` keeps when this attempt left: where `first` differs, an earlier one may have arrived
--- (also where both left in one millisecond, or the clock was set back).
+-- An attempt begins: durable before the first byte. `due` is set to the time of this attempt. If `first` differs from
+-- it, an earlier attempt may have arrived. So they are made to differ also if both left in the same millisecond, or if
+-- the clock was set back.
 UPDATE part SET state = :state, attempts = attempts + 1, first = coalesce(first, :now), due = max(:now, coalesce(first + 1, :now)),
   marked = :marked
 WHERE id = :id
 
 -- name: part_wait
--- Not now.
+-- Set when a part is looked at again.
 UPDATE part SET due = :due WHERE id = :id
 
 -- name: part_set
--- What became of it.
+-- The new state of a part.
 UPDATE part SET state = :state, due = :due, first = :first, attempts = :attempts, receipt = :receipt, error = :error,
   marked = :marked, failed = :failed, sent_rev = CASE WHEN :state = 'sent' THEN
     coalesce(sent_rev, (SELECT s.rev FROM claim c JOIN session s ON s.id = c.session WHERE c.id = part.claim)) END
 WHERE id = :id
 
 -- name: part_join_tail
--- A resend stands behind everything that is there (a tie with the next new part is settled by id).
+-- A part that is resent goes behind all others (if the next new part gets the same number, the id decides).
 UPDATE part SET line = (SELECT max(id) + 1 FROM part) WHERE id = :id
 
 -- name: part_receipt
--- The platform's id of a part: what an edit or a reaction refers to.
+-- The platform's id of a part's message, to which an edit or a reaction refers.
 SELECT receipt FROM part WHERE id = :id
 
 -- name: part_by_key
--- The part a key belongs to.
+-- The part with this idempotency key.
 SELECT id FROM part WHERE key = :key
 
 -- name: part_of_receipt
--- what a channel gave this receipt for, the newest
+-- the newest part of a channel with this receipt
 SELECT id FROM part WHERE receipt = :receipt AND receipt IS NOT NULL AND channel = :channel ORDER BY id DESC LIMIT 1
 
 -- name: part_of_failure
--- what a platform told of with this event
+-- the part whose failure this event reported
 SELECT id FROM part WHERE failed = :event AND failed IS NOT NULL
 
 -- name: parts_left_sending
--- At start-up: attempts whose gateway died. One pass over what is in line, once per start.
+-- At start-up: attempts during which the gateway died. One pass over what is in line, once per start.
 SELECT id FROM part WHERE state = 'sending' ORDER BY id
 
 -- name: parts_left_unknown
--- At start-up: unsettled parts; whoever was looking for them is gone.
+-- At start-up: unknown parts, whose look-ups were interrupted.
 SELECT id, channel FROM part WHERE state = 'unknown' ORDER BY id
 
 -- name: parts_unpark
--- At start-up: whatever waits behind a head is looked at afresh. One pass over what is in line, once per start.
+-- At start-up: parts that wait behind a head are looked at again. One pass over what is in line, once per start.
 -- scans: what is in line, once per start
 UPDATE part INDEXED BY part_due SET due = :now
 WHERE state IN ('queued', 'sending', 'unknown') AND state = 'queued' AND due = :parked
 
 -- name: channels_in_line
--- At start-up: which channels the waiting parts want. One pass over what is in line, once per start.
+-- At start-up: the channels of the parts in line. One pass over what is in line, once per start.
 -- sorts: few channels
 SELECT channel, count(*) AS n FROM part
 WHERE state IN ('queued', 'sending', 'unknown') AND due >= 0
@@ -93,25 +94,25 @@ GROUP BY channel
 SELECT 1 FROM claim WHERE echo_of = :claim LIMIT 1
 
 -- name: claim_failed_before
--- Whether another part of this claim failed already, so that its echoes were told of it.
+-- Whether another part of this claim failed already, so that a notice has mentioned its echoes.
 SELECT 1 FROM part WHERE claim = :claim AND id <> :id AND (state IN ('rejected', 'dropped') OR failed IS NOT NULL) LIMIT 1
 
 -- name: parts_newest
--- Parts, newest first, with a page size.
+-- A page of parts, newest first.
 SELECT {PartRow p}, c.session, c.outcome, c.how, c.reason, s.key AS session_key
 FROM part p JOIN claim c ON c.id = p.claim JOIN session s ON s.id = c.session
 WHERE p.id < :before ORDER BY p.id DESC LIMIT :limit
 
 -- name: parts_newest_in_state
--- Parts of one state, newest first, with a page size.
+-- A page of parts in one state, newest first.
 SELECT {PartRow p}, c.session, c.outcome, c.how, c.reason, s.key AS session_key
 FROM part p JOIN claim c ON c.id = p.claim JOIN session s ON s.id = c.session
 WHERE p.state = :state AND p.id < :before ORDER BY p.id DESC LIMIT :limit
 
 -- name: parts_count
--- How many parts are in a state: for those that do not grow with the age of the ledger.
+-- How many parts are in a state; for states whose number does not grow with the age of the ledger.
 SELECT count(*) AS n FROM part WHERE state = :state
 
 -- name: claim_noticed
--- whether people were told this there lately
+-- whether a notice with this reason went to this destination recently
 SELECT 1 FROM claim WHERE dest = :dest AND reason = :reason AND at > :since AND how = 'notice' LIMIT 1

@@ -1,14 +1,14 @@
 -- name: person_put
--- an account and whose it is; what was known of it before is replaced
+-- add or replace an account of a person
 INSERT INTO person(channel, account, name, role, origin, at) VALUES(:channel, :account, :name, :role, :origin, :at)
 ON CONFLICT(channel, account) DO UPDATE SET name = excluded.name, role = excluded.role, origin = excluded.origin, at = excluded.at
 
 -- name: person_get
--- whose account this is
+-- one account
 SELECT {PersonRow} FROM person WHERE channel = :channel AND account = :account
 
 -- name: people_all
--- every account of every person, a page at a time
+-- a page of all accounts
 SELECT {PersonRow} FROM person WHERE id > :after ORDER BY id LIMIT :limit
 
 -- name: people_named
@@ -16,55 +16,55 @@ SELECT {PersonRow} FROM person WHERE id > :after ORDER BY id LIMIT :limit
 SELECT {PersonRow} FROM person WHERE name = :name ORDER BY id
 
 -- name: person_role
--- a person has one role, whatever account they use
+-- set the role of a person, in all their accounts
 UPDATE person SET role = :role WHERE name = :name
 
 -- name: person_drop
--- an account is known no more
+-- remove an account
 DELETE FROM person WHERE channel = :channel AND account = :account
 
 -- name: pairing_add
--- the owner was shown a code
+-- a pairing code that the owner was shown
 INSERT INTO pairing(channel, salt, digest, name, role, state, at, expires)
 VALUES(:channel, :salt, :digest, :name, :role, 'open', :at, :expires) RETURNING id
 
 -- name: pairings_open
--- codes that nobody used yet
+-- codes that were neither used nor voided
 -- scans: one row per open code; each lives ten minutes
 SELECT id, channel, salt, digest, name, role, at, expires FROM pairing INDEXED BY pairing_open WHERE state = 'open'
 
 -- name: pairing_get
--- one code and what became of it
+-- one code and its state
 SELECT {PairingRow} FROM pairing WHERE id = :id
 
 -- name: pairing_end
--- a code is used by an account, or was void before anybody used it; once
+-- an open code was used by an account, or voided
 UPDATE pairing SET state = :state, account = :account, key = :key, name = coalesce(:name, name) WHERE id = :id AND state = 'open'
 
 -- name: pairing_by_key
--- the code that this message redeemed, if it did
+-- the code that was redeemed by this message
 SELECT {PairingRow} FROM pairing
 WHERE channel = :channel AND account = :account AND key = :key
 
 -- name: pairings_last
--- the newest codes and what became of them
+-- the newest codes, in any state
 SELECT {PairingRow} FROM pairing WHERE id < :before ORDER BY id DESC LIMIT :limit
 
 -- name: direct_put
--- where a person of ours was met last, with nobody else there
+-- set the direct chat in which a known person last wrote
 INSERT INTO direct(channel, account, address, at) VALUES(:channel, :account, :address, :at)
 ON CONFLICT(channel, account) DO UPDATE SET address = excluded.address, at = excluded.at
 
 -- name: direct_get
--- where a person of ours was met last
+-- the direct chat in which a known person last wrote
 SELECT address, at FROM direct WHERE channel = :channel AND account = :account
 
 -- name: direct_drop
--- whose account is known no more is met nowhere
+-- forget the direct chat of an account that was removed
 DELETE FROM direct WHERE channel = :channel AND account = :account
 
 -- name: direct_elsewhere
--- the direct conversations, on other channels, of the person whose direct conversation this is; newest first
+-- the direct chats on other channels of the person whose direct chat this is; newest first
 -- sorts: a person's own accounts, a handful
 SELECT o.channel, o.address FROM direct d
 JOIN person p ON p.channel = d.channel AND p.account = d.account

@@ -3,34 +3,34 @@
 SELECT {ScheduleRow} FROM schedule WHERE name = :name
 
 -- name: schedule_put
--- a new schedule, or a new meaning of a name: what it fired before stays known
+-- add a schedule, or replace the one of that name; the last firing stays known
 INSERT INTO schedule(name, session, text, form, spec, tz, downtime, source, enabled, anchor, due, at)
 VALUES(:name, :session, :text, :form, :spec, :tz, :downtime, :source, :enabled, :at, :due, :at)
 ON CONFLICT(name) DO UPDATE SET session = :session, text = :text, form = :form, spec = :spec, tz = :tz,
   downtime = :downtime, source = :source, enabled = :enabled, anchor = :at, due = :due, error = NULL, at = :at
 
 -- name: schedule_source
--- the same schedule is told by someone else now
+-- the same schedule is now defined by another source
 UPDATE schedule SET source = :source, downtime = :downtime WHERE id = :id
 
 -- name: schedule_drop
--- it is no more; its firings stay
+-- remove a schedule; the events of its firings stay
 DELETE FROM schedule WHERE id = :id
 
 -- name: schedule_fired
--- the series moves on, in the transaction that heard the firing
+-- set the next due time and the last firing, in the transaction that accepts the firing
 UPDATE schedule SET due = :due, fired = coalesce(:fired, fired), event = coalesce(:event, event) WHERE id = :id
 
 -- name: schedule_turn
--- paused or resumed
+-- pause or resume a schedule
 UPDATE schedule SET enabled = :enabled, due = :due, error = :error WHERE id = :id
 
 -- name: schedules_due
--- what must fire now, oldest first
+-- schedules that are due, oldest first
 SELECT {ScheduleRow} FROM schedule WHERE enabled = 1 AND due IS NOT NULL AND due <= :now ORDER BY due LIMIT :limit
 
 -- name: schedule_next
--- when to look again
+-- when the next schedule is due
 SELECT due FROM schedule WHERE enabled = 1 AND due IS NOT NULL AND due > :now ORDER BY due LIMIT 1
 
 -- name: schedules_all
@@ -52,11 +52,11 @@ FROM schedule s LEFT JOIN hearing h ON h.event = s.event LEFT JOIN turn t ON t.i
 WHERE s.name = :name
 
 -- name: sessions_since
--- sessions made after the ones that are known
+-- a page of the sessions that were created after a given one
 SELECT id, key FROM session WHERE id > :after ORDER BY id LIMIT :limit
 
 -- name: session_pulse
--- whether anything happens in a session, and when it last did
+-- whether anything runs or is due in a session, and when something last happened there
 SELECT s.id, s.key, s.agent, s.home, s.turn, s.wake_at, s.archived IS NOT NULL OR s.deleted IS NOT NULL AS away,
   max(s.at,
     coalesce((SELECT e.at FROM entry e WHERE e.session = s.id AND e.seq = s.seq), 0),

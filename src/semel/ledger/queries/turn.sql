@@ -1,10 +1,10 @@
 -- name: turn_add
--- a turn begins; a first attempt is its own root
+-- add a running turn; a first attempt gets its root by `turn_own_root`
 INSERT INTO turn(session, epoch, chapter, root, attempt, state, started)
 VALUES(:session, :epoch, :chapter, coalesce(:root, 0), :attempt, 'running', :at) RETURNING id
 
 -- name: turn_own_root
--- the first attempt of a root
+-- make a first attempt its own root
 UPDATE turn SET root = id WHERE id = :id
 
 -- name: turn_get
@@ -12,40 +12,40 @@ UPDATE turn SET root = id WHERE id = :id
 SELECT {TurnRow} FROM turn WHERE id = :id
 
 -- name: turns_of_root
--- all attempts
+-- all attempts of a root
 SELECT {TurnRow} FROM turn WHERE root = :root ORDER BY id
 
 -- name: turn_end
--- it is over
+-- a turn is over
 UPDATE turn SET state = :state, stop = :stop, error = :error, retry_at = NULL, ended = :at, evidence = :evidence,
   evidence_row = :row WHERE id = :id AND state = 'running'
 
 -- name: turn_fence
--- another gateway goes on with it
+-- a turn is continued under another epoch
 UPDATE turn SET epoch = :epoch WHERE id = :id AND state = 'running'
 
 -- name: turn_put_off
--- it failed for a passing reason
+-- a turn failed for a transient reason: set when it is tried again
 UPDATE turn SET error = :error, retry_at = :at WHERE id = :id AND state = 'running'
 
 -- name: turn_stopped
--- a person wants it stopped; the first one counts
+-- a person stops a running turn; only the first one is recorded
 UPDATE turn SET stopped = :by, stop_seq = :seq WHERE id = :id AND state = 'running' AND stopped IS NULL
 
 -- name: turn_how
--- how the agent was asked, and by which process
+-- how the agent was prompted, and in which process
 UPDATE turn SET how = :how, spawn = :spawn WHERE id = :id AND state = 'running'
 
 -- name: turn_tools
--- tool calls that started (Law 9)
+-- count tool calls that started (Law 9)
 UPDATE turn SET tools = tools + :n WHERE id = :id
 
 -- name: turn_joined
--- another prompt joins it: what ends from here on is no echo of what was said before (Law 5)
+-- another prompt joins a turn: a block that ends later is no echo of what was said before (Law 5)
 UPDATE turn SET joined = (SELECT coalesce(max(id), 0) FROM claim) WHERE id = :id AND state = 'running'
 
 -- name: turn_corrected
--- its agent is asked to correct what was held back; what is said again from here on is an echo (Law 5)
+-- the agent is asked to correct a text that was held back: what it repeats later is an echo (Law 5)
 UPDATE turn SET corrected = (SELECT coalesce(max(id), 0) FROM claim) WHERE id = :id AND state = 'running'
 
 -- name: turn_marks
@@ -55,12 +55,12 @@ SELECT coalesce(max(corrected) FILTER (WHERE id = :turn), -1) AS corrected,
 FROM turn WHERE root = :root
 
 -- name: turn_said_since_corrected
--- whether anything was said after its agent was asked to correct what was held back
+-- whether a turn said anything after its agent was asked to correct a text
 SELECT 1 FROM turn t JOIN claim c ON c.root = t.root
 WHERE t.id = :turn AND c.turn = t.id AND c.id > t.corrected AND c.outcome = 'said' AND c.how IN ('tool', 'block') LIMIT 1
 
 -- name: turn_of_spawn
--- the newest turn a process worked on
+-- the newest turn that a process worked on
 SELECT {TurnRow t} FROM session s JOIN turn t ON t.session = s.id AND t.epoch <= s.epoch
 WHERE s.id = :session AND t.spawn = :spawn ORDER BY t.epoch DESC LIMIT 1
 
@@ -73,16 +73,16 @@ UPDATE hearing SET turn = :turn WHERE session = :session AND turn IS NULL
 SELECT event, seq FROM hearing WHERE session = :session AND turn IS NULL AND busy = 'steer' ORDER BY event
 
 -- name: hearing_interrupts
--- the first message that waits and was to interrupt the running turn, and where it came from
+-- the first waiting message that is to interrupt the running turn, and its source
 SELECT h.seq, e.source FROM hearing h JOIN event e ON e.id = h.event
 WHERE h.session = :session AND h.turn IS NULL AND h.busy = 'interrupt' ORDER BY h.event LIMIT 1
 
 -- name: turn_asked_last
--- the entry of the last message that asked for a turn
+-- the entry of the last waking event of a turn
 SELECT max(seq) FROM hearing WHERE turn = :turn AND turn IS NOT NULL AND wakes = 1
 
 -- name: turn_asked_by_heartbeats
--- whether heartbeats asked for a turn, and nobody else
+-- whether all waking events of a turn are heartbeats, and there is one
 SELECT count(*) > 0 AND count(*) = sum(e.kind = 'heartbeat' AND e.source LIKE 'heartbeat:%')
 FROM hearing h JOIN event e ON e.id = h.event WHERE h.turn = :turn AND h.turn IS NOT NULL AND h.wakes = 1
 
@@ -95,15 +95,15 @@ UPDATE hearing SET turn = :turn WHERE session = :session AND turn IS NULL AND bu
 SELECT 1 FROM hearing WHERE session = :session AND turn IS NULL AND wakes = 1 LIMIT 1
 
 -- name: hearing_shown_waiting
--- entries that say that they wait, of the events that a turn took
+-- the entries of a turn's events that are shown as waiting
 SELECT event, seq, busy FROM hearing WHERE turn = :turn AND busy IS NOT NULL ORDER BY event
 
 -- name: hearing_rebind
--- the next attempt takes over what the lost one had
+-- the events of a lost attempt are bound to the next one
 UPDATE hearing SET turn = :turn WHERE turn = :old
 
 -- name: events_of_turn
--- what a turn runs over, in order of hearing
+-- the events that are bound to a turn, in order of acceptance
 SELECT e.id, e.source, e.key, e.kind, e.sender, e.payload, e.at, h.seq, n.role, n.more
 FROM hearing h JOIN event e ON e.id = h.event JOIN entry n ON n.session = h.session AND n.seq = h.seq
 WHERE h.turn = :turn ORDER BY h.event
@@ -114,19 +114,19 @@ INSERT INTO spawn(session, agent, gateway, token, state, at)
 VALUES(:session, :agent, :gateway, :token, 'live', :at) RETURNING id
 
 -- name: spawn_started
--- who it is
+-- record the identity of a process
 UPDATE spawn SET pid = :pid, pgid = :pgid, born = :born WHERE id = :id
 
 -- name: spawn_end
--- it is gone
+-- a process has ended
 UPDATE spawn SET state = 'ended', ended = :at, why = :why WHERE id = :id AND state = 'live'
 
 -- name: spawn_by_token
--- whose call is this? (Law 10)
+-- the process that a fencing token belongs to (Law 10)
 SELECT {SpawnRow} FROM spawn WHERE token = :token
 
 -- name: spawns_live
--- processes that no one has seen end
+-- processes whose end was not recorded
 -- scans: one row per live process
 SELECT {SpawnRow} FROM spawn INDEXED BY spawn_live WHERE state = 'live'
 

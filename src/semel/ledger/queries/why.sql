@@ -1,16 +1,16 @@
 -- name: event_by_key
--- the newest event a source gave this key
+-- the newest event with this key, from any source
 -- sorts: one row for each source that gave this key
 SELECT id FROM event WHERE key = :key ORDER BY id DESC LIMIT 1
 
 -- name: part_by_receipt
--- what a platform gave this id for
+-- the newest part with this receipt, on any channel
 SELECT id FROM part WHERE receipt = :receipt AND receipt IS NOT NULL ORDER BY id DESC LIMIT 1
 
 -- name: parts_of_claim
--- the parts an utterance left in
+-- the parts of an utterance
 SELECT {PartRow} FROM part WHERE claim = :claim ORDER BY n
 
 -- name: turn_of_epoch
--- the turn a session ran in an epoch
+-- a session's turn with this epoch
 SELECT {TurnRow} FROM turn WHERE session = :session AND epoch = :epoch

@@ -1,29 +1,29 @@
 -- name: about_set
--- whose index this is
+-- record which ledger the index belongs to
 INSERT INTO about(one, ledger) VALUES(1, :ledger)
 
 -- name: about_get
--- whose index this is
+-- the ledger that the index belongs to
 SELECT ledger FROM about WHERE one = 1
 
 -- name: session_get
--- how far one session is in the index
+-- the rev up to which one session is indexed
 SELECT rev FROM session WHERE id = :id
 
 -- name: session_set
--- every change up to a rev is in the index
+-- set the rev up to which a session is indexed
 INSERT INTO session(id, key, rev) VALUES(:id, :key, :rev) ON CONFLICT(id) DO UPDATE SET key = :key, rev = :rev
 
 -- name: session_revs
--- how far sessions are, a page of them
+-- a page of sessions, each with the rev up to which it is indexed
 SELECT id, rev FROM session WHERE id > :after ORDER BY id LIMIT :limit
 
 -- name: session_drop
--- a session that is no more
+-- remove a session
 DELETE FROM session WHERE id = :id
 
 -- name: doc_id
--- an entry's row, if it can be found
+-- the id of an entry that can be found
 SELECT id FROM doc WHERE session = :session AND seq = :seq
 
 -- name: doc_set
@@ -36,23 +36,23 @@ ON CONFLICT(id) DO UPDATE SET session = :session, seq = :seq, at = :at, role = :
 DELETE FROM doc WHERE id = :id
 
 -- name: docs_upto
--- what can be found of a session's beginning, a page of it
+-- a page of a session's entries up to a seq
 SELECT id FROM doc WHERE session = :session AND seq <= :upto LIMIT :limit
 
 -- name: word_set
--- the words of an entry; a contentless table replaces them by its own notes
+-- index the words of an entry; FTS5 replaces the old words by itself (contentless_delete)
 INSERT OR REPLACE INTO word(rowid, text) VALUES(:id, :text)
 
 -- name: word_drop
--- none of its words any more
+-- remove the words of an entry
 DELETE FROM word WHERE rowid = :id
 
 -- name: word_tidy
--- what was dropped leaves the file, too
+-- merge the index's segments, so that removed words leave the file, too
 INSERT INTO word(word) VALUES('optimize')
 
 -- name: find_newest
--- newest first; a page goes on below the last one's (at, id)
+-- newest first; a page begins below the (at, id) of the previous page's last entry
 -- sorts: what one query finds
 SELECT d.id, d.session, d.seq, d.at FROM word w JOIN doc d ON d.id = w.rowid
 WHERE w.word MATCH :asked AND (:role IS NULL OR d.role = :role)

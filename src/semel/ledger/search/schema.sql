@@ -1,18 +1,18 @@
--- The search index: made of the ledger, and made again whenever it is lost. It holds words, not texts.
+-- The search index: built from the ledger, and rebuilt if it is lost. It holds words, not texts.
 
 CREATE TABLE about(
   one INTEGER PRIMARY KEY CHECK(one = 1),
   ledger TEXT NOT NULL             -- the ledger's own name: an index belongs to one ledger
 ) STRICT;
 
--- How far each session is in the index: every change up to this rev.
+-- The rev up to which each session is indexed.
 CREATE TABLE session(
   id INTEGER PRIMARY KEY,          -- the ledger's
   key TEXT NOT NULL,
   rev INTEGER NOT NULL
 ) STRICT;
 
--- What can be found, by the ledger's entry id.
+-- The entries that can be found, by the ledger's entry id.
 CREATE TABLE doc(
   id INTEGER PRIMARY KEY,
   session INTEGER NOT NULL,

@@ -104,7 +104,7 @@ class MarkFile:
         path = mark_path(ledger)
         self._ledger = ledger
         self._mark = mark
-        self._whole_position: tuple[int, int] | None = None  # set if the log was moved whole since the last commit
+        self._whole_position: tuple[int, int] | None = None  # at a full checkpoint; None after a commit
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         os.pwrite(self._file, _encode_slot(mark) * 2, 0)
         os.fsync(self._file)

@@ -16,12 +16,12 @@ from msgspec import Struct
 
 from semel.law.access import Role
 from semel.law.delivery import State as PartState
-from semel.law.echo import How as ClaimHow
+from semel.law.echo import ClaimWay as ClaimHow
 from semel.law.echo import Outcome
 from semel.law.turn import How as TurnHow
 from semel.law.turn import State as TurnState
 from semel.law.wake import Busy
-from semel.timing.schedule import Downtime, Form
+from semel.timing.schedule import MissedFiringsPolicy, ScheduleKind
 
 ClaimKind = Literal["text", "file", "reaction", "edit", "ask"]
 CommandState = Literal["open", "done", "void"]
@@ -355,16 +355,16 @@ class OutgoingPart(PartRow):
 
 
 class ScheduleRow(Row):
-    """A schedule. `anchor`, `due` and `fired` are in seconds."""
+    """A schedule. `anchor`, `due`, `fired` and `at` are in ms."""
 
     id: int
     name: str
     session: str
     text: str
-    form: Form
+    form: ScheduleKind
     spec: str
     tz: str
-    downtime: Downtime
+    downtime: MissedFiringsPolicy
     source: ScheduleSource
     enabled: int
     anchor: int

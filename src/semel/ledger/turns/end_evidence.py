@@ -1,17 +1,19 @@
 """The evidence that the person who waited can see a turn's end (Law 12).
 
 If a turn would end without anything that they can see, a notice says so (`turn.empty`). So each finished turn names
-what they can see:
+what they can see, by the kind of evidence:
 
-- `said`, `asked`, `echo`: the claim of words of its agent at home, of a question, or of words that were shown before;
-- `recorded`: such a claim, where the home is a chat on no channel that is configured: only the transcript has it;
+- `said`: the claim of a text or a file of the agent, at home;
+- `asked`: the claim of a question of the agent, at home;
+- `echo`: a claim that repeated a text or a file that was shown before;
+- `recorded`: one of these claims, but the home is on no configured channel, so only the transcript has it;
 - `notice`: the entry of Semel's notice about the end;
-- `stopped`: the entry by which they stopped it themselves, which is answered where they wrote it;
-- `quiet`: nothing, as nobody waits: only a heartbeat asked, and its agent may say so (`row`: the claim, if it did);
-- `deleted`: nothing, as its session is deleted;
-- `imported`: nothing here: the turn ran in another ledger, which has the evidence.
+- `stopped`: the entry by which they stopped the turn themselves (that command is answered where they wrote it);
+- `quiet`: nothing, because nobody waits: only heartbeats asked for the turn (`row`: the agent's quiet claim, if any);
+- `deleted`: nothing, because the session was deleted;
+- `imported`: nothing here, because the turn ran in another ledger, which has the evidence.
 
-A reaction, an edit, words for somewhere else and what was refused are no answer to the person who waits.
+A reaction, an edit, a text for another destination and a refused claim are no answer to the person who waits.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ _ANSWERS = frozenset({"text", "file", "ask"})  # kinds of claims that people rea
 
 
 class PartsFallen(Row):
-    """How many parts a claim has, and whether each was refused or given up (NULL without parts)."""
+    """How many parts a claim has, and whether all of them were rejected or dropped (NULL without parts)."""
 
     n: int
     fallen: int | None
@@ -36,14 +38,17 @@ class PartsFallen(Row):
 
 @dataclass(frozen=True)
 class Evidence:
-    """`row`: the id of a claim, or the seq of an entry of the turn's session."""
+    """The evidence of a turn's end. `row`: the id of a claim, or the seq of an entry of the turn's session."""
 
     kind: EvidenceKind
     row: int | None = None
 
 
 def find_evidence(tx: Tx, session: SessionRow, turn: TurnRow) -> Evidence | None:
-    """The newest claim of the turn's root that its person can see, behind the last message that asked for it."""
+    """The newest claim of the turn's root that its person can see; None if there is none.
+
+    It must be later than the last message that asked for the turn.
+    """
     last_asked = tx.value(int, "turn_asked_last", turn=turn.id) or 0
     for claim in reversed(tx.all(ClaimRow, "claims_of_root", root=turn.root)):
         if claim.how == "notice" or claim.kind not in _ANSWERS or claim.outcome not in ("said", "echo"):
@@ -69,7 +74,7 @@ def find_quiet(tx: Tx, turn: TurnRow) -> Evidence | None:
 
 
 def _is_at_home(claim: ClaimRow, session: SessionRow) -> bool:
-    """Without a home, what a session says at home is said to its own transcript: `session:KEY`."""
+    """Whether a claim was made at its session's home; without a home, that is the transcript: `session:KEY`."""
     if claim.how == "recovery":
         return True
     if session.home is None:
@@ -78,8 +83,8 @@ def _is_at_home(claim: ClaimRow, session: SessionRow) -> bool:
 
 
 def _delivery_at_home(tx: Tx, claim: ClaimRow, session: SessionRow) -> Literal["delivered", "recorded"] | None:
-    """How far a claim got at home. None: its person cannot see it, as it never left for their chat or was refused
-    there.
+    """How a claim reached the session's home. None: its person cannot see it, because it was not sent to their chat, or
+    all its parts were rejected or dropped.
     """
     if session.home is None or is_local(session.home):
         return "delivered"

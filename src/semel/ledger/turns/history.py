@@ -28,7 +28,7 @@ REWORDED_KINDS = frozenset({"ask", "edit", "file", "reaction"})  # kinds whose e
 
 
 class PastEntry(Row):
-    """An entry of a chapter's history. `bound`: the turn its event was bound to; `root`: of its turn."""
+    """An entry of a chapter's history. `bound`: the turn that its event is bound to; `root`: the root of its turn."""
 
     seq: int
     role: EntryRole
@@ -45,7 +45,7 @@ class PastEntry(Row):
 
 @dataclass(frozen=True)
 class Spoken:
-    """One entry as an agent remembers it. `turn`: the root of its turn; `more`: the entry's fields beside its text."""
+    """One entry of the history in a prompt. `more`: the entry's fields beside its text."""
 
     seq: int
     turn: int  # the root of its turn
@@ -57,7 +57,7 @@ class Spoken:
 
 @dataclass(frozen=True)
 class Deed:
-    """A tool call that a lost attempt of the running turn's root had started. `call`: the agent's id of it."""
+    """A tool call that an attempt of a root had started. `call`: the agent's id of it."""
 
     title: str
     status: str
@@ -71,10 +71,9 @@ class Deed:
 class Past:
     """The history for an agent without a memory of its own: the current chapter, in order of turns.
 
-    turn: the running one, of `root`. What attempts of that root said is not in `spoken`: the prompt states it
-    separately.
-    summary: replaces the turns before those in `spoken`. cut: older turns were left out.
-    begun: tool calls that lost attempts of the root had started.
+    `turn`, `root`: the running turn and its root. What attempts of this root said is not in `spoken`: the prompt states
+    it separately. `begun`: the tool calls that lost attempts of this root had started. `summary`: replaces the turns
+    before those in `spoken`. `cut`: older turns were left out.
     """
 
     turn: int
@@ -97,8 +96,8 @@ class Stretch:
 def read_conversation(tx: Tx, session: int, chapter: int, turn: int) -> list[Spoken]:
     """The chapter before a turn, in order of turns: each turn's bound events, then what it said (Law 4).
 
-    Left out is what lost attempts of this very turn said, because its prompt states that. Text that was said again in
-    full counts once.
+    The turn's own root is left out, because the prompt states what its attempts said. Superseded texts are left out, so
+    a text that was said again in full occurs once.
     """
     row, turn_row = tx.one(SessionRow, "session_by_id", id=session), tx.one(TurnRow, "turn_get", id=turn)
     assert row is not None and turn_row is not None
@@ -131,9 +130,10 @@ def read_past_turns(tx: Tx, session: int, max_bytes: int) -> Past:
 
 
 def find_turns_to_summarise(tx: Tx, session: int, kept_bytes: int, max_bytes: int) -> Stretch | None:
-    """What a new summary would replace: of the newest `max_bytes` bytes, all but the newest turns of `kept_bytes`.
+    """The turns that a new summary would replace: of the newest `max_bytes` bytes of history, all turns but the newest
+    ones that fit into `kept_bytes` bytes.
 
-    None if there is nothing older. The stretch is `cut` if a part of the record was not read.
+    None if there are no such turns. `covers.cut`: a part of the record was not read.
     """
     row, running = _session_and_turn(tx, session)
     newest_summary = summary.get_newest(tx, row)
@@ -198,8 +198,8 @@ def _byte_count(text: str) -> int:
 def _entries_with_root(
     rows: list[PastEntry], running_root: int | None, covered: SummaryScope | None
 ) -> Iterator[tuple[int | None, PastEntry]]:
-    """Each entry with the root that it belongs to, in order of acceptance. An entry without a turn belongs to the turn
-    before it, which is never `running_root`.
+    """Each entry with the root that it belongs to (None: its event waits), in order of acceptance. An entry without a
+    turn belongs to the turn before it, which is never `running_root`.
     """
     latest = covered.turn if covered is not None else 0
     for entry in rows:
@@ -213,8 +213,8 @@ def _group_by_root(
 ) -> dict[int, list[Spoken]]:
     """Entries grouped by the root of their turn, oldest first; in each group the events, then what was said.
 
-    All attempts of a root are one group. An entry without a turn belongs to the turn before it. Left out is what waits,
-    streams, was superseded, is a summary or covered by one, or belongs to `running_root`.
+    All attempts of a root are one group. An entry without a turn belongs to the turn before it. Left out are entries
+    that wait, stream or were superseded, summaries and what they cover, and entries of `running_root`.
     """
     groups: dict[int, list[tuple[int, Spoken]]] = {}
     for root, row in _entries_with_root(rows, running_root, covered):
@@ -291,9 +291,9 @@ def _calls_of_turn(tx: Tx, turn: int) -> list[Deed]:
 
 
 def list_recorded(tx: Tx, session: int, turn: int | None = None) -> tuple[list[RecordedMessage], bool]:
-    """What was said in this chapter, by people and to people, in order of turns; and whether it is complete.
+    """The messages of this chapter, by people and to people, in order of turns; and whether they are complete.
 
-    `turn`: the running one; the events it runs over are not yet in any memory.
+    `turn`: the running turn; its events are left out, because they are not yet in the agent's history.
     """
     row = tx.get(SessionRow, "session_by_id", id=session)
     rows = _entries_before(tx, session, row.chapter, row.seq + 1, MAX_COMPARED_ENTRIES)

@@ -22,7 +22,7 @@ class JobOfCall(Row):
 
 
 class EqualJobCall(Row):
-    """A call with the same arguments. `again`: the call that it re-issues."""
+    """A call with the same arguments. `again`: the id of the call that it re-issues."""
 
     id: int
     job: int
@@ -44,7 +44,7 @@ class JobRequest:
 
 @dataclass(frozen=True)
 class JobLimits:
-    """How many jobs may be open: in one session, and in all together."""
+    """How many jobs may be open: in one session, and in all sessions together."""
 
     max_per_session: int
     max_all: int
@@ -53,7 +53,10 @@ class JobLimits:
 def request_job(
     tx: Tx, call: tool_calls.ToolCallRequest, request: JobRequest, limits: JobLimits
 ) -> SessionJob | claims.ClaimResult:
-    """The job of this call, however often the call is repeated; or the recorded refusal."""
+    """The job that this call asks for: a new one, or the same one if the call is repeated; or the recorded refusal.
+
+    Raises SameIdOtherCall, UnknownToken.
+    """
     caller = tool_calls.identify_spawn(tx, call.token)
     earlier = tx.one(JobOfCall, "job_by_call", spawn=caller.spawn, call=call.call)
     if earlier is not None:

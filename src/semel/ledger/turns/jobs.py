@@ -41,7 +41,7 @@ def list_open_of_session(tx: Tx, session: int) -> list[SessionJob]:
 
 
 def get(tx: Tx, run: str) -> SessionJob | None:
-    """One job."""
+    """The job with this id (`run`), or None."""
     return tx.one(SessionJob, "job_get", run=run)
 
 

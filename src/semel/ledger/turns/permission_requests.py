@@ -47,10 +47,11 @@ def name_request(
     number: int | None,
     replied_seq: int | None,
     replies: bool,
-) -> law.Chosen | str:
+) -> law.ChosenOption | str:
     """The request that an answer is for, as the ledger stands when the answer is accepted (Law 13).
 
-    `replied_seq`: the seq of the entry that the answer replies to; `replies`: it replies to some message.
+    Returns the chosen option of that request, or a text that says why the answer chooses nothing. `replied_seq`: the
+    seq of the entry that the answer replies to; `replies`: it replies to some message.
     """
     posed = _list_posed(tx, session.id)
     if origin.dest is not None:

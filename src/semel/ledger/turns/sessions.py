@@ -2,8 +2,8 @@
 
 Deleting has two phases. At once, in one short transaction, the session's turn ends, waiting events are bound to it, and
 the session disappears from view. Then its content is erased piece by piece (`semel.ledger.admin.erase`). What the laws
-count stays: that an event was accepted (source, key, digest), which turn took it, that something was said and sent, and
-every number.
+need stays: that an event was accepted (source, key, digest), which turn it is bound to, that something was said and
+sent, and every number.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns import jobs, turns
 
-MAX_TITLE_CHARS = 200  # characters
+MAX_TITLE_CHARS = 200
 
 
 def normalise_title(title: str) -> str:
@@ -36,16 +36,17 @@ def archive(tx: Tx, session: int, archived: bool) -> None:
 
 
 def begin_chapter(tx: Tx, row: SessionRow) -> None:
-    """Let the next entry begin a chapter: the agent starts without memory, and its prompt has nothing from before."""
+    """Begin a chapter with the next entry: the agent starts without memory and is told nothing from before."""
     tx.number("session_new_chapter", id=row.id)
     tx.run("entry_told", session=row.id, upto=row.seq)
     entries.touch_session(tx, row.id)
 
 
 def cancel_orphaned_turn(tx: Tx, session: int, lease: str, text: str, stop_seq: int, earlier: bool = False) -> bool:
-    """Cancel a turn that this gateway (`lease`) does not run; `earlier`: only if it is of an earlier chapter.
+    """Cancel a session's turn that this gateway (`lease`) does not run; `earlier`: only one of an earlier chapter.
 
-    `stop_seq`: the entry of the command that asks for it, which is answered at home. False: there is no such turn.
+    `stop_seq`: the entry of the command that asks for it; it is answered at home, so no notice is sent there. False:
+    there is no such turn.
     """
     row = tx.one(SessionRow, "session_by_id", id=session)
     if row is None or row.turn is None or row.lease == lease:

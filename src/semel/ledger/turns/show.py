@@ -94,8 +94,9 @@ class _OpBatch:
             self._close_unsaid(shown, op.partial)
 
     def _link_home_text(self, op: Block, result: claims.ClaimResult) -> None:
-        """Record what became of the block's text at home. A cut-off text that repeats another one does not stand in for
-        it: the original leaves in its own words.
+        """Map the block's slot to the claim and the entry that its text at home became.
+
+        An echo that was cut off is not mapped to its original: the slot's parts would hold only the beginning of that.
         """
         if result.outcome == "echo" and result.reason == claims.CUT_REASON:
             return
@@ -110,7 +111,7 @@ class _OpBatch:
                 entries.set_entry(self.tx, self.session, result.seq, partial=True, tell=op.tell)
 
     def _close_unsaid(self, shown: int, partial: bool) -> None:
-        """Nothing of a shown text was said: the entry keeps the text and gets a claim (Law 6)."""
+        """Close the preview of a block that said nothing at home: the entry keeps the text and gets a claim (Law 6)."""
         text = entries.shown_text(self.tx, self.session, shown)
         claims.say(self.tx, self.caller, claims.ClaimRequest("recovery", text, dest="", shown_seq=shown))
         if partial:
@@ -185,7 +186,7 @@ class _OpBatch:
     def on_Reserve(self, op: Reserve) -> None:
         (turn, root), leg = (self.caller.turn, self.caller.root), op.leg
         if cutting.keep_previewed(self.tx, leg.dest, turn, op.text or str, streams=True):
-            self.reserved = None  # the text may turn out to be what the placeholder shows
+            self.reserved = None  # undecided: the text may become what the placeholder shows
             return
         plain = cutting.without_placeholder(leg, cutting.find_answered_event(self.tx, root, leg))
         self.reserved = placeholders.place_placeholder(self.tx, self.session, turn, root, leg.dest, plain)
@@ -207,7 +208,10 @@ def show(tx: Tx, fence: turns.TurnFence, caller: claims.Caller, ops: Sequence[Op
 def show_before_correction(
     tx: Tx, fence: turns.TurnFence, caller: claims.Caller, ops: Sequence[Op], slots: Slots
 ) -> Slots:
-    """Apply the last batch before the agent corrects a held text; repeats are echoes then (Law 5). Raises Fenced."""
+    """Apply the last batch before the agent is asked to correct a text; from then on, repeats are echoes (Law 5).
+
+    Raises Fenced.
+    """
     new_slots = show(tx, fence, caller, ops, slots)
     tx.run("turn_corrected", id=fence.turn)
     return new_slots
@@ -215,12 +219,14 @@ def show_before_correction(
 
 @dataclass(frozen=True)
 class End:
-    """How a turn ends. `closing`: the slot of its closing text; `legs`: the parts in which that text leaves.
+    """How a turn ends. `stop`: the agent's stop reason. `stopped`: who cancelled the turn.
 
-    `notices`: notices about the end; they come, and leave, after everything that was said. `held_notice` is one of
-    them, unless the agent said something else when it was asked to correct its text. `stopped`: who cancelled the turn.
-    `remembered`: claims of cut-off texts that the agent remembers in the same words. If it says nothing more, the last
-    of them was its complete answer. `answer`: the claim with which the agent's history ends.
+    `closing`: the slot of its closing text. `legs`: the parts in which that text is sent; only if its chat gets only
+    closing texts. `told_upto`: entries up to this seq were in the prompt. `notices`: notices about the end; they are
+    recorded and sent after everything that was said. `held_notice` comes before them, unless the agent said something
+    else when it was asked to correct its text. `remembered`: claims of cut-off texts that the agent's history has in
+    the same words; if the agent says nothing more, the last of them was its complete answer. `answer`: the claim with
+    which the agent's history ends.
     """
 
     event: law.Event
@@ -231,7 +237,7 @@ class End:
     legs: tuple[Leg, ...] = ()
     notices: tuple[Notice, ...] = ()
     held_notice: Notice | None = None  # the notice about a text that stays held back
-    keeps_held_notice: bool = False  # it was held back after the agent was asked to correct it, or was not asked
+    keeps_held_notice: bool = False  # held back again after a correction, or without a correction
     stopped: turns.StopRequest | None = None
     remembered: frozenset[int] = frozenset()
     answer: int | None = None
@@ -240,7 +246,10 @@ class End:
 def finish(
     tx: Tx, fence: turns.TurnFence, caller: claims.Caller, ops: Sequence[Op], slots: Slots, end: End
 ) -> tuple[Slots, bool]:
-    """Apply the turn's last batch and end the turn, in one transaction. True: another turn is due at once (Law 2)."""
+    """Apply the turn's last batch and end the turn, in one transaction. Raises Fenced.
+
+    Returns the slots, and whether a wake is pending, so that another turn follows (Law 2).
+    """
     row = turns.check_fence(tx, fence)
     new_slots = _OpBatch(tx, caller, slots).apply_all(ops)
     leaves = _deliver_closing(tx, new_slots.claims, end.closing, end.legs)
@@ -267,13 +276,13 @@ def finish(
 
 EMPTY_TURN_NOTICE = "The agent ended its turn without a word."
 ATTACHED_KIND = "turn.attached"
-"""The kind of a notice about what an agent handed over beside its text. It is an answer, in Semel's words."""
+"""The kind of a notice about what an agent handed over beside its text. Such a notice is an answer (Law 12)."""
 
 
 def _add_end_notices(
     tx: Tx, session: SessionRow, turn_id: int, end: End, notices: Sequence[Notice], attached: int | None
 ) -> Evidence:
-    """Add the notices of a turn's end; return the evidence of what its person can see (Law 12)."""
+    """Add the notices of a turn's end; return the evidence that its person can see the end (Law 12)."""
     turn = tx.get(TurnRow, "turn_get", id=turn_id)
     if end.stopped is not None:
         return turns.add_stop_notice(tx, session.id, turn, end.stopped.notice_text, end.stopped.seq)
@@ -295,7 +304,7 @@ def _add_end_notices(
 def put_off(
     tx: Tx, fence: turns.TurnFence, caller: claims.Caller, ops: Sequence[Op], slots: Slots, error: str, ms: int
 ) -> Slots:
-    """Apply the last batch of an attempt that failed, and is tried again later. Raises Fenced."""
+    """Apply the last batch of an attempt that failed; the turn is tried again in `ms` milliseconds. Raises Fenced."""
     turns.check_fence(tx, fence)
     new_slots = _OpBatch(tx, caller, slots).apply_all(ops)
     turns.close_entries(tx, fence.session, fence.turn)
@@ -317,16 +326,16 @@ def show_late(
 
 
 def _deliver_closing(tx: Tx, claims_by_slot: Mapping[int, int], closing: int | None, legs: tuple[Leg, ...]) -> bool:
-    """Send the closing text where only closing texts are delivered. False if nothing leaves now."""
+    """Send the text in slot `closing`, if its chat gets only closing texts (`legs`). False if nothing is sent."""
     claim = claims_by_slot.get(closing) if closing is not None else None
     return claim is not None and bool(legs) and cutting.deliver(tx, claim, legs)
 
 
 def _deliver_behind(tx: Tx, session: SessionRow, caller: claims.Caller, end: End) -> int | None:
-    """Send the last text of a lost attempt as the answer, if this attempt said nothing of its own.
+    """Send the last text of a lost attempt as the answer, if this attempt said nothing of its own at home.
 
-    An echo is nothing of its own: its text was said before. If a text repeated what a tool had sent, that is the answer
-    and has left. Returns the claim that leaves now, or None.
+    An echo is not its own: the text was said before. If the last text repeated one that a tool had sent, the answer has
+    been sent already. Returns the claim that is sent now, or None.
     """
     lost_before = caller.root is not None and caller.turn != caller.root
     if not lost_before or tx.number("says_at_home", turn=caller.turn, home=session.home):
@@ -343,7 +352,10 @@ def _deliver_behind(tx: Tx, session: SessionRow, caller: claims.Caller, end: End
 
 
 def _deliver_answer(tx: Tx, session: SessionRow, caller: claims.Caller, claim: int) -> int | None:
-    """Send the answer, the text with which an agent's history ends; again, if a later text has left."""
+    """Send the answer: the claim with which the agent's history ends. Returns the claim that is sent, or None.
+
+    If a later text has been sent, the answer can no longer be sent in order, so it is said again as a new claim.
+    """
     row = tx.one(ClaimRow, "claim_get", id=claim)
     original = tx.one(ClaimRow, "claim_get", id=row.echo_of) if row is not None and row.outcome == "echo" else row
     if original is None or original.outcome != "said":
@@ -361,7 +373,7 @@ def _deliver_answer(tx: Tx, session: SessionRow, caller: claims.Caller, claim: i
 
 
 def _note_departure(tx: Tx, session: int, claim: int | None) -> None:
-    """Put a cut-off text that has left now into the next prompt: the last one said that it never left."""
+    """If a cut-off text is sent only now, put it into the next prompt: the last one said that it was not sent."""
     claim_row = tx.one(ClaimRow, "claim_get", id=claim) if claim is not None else None
     entry = tx.one(EntryRow, "entry_get", session=session, seq=claim_row.seq) if claim_row is not None else None
     if entry is not None and entry.partial:

@@ -15,15 +15,15 @@ from semel.ledger.transcript import entries
 from semel.ledger.turns import turns
 
 KIND = "summary"
-"""The kind of a summary's entry. It is a notice that is sent nowhere, wakes nothing and is in no prompt as news."""
+"""The kind of a summary's entry: a notice that is not sent, does not wake, and is not told in the next prompt."""
 
 
 @dataclass(frozen=True)
 class SummaryScope:
-    """What a summary covers: what turns up to `turn` (a root) have in the record, up to the entry `last`.
+    """The entries that a summary covers: those up to the seq `last` that belong to turns up to the root `turn`.
 
-    first, last: seqs. since: every entry before it is covered; others may not be. cut: a part of all that was not read
-    when the summary was made.
+    `first`: the seq of the first one. `since`: all entries before this seq are covered, later ones only in part. `cut`:
+    some of the covered entries were not read when the summary was made.
     """
 
     first: int
@@ -59,7 +59,7 @@ def get_newest(tx: Tx, session: SessionRow) -> Summary | None:
 def add(
     tx: Tx, fence: turns.TurnFence, text: str, covers: SummaryScope, extra_fields: dict[str, Any] | None = None
 ) -> int:
-    """Record a summary made by the running turn of what was before it; return its seq.
+    """Record a summary of earlier turns, made by the running turn; return the seq of its entry.
 
     Raises Fenced, also if a new chapter has begun.
     """

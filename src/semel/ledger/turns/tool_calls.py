@@ -71,7 +71,7 @@ def identify_spawn(tx: Tx, token: bytes) -> CallingSpawn:
 def record_call(
     tx: Tx, call: ToolCallRequest, request: claims.ClaimRequest, blob: dict[str, Any] | None = None
 ) -> claims.ClaimResult:
-    """Record a tool call as one claim, however often it is handed over."""
+    """Record a tool call as one claim, however often it is handed over. Raises SameIdOtherCall, UnknownToken."""
     spawn = identify_spawn(tx, call.token)
     earlier = tx.one(ClaimRow, "claim_by_call", spawn=spawn.spawn, call=call.call)
     if earlier is not None and earlier.args == call.args:
@@ -101,9 +101,10 @@ def record_call(
 def perform(
     tx: Tx, call: ToolCallRequest, description: str, action: Callable[[Tx, CallingSpawn], T]
 ) -> T | claims.ClaimResult:
-    """Run `action`, which says nothing, for an agent. A call that is fenced off is refused, and recorded (Law 10).
+    """Run a tool call's `action`, one that sends no message (it starts a job, say); return the action's result.
 
-    `description` names the action in the record. `action` must be idempotent: a call may be repeated.
+    A call that is fenced off is not run; the refusal is recorded and returned (Law 10). `description` names the action
+    in the record. `action` must be idempotent, because a call may be repeated.
     """
     spawn = identify_spawn(tx, call.token)
     turn = find_turn(tx, spawn, call)
@@ -135,7 +136,7 @@ def _refusal_reason(spawn: CallingSpawn, call: ToolCallRequest, turn: TurnRow | 
 
 
 def _find_reissued(tx: Tx, spawn: CallingSpawn, caller: claims.Caller, call: ToolCallRequest) -> int | None:
-    """The claim already recorded for this call, if a tool server died before it could answer."""
+    """The claim of the earlier call that this one re-issues, because the first tool server died before it answered."""
     rows = tx.all(
         EqualClaim, "claims_equal", spawn=spawn.spawn, args=call.args, turn=caller.turn, reissue=claims.REISSUE_REASON
     )
@@ -144,7 +145,7 @@ def _find_reissued(tx: Tx, spawn: CallingSpawn, caller: claims.Caller, call: Too
 
 
 def _with_item(tx: Tx, caller: claims.Caller, request: claims.ClaimRequest) -> claims.ClaimRequest:
-    """A question also becomes an item that people can answer."""
+    """Add the item by which people can answer, if the request is a question."""
     if request.kind != "ask" or request.dest is None or request.problem:
         return request
     options = request.more.get("options", [])
@@ -163,7 +164,7 @@ def _recorded_result(tx: Tx, row: ClaimRow) -> claims.ClaimResult:
 
 
 def mark_answered(tx: Tx, token: bytes, call_id: str) -> None:
-    """Record that the agent received the answer of this call, and so of the call that it repeats."""
+    """Record that the agent received the result of this call, and so of the call that it re-issues."""
     spawn = identify_spawn(tx, token)
     tx.run("claim_answered", spawn=spawn.spawn, call=call_id)
     tx.run("job_call_answered", spawn=spawn.spawn, call=call_id)

@@ -1,6 +1,6 @@
-"""What a transaction writes of a running turn's output: the vocabulary of `show`, as data.
+"""The operations that write a running turn's output, as data; `semel.ledger.turns.show` applies them.
 
-The gateway translates what an agent streams into these operations (docs/decisions/stream-operations.md). Each names a
+The gateway translates what an agent streams into these operations (docs/decisions/stream-operations.md). Most name a
 slot, the gateway's own number for a block or an item; `Slots` maps slots to rows.
 """
 
@@ -17,7 +17,7 @@ from semel.ledger.turns import permission_requests
 
 @dataclass(frozen=True)
 class Preview:
-    """Agent text that streams in `slot`. The first preview of a slot creates its entry."""
+    """Text to append to the preview of the block in `slot`. The first one of a slot creates the preview's entry."""
 
     slot: int
     text: str
@@ -35,8 +35,8 @@ class Replace:
 class Block:
     """A block ended: the claims that it makes. The first claim to home takes over the slot's preview.
 
-    `partial`: the turn ended before the block did. `tell`: the agent may not remember the text. `follows`: the slot of
-    what the same block said first at home.
+    `partial`: the turn ended before the block did. `tell`: if it is partial, the next prompt tells the agent of it.
+    `follows`: the slot of the first text or file that the same block said at home, if this is a later one.
     """
 
     slot: int
@@ -55,7 +55,7 @@ class Supersede:
 
 @dataclass(frozen=True)
 class Announcement:
-    """The words of a request, and the parts in which they leave for the session's home."""
+    """The text of the notice about a request, and the parts in which it is sent to the session's home."""
 
     text: str
     legs: tuple[Leg, ...]
@@ -112,7 +112,10 @@ class About:
 
 @dataclass(frozen=True)
 class Reserve:
-    """Place a placeholder at home for text that streams. `leg`: as the text would leave; `text`: what is seen now."""
+    """Place a placeholder at home for text that streams. `leg`: the leg that would send the text so far.
+
+    `text`: returns the text that is previewed so far.
+    """
 
     leg: Leg
     text: Callable[[], str] | None = None
@@ -120,7 +123,7 @@ class Reserve:
 
 @dataclass(frozen=True)
 class Leave:
-    """Send what was said in `slot` in these parts, unless it has left, where only closing texts are delivered."""
+    """Send what was said in `slot` in these parts, unless it was sent: for a chat that gets only closing texts."""
 
     slot: int
     legs: tuple[Leg, ...]
@@ -128,7 +131,7 @@ class Leave:
 
 @dataclass(frozen=True)
 class Complete:
-    """The text in which a lost attempt was cut off was complete, as its agent remembers: send it in these parts."""
+    """A lost attempt's cut-off text was complete, as its agent's history shows: send it in these parts."""
 
     claim: int
     legs: tuple[Leg, ...]
@@ -142,15 +145,18 @@ Op = (
 
 @dataclass(frozen=True)
 class Slots:
-    """The rows of a running turn's slots. Each transaction returns a new one."""
+    """The rows of a running turn's slots: the seq of each entry, the id of each item and claim.
+
+    Each transaction returns an updated copy.
+    """
 
     entries: Mapping[int, int] = field(default_factory=dict)
     items: Mapping[int, int] = field(default_factory=dict)
     claims: Mapping[int, int] = field(default_factory=dict)  # said home claims by slot
     said_count: int = 0
-    reserved: int | None = None  # the placeholder part of the last Reserve; None: it never arrived
+    reserved: int | None = None  # part of the last Reserve; None: its placeholder cannot be filled
     expired: frozenset[int] = frozenset()  # permission requests that nobody had answered when their deadline passed
-    attached: int | None = None  # the last notice about what the agent handed over beside its text
+    attached: int | None = None  # seq of the last notice of kind `show.ATTACHED_KIND`
 
 
 def may_announce(op: Op) -> bool:

@@ -24,7 +24,7 @@ from semel.ledger.turns.end_evidence import Evidence
 
 
 class WaitingEntry(Row):
-    """The entry of an event that people see waiting."""
+    """The entry of an event that people are shown as waiting."""
 
     event: int
     seq: int
@@ -32,14 +32,17 @@ class WaitingEntry(Row):
 
 
 class InterruptingEvent(Row):
-    """The entry of a message that is to interrupt the running turn."""
+    """The entry of a message that interrupts the running turn."""
 
     seq: int
     source: str
 
 
 class UntoldEntry(EntryRow):
-    """An entry that was in no prompt yet. `root`: of its turn; `leaves`: it was sent to its home, or will be."""
+    """An entry that no prompt has told the agent of yet. `root`: the root of its turn.
+
+    `leaves`: it was or will be sent to the session's home, or was seen there in a placeholder.
+    """
 
     root: int | None
     leaves: int
@@ -51,7 +54,7 @@ class Fenced(Exception):
 
 @dataclass(frozen=True)
 class TurnEvent:
-    """An event a turn runs over. `role` and `entry_fields` are its entry's."""
+    """An event that is bound to a turn. `role` and `entry_fields` are those of its entry."""
 
     event: int
     seq: int
@@ -73,7 +76,7 @@ class EntryToTell:
     role: str
     text: str
     partial: bool
-    left_for_home: bool = True  # False: it never left for the session's home; only a page showed it
+    left_for_home: bool = True  # False: only a page showed it
     root: int | None = None  # of the turn it belongs to
 
 
@@ -81,9 +84,9 @@ class EntryToTell:
 class BegunTurn:
     """A turn that began.
 
-    `lost_turn`: the attempt before it. `has_failed`: whether the agent reported of any attempt that it failed, instead
-    of dying. `has_started_tools`: whether any attempt had started a tool. `last_number`: the last option number shown
-    in the session.
+    `lost_turn`: the attempt before it. `has_failed`: whether the agent reported a failure in any attempt, instead of
+    dying. `has_started_tools`: whether any attempt had started a tool call. `last_number`: the last option number that
+    was shown in the session.
     """
 
     session: int
@@ -209,7 +212,10 @@ def bind_steered(tx: Tx, fence: TurnFence) -> tuple[TurnEvent, ...]:
 
 
 def put_off(tx: Tx, fence: TurnFence, error: str, ms: int) -> None:
-    """Let a turn that failed for a transient reason wait, without an agent, to be tried again. Raises Fenced."""
+    """Try a turn that failed for a transient reason again in `ms` milliseconds; until then it has no agent.
+
+    Raises Fenced.
+    """
     check_fence(tx, fence)
     tx.run("turn_put_off", id=fence.turn, error=error, at=tx.now + ms)
     tx.run("session_begin_again", id=fence.session)
@@ -217,7 +223,7 @@ def put_off(tx: Tx, fence: TurnFence, error: str, ms: int) -> None:
 
 
 def cancel_put_off(tx: Tx, session: int, order: StopRequest, root: int | None = None) -> bool:
-    """Cancel a turn that waits to be tried again (`root`: of this root). False if there is none."""
+    """Cancel a turn that waits to be tried again (`root`: only one of this root). False if there is none."""
     row = tx.one(SessionRow, "session_by_id", id=session)
     turn = tx.one(TurnRow, "turn_get", id=row.turn) if row is not None and row.turn is not None else None
     if turn is None or turn.retry_at is None or (root is not None and turn.root != root):
@@ -354,7 +360,7 @@ def is_from_home(source: str, home: str | None) -> bool:
 
 
 def _take_over_unprompted(tx: Tx, row: SessionRow, turn: TurnRow, lease: str) -> BegunTurn:
-    """Continue an attempt whose agent was never prompted, behind a new fence: nothing was tried (Laws 9, 10)."""
+    """Continue an attempt whose agent was never prompted, under a new epoch: it is no new attempt (Laws 9, 10)."""
     tx.run("session_begin", id=row.id, turn=turn.id, lease=lease)
     tx.run("turn_fence", id=turn.id, epoch=row.epoch + 1)
     entries.touch_session(tx, row.id)
@@ -396,7 +402,7 @@ def list_bound(tx: Tx, turn: int) -> tuple[TurnEvent, ...]:
 
 
 def close_live_output(tx: Tx, session: int, turn: TurnRow) -> None:
-    """Close what was shown before an agent died: entries marked partial, with their claims (Law 6)."""
+    """Close the previews and items that a turn left open; its previews become partial entries with claims (Law 6)."""
     close_entries(tx, session, turn.id)
     for item in tx.all(ItemRow, "items_live", session=session):
         entries.set_item(tx, item.id, live=False, body=interruption_body(item))
@@ -419,7 +425,7 @@ def close_entries(tx: Tx, session: int, turn_id: int) -> None:
         first = first if earlier_claim is None else earlier_claim
         if first is None:
             first = claim
-        else:  # what a block has said around text for another place ends together
+        else:  # these texts, and a file before them, are one block
             tx.run("claim_part_of", id=claim, first=first)
         entries.set_entry(tx, session, entry.seq, text=text, live=False, partial=True, claim=claim, tell=True)
         if turn.id != turn.root:
@@ -427,7 +433,7 @@ def close_entries(tx: Tx, session: int, turn_id: int) -> None:
 
 
 def withdraw_reserved(tx: Tx, session: SessionRow, root: int | None) -> None:
-    """Withdraw the placeholders of a turn that is over. A local home has none, which saves the query."""
+    """Withdraw the placeholders of a turn that is over. A local home has none, so the query is skipped."""
     if root is not None and not is_local(session.home):
         placeholders.withdraw_of_root(tx, root)
 
@@ -451,9 +457,10 @@ def fail(tx: Tx, session: int, turn: TurnRow, reason: str) -> None:
 def add_notice(
     tx: Tx, session: int, text: str, *, turn: int | None = None, kind: str = "notice", tell: bool = True
 ) -> int:
-    """Add a notice: people see it, it is part of the agent's next prompt, and it never wakes (Law 7).
+    """Add a notice: people see it, and it never wakes the agent (Law 7). Returns the seq of its entry.
 
-    A notice about a turn is also sent to the session's home: silence would look like an answer on its way.
+    `tell`: it is part of the agent's next prompt. A notice about a turn (its `kind` begins with "turn.") is also sent
+    to the session's home, because people there wait for an answer.
     """
     if kind.startswith("turn."):
         row = tx.get(SessionRow, "session_by_id", id=session)
@@ -468,7 +475,10 @@ def has_said_since_correction(tx: Tx, turn: int) -> bool:
 
 
 def record_prompting(tx: Tx, fence: TurnFence, how: law.How, spawn: int, memory: str, about: entries.Body) -> None:
-    """Record how the turn's agent is about to be prompted: its spawn and the name it has for this conversation."""
+    """Record how the turn's agent is about to be prompted: in which spawn, and with which id of the conversation.
+
+    `memory`: the agent's own id of it (ACP sessionId). Raises Fenced.
+    """
     check_fence(tx, fence)
     tx.run("turn_how", id=fence.turn, how=how, spawn=spawn)
     tx.run("session_set_memory", id=fence.session, memory=memory)
@@ -476,6 +486,6 @@ def record_prompting(tx: Tx, fence: TurnFence, how: law.How, spawn: int, memory:
 
 
 def list_unfinished(tx: Tx) -> list[int]:
-    """What a gateway takes up when it starts: sessions whose turn was cut off, then sessions with a pending wake."""
+    """What a gateway resumes when it starts: sessions whose turn was cut off, then sessions with a pending wake."""
     busy = [row.id for row in tx.all(HomeSession, "session_busy")]
     return busy + tx.values(int, "session_due")

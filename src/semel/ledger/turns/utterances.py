@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from semel.law.echo import How as ClaimHow
+from semel.law.echo import ClaimWay as ClaimHow
 from semel.law.echo import Outcome
 from semel.ledger.delivery.cutting import is_local
 from semel.ledger.storage.rows import ClaimKind, Row
@@ -21,7 +21,10 @@ Fate = Literal["arrived", "in line", "unknown", "held", "failed", "unsent", "see
 
 
 class SaidClaim(Row):
-    """A said claim, with its entry's marks. `states`: of its parts, joined by commas; `failed`: of any of them."""
+    """A said claim, with its entry's marks. `states`: those of its parts, joined by commas.
+
+    `failed`: a part was sent and failed later. `repeated`, `previewed`: see `Utterance.repeated` and the fate "seen".
+    """
 
     id: int
     turn: int | None
@@ -95,7 +98,7 @@ def list_utterances(tx: Tx, root: int, home: str | None) -> list[Utterance]:
 
 @dataclass(frozen=True)
 class WrittenBlock:
-    """A text that an agent wrote, whether it was said, is an echo or a quiet word, or was held back.
+    """A text that an agent wrote, whatever became of it: it was said, is an echo, is quiet, or was held back.
 
     `home`: it was for its session's home, or for an unknown destination. `cut`: its attempt ended first.
     """
@@ -125,7 +128,7 @@ def find_last_text(utterances: Iterable[Utterance]) -> Utterance | None:
 
 
 def _read_utterance(row: SaidClaim, home: str | None) -> Utterance:
-    at_home = not row.dest or _is_home(row.dest, home)  # what was cut off was for its home, whatever that is
+    at_home = not row.dest or _is_home(row.dest, home)  # a cut-off text has no dest: it was for the home
     files = entries.load(row.more).get("files") or ()
     return Utterance(
         claim=row.id, seq=row.seq, turn=row.turn, how=row.how, kind=row.kind, dest=row.dest, text=row.text,
@@ -136,7 +139,7 @@ def _read_utterance(row: SaidClaim, home: str | None) -> Utterance:
 
 
 def _is_home(dest: str | None, home: str | None) -> bool:
-    """Without a home, what a session says at home is said to its own transcript: `session:KEY`."""
+    """Whether `dest` is the session's home; without a home, that is its transcript: `session:KEY`."""
     return dest == home if home is not None else (dest or "").startswith("session:")
 
 

@@ -16,7 +16,7 @@ from typing import Literal
 
 from semel.gateway.ports import Channel, Denied, NotSent, Offline, Op, Receipt, Safety
 from semel.testing.conformance.network import ProxiedNetwork, open_network
-from semel.testing.conformance.process import CHANNEL_NAME, PATIENCE_S, wait_until
+from semel.testing.conformance.process import CHANNEL_NAME, WAIT_TIMEOUT_S, wait_until
 from semel.testing.conformance.proxy import NetworkFault, NetworkFaultKind
 from semel.testing.conformance.rig import NumberedTexts, Rig, demand
 from semel.testing.inbox import KeptInbox
@@ -62,7 +62,7 @@ class ChannelTrial:
         return sum(op.text in text for text in await self.rig.shown(self.address))
 
     async def wait_until_shown(self, op: Op) -> None:
-        """Wait until people see the op's text. Raises ConformanceError after PATIENCE_S."""
+        """Wait until people see the op's text. Raises ConformanceError after WAIT_TIMEOUT_S."""
         await wait_until(lambda: self._is_shown(op), f"the platform does not show {op.text!r}")
 
     async def _is_shown(self, op: Op) -> bool:
@@ -86,7 +86,7 @@ async def start_trial(rig: Rig, home: Path) -> AsyncIterator[ChannelTrial]:
         running = asyncio.create_task(_keep_running(channel, inbox))
         try:
             if rig.hears:
-                await inbox.wait_online(seconds=PATIENCE_S)
+                await inbox.wait_online(seconds=WAIT_TIMEOUT_S)
             yield ChannelTrial(rig, channel, net, inbox)
         finally:
             running.cancel()

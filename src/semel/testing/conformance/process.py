@@ -21,13 +21,13 @@ from semel.text.json_types import Json
 
 CHANNEL_NAME = "tested"
 """The channel's name in the gateway's configuration."""
-PATIENCE_S = 120.0
+WAIT_TIMEOUT_S = 120.0
 """How long to wait for something that takes no time on an idle machine."""
 T = TypeVar("T")
 DeathPoint = Literal["received", "committed", "departing", "answered"]
 
 
-async def wait_until(condition: Callable[[], Awaitable[T]], broken: str, patience: float = PATIENCE_S) -> T:
+async def wait_until(condition: Callable[[], Awaitable[T]], broken: str, patience: float = WAIT_TIMEOUT_S) -> T:
     """Wait until `condition` returns a true value, and return it.
 
     Raises ConformanceError with the message `broken` after `patience` seconds.
@@ -77,7 +77,7 @@ class GatewayProcess:
         self.kills = 0
         self._process: ForkedProcess | None = None
         self._is_death_expected = False
-        self._client = httpx2.AsyncClient(trust_env=False, verify=False, timeout=PATIENCE_S)
+        self._client = httpx2.AsyncClient(trust_env=False, verify=False, timeout=WAIT_TIMEOUT_S)
         home.mkdir(parents=True, exist_ok=True)
 
     def __repr__(self) -> str:
@@ -146,11 +146,11 @@ class GatewayProcess:
     async def wait_for_death(self) -> None:
         """Wait until the gateway is dead: by `kill`, or by its own SIGKILL at the point that `start(die=...)` named.
 
-        Raises ConformanceError if it still runs after PATIENCE_S, or if it ended in any other way.
+        Raises ConformanceError if it still runs after WAIT_TIMEOUT_S, or if it ended in any other way.
         """
         assert self._process is not None
         try:
-            await asyncio.wait_for(self._process.wait(), PATIENCE_S)
+            await asyncio.wait_for(self._process.wait(), WAIT_TIMEOUT_S)
         except TimeoutError:
             raise ConformanceError("the gateway did not get as far as where it was to be killed") from None
         self._record_death()

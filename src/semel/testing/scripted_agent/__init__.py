@@ -32,7 +32,7 @@ def command(
     state    the directory of its memory: sessions that can be loaded again, and the counts of attempts; by default
              `.scripted-agent` in its working directory
     script   a file with scripts for prompts that contain none (see the module `script`)
-    log      the file to which it writes each prompt (`prompts_given` reads it)
+    log      the file to which it writes each prompt (`read_prompts` reads it)
     instant  whether it answers every prompt at once with `pong N`, where N is time.monotonic_ns() when it read the
              prompt
 
@@ -60,7 +60,7 @@ class ReceivedPrompt:
     text: str  # its text blocks, joined by newlines
 
 
-def prompts_given(log: Path) -> list[ReceivedPrompt]:
+def read_prompts(log: Path) -> list[ReceivedPrompt]:
     """Return all prompts that agents with this `log` file have received so far, in order."""
     if not log.exists():
         return []

@@ -88,7 +88,7 @@ def find_or_store_file(double: TelegramDouble, params: Json, kind: str) -> Store
         if kind == "photo":
             if len(content) > MAX_PHOTO_BYTES:
                 raise bad_request("file is too big")
-            if reason := find_photo_fault(content):
+            if reason := find_photo_error(content):
                 raise bad_request(reason)
         return double.keep_file(kind, file["name"], file["mime"], content)
     if file not in double.files:
@@ -96,7 +96,7 @@ def find_or_store_file(double: TelegramDouble, params: Json, kind: str) -> Store
     return double.files[str(file)]
 
 
-def find_photo_fault(content: bytes) -> str | None:
+def find_photo_error(content: bytes) -> str | None:
     """Return Telegram's error text if it would not accept these bytes as a photo, else None.
 
     The dimensions are checked only for PNG.

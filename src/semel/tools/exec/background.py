@@ -48,17 +48,17 @@ SUPERVISOR_VARIABLES = (
 
 
 @dataclass(frozen=True)
-class Workplace:
+class JobEnvironment:
     """The working directory and the environment of an agent's jobs."""
 
     cwd: Path
     env: Mapping[str, str] = field(repr=False)
 
 
-class Supervisors:
+class SupervisorRunner:
     """Implements `ports.Background` with one supervisor process per job."""
 
-    def __init__(self, data_dir: Path, workplaces: Mapping[str, Workplace], grace: float = KILL_GRACE_S) -> None:
+    def __init__(self, data_dir: Path, workplaces: Mapping[str, JobEnvironment], grace: float = KILL_GRACE_S) -> None:
         self.target = Target(data_dir)
         self.workplaces = workplaces
         self.grace = grace
@@ -66,7 +66,7 @@ class Supervisors:
         self._logged_damage: set[str] = set()  # damaged runs that were logged already
 
     def __repr__(self) -> str:
-        return f"<Supervisors of {self._spool.folder}>"
+        return f"<SupervisorRunner of {self._spool.folder}>"
 
     # ------------------------------------------------------------ starting a job
 
@@ -94,7 +94,7 @@ class Supervisors:
             target=_wait_for_supervisor, args=(supervisor, ended), name=f"end of {job.id}", daemon=True
         ).start()
 
-    def _build_order(self, job: Job, workplace: Workplace) -> bytes:
+    def _build_order(self, job: Job, workplace: JobEnvironment) -> bytes:
         order = {
             "argv": ["/bin/sh", "-c", job.command],
             "cwd": str(workplace.cwd),

@@ -75,7 +75,7 @@ def read_token(path: Path) -> str:
     """Read a token file. Raises ValueError with a message that says what to do."""
     try:
         token = owned.read_file(path, link=True).decode(errors="replace").strip()
-    except owned.NotOurs as error:
+    except owned.UntrustedFile as error:
         raise ValueError(str(error)) from None
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror or error}") from None

@@ -34,7 +34,7 @@ from semel.tools import owned
 
 STARTED, FINISHED, LOST = "exec.started", "exec.finished", "exec.lost"
 
-HANDED_FILE = "handed"
+ORDER_RECEIVED_FILE = "handed"
 OUTPUTS_FOLDER = "outputs"
 OUTPUTS_KEPT = 20  # output files of ended runs; older ones are removed when a run begins
 OUTPUT_NAME = re.compile(r"([0-9a-f]{32}|job-[0-9a-f]{10})\.txt")  # of `semel exec`; of a background job
@@ -98,11 +98,11 @@ class SpooledRun:
     @property
     def never_started(self) -> bool:
         """Whether this is a background job whose supervisor never started the command: provably nothing was run."""
-        return "job" in self.info and not (self.folder / HANDED_FILE).exists()
+        return "job" in self.info and not (self.folder / ORDER_RECEIVED_FILE).exists()
 
     def record_handover(self) -> None:
         """Record that a background job's supervisor has its order and starts the command next. Raises OSError."""
-        write_durably(self.folder / HANDED_FILE, b"")
+        write_durably(self.folder / ORDER_RECEIVED_FILE, b"")
 
     def record_process(self, pid: int, born: str | None, at: float) -> None:
         """Record the command's process for whoever takes over this run if its reporter is killed."""
@@ -207,7 +207,7 @@ class Spool:
         try:
             owned.check_directory(folder)
             lock = _try_lock(folder / "lock")
-        except owned.NotOurs as error:
+        except owned.UntrustedFile as error:
             self.damaged.append(f"{error}. Look at it, then remove it")
             return None
         except OSError:  # removed just now, because its reports were acknowledged

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Struct, UnsetType, field
 from starlette.responses import Response
 
-from semel.acp_stream import display
+from semel.acp_stream import render_terminal
 from semel.faces.http.markdown import add_html
 from semel.faces.http.operations.outbox import PartState
 from semel.faces.http.routing import MAX_INT, ApiCall, Param, Returns, Router, SessionKey, json_response
@@ -219,7 +219,7 @@ async def read_output(
     """Read the whole output of a tool call, as a terminal displays it. The view has only its head and tail."""
     text = await call.gateway.output(key, item)
     if not raw:
-        text = await asyncio.to_thread(display, text)
+        text = await asyncio.to_thread(render_terminal, text)
     return Response(text, media_type="text/plain")
 
 
