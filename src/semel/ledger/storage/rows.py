@@ -302,7 +302,7 @@ class EarlierClaim(Row):
 
 
 class TurnMarks(Row):
-    """For each of three moments, the newest claim at that moment; -1: it has not come (`semel.law.echo.Marks`)."""
+    """For each of three moments, the newest claim then; -1: it has not come (`semel.law.echo.ClaimBoundaries`)."""
 
     corrected: int
     joined: int

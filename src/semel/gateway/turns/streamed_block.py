@@ -1,0 +1,78 @@
+"""A block of the agent's text while it streams in, and its parts (Laws 5, 6).
+
+`speech.BlockClaims` fills and claims them. A slot is the number by which operations refer to a block or a part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from semel.ledger.delivery.claims import ClaimRequest
+from semel.text.message_markup import MarkupReader
+from semel.text.verbatim import EchoHold
+
+PART_SLOT_STEP = 1 << 32
+"""The distance between the slots of a block's parts; the numbers that the fold gives to blocks stay far below it."""
+
+
+@dataclass
+class HomePart:
+    """A part of a block for home.
+
+    `hold`: withholds its preview while it may be an echo. `leaves_at_once`: whether it is sent without waiting for the
+    closing text, because it is addressed. `waiting`: text that is not previewed yet. `previewed`: text that is.
+    """
+
+    slot: int
+    hold: EchoHold
+    leaves_at_once: bool = False
+    texts: list[str] = field(default_factory=list)
+    is_shown: bool = False
+    waiting: str = ""
+    previewed: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.texts)
+
+
+@dataclass(frozen=True)
+class SpokenPart:
+    """A text or a file that a block said at home."""
+
+    slot: int
+    text: str = ""
+    file: Mapping[str, Any] | None = None
+
+
+@dataclass
+class StreamedBlock:
+    """A block while it streams in. `one_message`: whether it has a message id, by which later text may continue it."""
+
+    slot: int
+    reader: MarkupReader
+    one_message: bool = False
+    parts: list[HomePart | ClaimRequest] = field(default_factory=list)  # parts not claimed yet
+    stretch: HomePart | None = None  # the open stretch of bare text
+    slot_count: int = 0  # how many slots its parts have
+    fed_texts: list[str] = field(default_factory=list)
+    claimed_chars: int = 0  # number of characters already claimed
+    handed_files: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)  # files: (offset in the text, file)
+    home_files: list[Mapping[str, Any]] = field(default_factory=list)  # those of them that were said at home
+    spoken: list[SpokenPart] = field(default_factory=list)  # what it said at home; it is delivered together
+    previewed: list[str] = field(default_factory=list)
+    superseded: bool = False  # whether the next block repeats all of it
+
+    @property
+    def is_shown(self) -> bool:
+        return any(part.is_shown for part in self.at_home())
+
+    def at_home(self) -> list[HomePart]:
+        return [part for part in self.parts if isinstance(part, HomePart)]
+
+    def next_slot(self) -> int:
+        """Return a slot for the next part. The first part has the block's own slot."""
+        self.slot_count += 1
+        return self.slot + (self.slot_count - 1) * PART_SLOT_STEP
