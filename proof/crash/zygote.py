@@ -27,8 +27,8 @@ import semel.faces.cli
 import semel.law.retries
 import semel.tools.exec.background
 import semel.tools.exec.reporter
+import semel.tools.exec.runner
 import semel.tools.exec.supervisor
-import semel.tools.exec.watch
 import semel.tools.process
 from proof.crash import killat, post
 from semel.testing.forking import run_gateway, serve_forks, set_up_process

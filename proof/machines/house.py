@@ -21,7 +21,7 @@ from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.ports import Caps, Safety
 from semel.gateway.settings import ChannelSettings, DestinationSettings
 from semel.gateway.turns import stream_view
-from semel.gateway.turns.speech import BlockClaims
+from semel.gateway.turns.block_claims import BlockClaims
 from semel.gateway.turns.stream_view import StreamView
 from semel.law.delivery import Rules
 from semel.law.wake import NO_PAUSE, WakeDelay

@@ -11,8 +11,8 @@ from typing import Any
 from proof.machines.house import CHANNELS, HOMES, RULES, House, Process, Running, refused
 from proof.machines.ledger import Make
 from semel.acp_stream import Began, Ended
-from semel.acp_stream.dialect import NO_RESULT
-from semel.gateway.turns.speech import BlockClaims
+from semel.acp_stream.output_fields import NO_RESULT
+from semel.gateway.turns.block_claims import BlockClaims
 from semel.law import delivery
 from semel.law import turn as law
 from semel.ledger.delivery import outgoing

@@ -15,7 +15,7 @@ from semel.ledger.backup import settle_restored
 from semel.ledger.delivery import claims, outgoing
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.inbound import channel_batch, commands, hear
-from semel.ledger.storage import mark
+from semel.ledger.storage import mark_file
 from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
@@ -58,7 +58,7 @@ class Judge:
             return f"it cannot be used: {type(error).__name__}: {words[:200]}"
 
     def _fault(self, allowed: Collection[str] | None, marked: int) -> str:
-        known = mark.read_mark(self.folder / NAME)
+        known = mark_file.read_mark(self.folder / NAME)
         if marked and (known is None or known.commits < marked):
             return f"{BEHIND}: {marked} commits were acknowledged, and it is {known}"
         with self._open() as store:
@@ -91,7 +91,7 @@ class Judge:
         if self.opened % AGAIN or not self.older or MARK not in files:
             return ""
         lay_out({**self.older, MARK: files[MARK]}, self.folder)
-        known = mark.read_mark(self.folder / NAME)
+        known = mark_file.read_mark(self.folder / NAME)
         with self._open() as store:
             own = store.read_sync(lambda tx: tx.one(LedgerRow, "ledger_get"))
             store.keep_mark()

@@ -26,7 +26,7 @@ from proof.power.recorder import SYNCS, Recording
 from proof.power.workload import play
 from proof.report import Proof
 from proof.room import memory
-from semel.ledger.storage import opening
+from semel.ledger.storage import open_ledger
 
 CHUNK = 40  # points that one process takes at a time
 NOW = 1_000_000_000  # ms: when the next gateway starts, long after all that the workload did
@@ -168,7 +168,9 @@ def stretch(recording: Recording, plan: Plan, points: list[int], room: Path) -> 
     at = 0
     with tempfile.TemporaryDirectory(dir=room) as folder:
         judge = Judge(Path(folder), NOW, recording.states, told.older)
-        with mock.patch.object(opening, "refuse_network_file_system"):  # where the images lie is no matter of theirs
+        with mock.patch.object(
+            open_ledger, "refuse_network_file_system"
+        ):  # where the images lie is no matter of theirs
             for k in points:
                 for op in recording.ops[at : k + 1]:
                     medium.take(op)

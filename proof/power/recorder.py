@@ -24,7 +24,7 @@ from unittest import mock
 import apsw
 
 from proof.power.disk import Op, PowerDisk
-from semel.ledger.storage import mark, threads
+from semel.ledger.storage import mark_file, threads
 from semel.ledger.storage.errors import LedgerError
 from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import Tx
@@ -32,7 +32,7 @@ from semel.ledger.storage.store import Store
 from semel.ledger.storage.threads import Writer
 
 NAME = "ledger.db"
-MARK = NAME + mark.MARK_SUFFIX
+MARK = NAME + mark_file.MARK_SUFFIX
 MUCH = 60  # pages in the log that make the busy writer move it; in life it is 4096
 SYNCS = ("full", "normal", "off", "lying")
 CYCLES = 6  # of the event loop: an answer that was given has reached its caller by then
@@ -72,7 +72,7 @@ class Recorder:
         dice = random.Random(seed)
         for patch in (
             mock.patch.object(threads, "SimpleQueue", _Queue),
-            mock.patch.object(mark, "os", _MarkDisk(self.disk)),
+            mock.patch.object(mark_file, "os", _MarkDisk(self.disk)),
             mock.patch.object(threads, "MAX_BACKLOG_PAGES", MUCH),
             mock.patch.object(threads, "_log"),  # of a disk that fails because it is told to
             mock.patch("secrets.token_hex", lambda n=16: dice.randbytes(n).hex()),

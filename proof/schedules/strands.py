@@ -21,7 +21,7 @@ import apsw
 from greenlet import GreenletExit, getcurrent, greenlet
 
 import semel.ledger.storage.connect
-import semel.ledger.storage.opening
+import semel.ledger.storage.open_ledger
 import semel.ledger.storage.store
 import semel.ledger.storage.threads
 from proof.schedules.loop import LIFE, Life, SeededLoop
@@ -245,7 +245,7 @@ def staged(loop: SeededLoop, shelf: Shelf) -> Iterator[Stage]:
         (semel.ledger.storage.threads, "threading", threads),
         (semel.ledger.storage.threads, "SimpleQueue", Line),
         (semel.ledger.storage.connect, "apsw", SimpleNamespace(**{**vars(apsw), "Connection": Lasting})),
-        (semel.ledger.storage.opening, "connect", _connected(semel.ledger.storage.opening.connect)),
+        (semel.ledger.storage.open_ledger, "connect", _connected(semel.ledger.storage.open_ledger.connect)),
         (semel.ledger.storage.store, "connect", _connected(semel.ledger.storage.store.connect)),
     ]
     before = [(where, name, getattr(where, name)) for where, name, _ in puts]

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import apsw
 
-import semel.gateway.api.components
+import semel.gateway.api.composition
 from proof.schedules.agents import SeededAgent
 from proof.schedules.chance import EPOCH
 from proof.schedules.doors import NoSearch
@@ -46,7 +46,7 @@ ENOUGH = 5  # broken promises
 PATIENCE = 4 * 3600.0  # virtual seconds until a world has to be at rest
 LOOKS = (0.5, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # seconds between two looks; then the last one again
 
-semel.gateway.api.components.Search = NoSearch  # type: ignore[misc,assignment]
+semel.gateway.api.composition.Search = NoSearch  # type: ignore[misc,assignment]
 
 
 class LoopClock:

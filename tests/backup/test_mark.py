@@ -17,7 +17,7 @@ import pytest
 from outbox_desk import say
 
 from semel.ledger.backup import restore, settle_restored
-from semel.ledger.storage import mark
+from semel.ledger.storage import mark_file
 from semel.ledger.storage.errors import LogOfAnother
 from semel.ledger.storage.rows import LedgerRow, SessionRow
 from semel.ledger.storage.sql import Tx
@@ -99,11 +99,11 @@ def test_a_mark_that_was_torn_counts_as_the_one_before(tmp_path: Path, torn: int
     path = tmp_path / "ledger.db"
     for text in ("one", "two", "three"):
         speak(path, text)
-    newest = mark.read_mark(path)
-    content = bytearray(mark.mark_path(path).read_bytes())
-    content[torn * mark.SLOT_BYTES + 10 : torn * mark.SLOT_BYTES + 60] = b"?" * 50
-    mark.mark_path(path).write_bytes(content)
-    left = mark.read_mark(path)
+    newest = mark_file.read_mark(path)
+    content = bytearray(mark_file.mark_path(path).read_bytes())
+    content[torn * mark_file.SLOT_BYTES + 10 : torn * mark_file.SLOT_BYTES + 60] = b"?" * 50
+    mark_file.mark_path(path).write_bytes(content)
+    left = mark_file.read_mark(path)
     assert left is not None
     assert newest is not None
     assert newest.commits - left.commits in (0, 1)
@@ -113,11 +113,11 @@ def test_a_mark_that_was_torn_counts_as_the_one_before(tmp_path: Path, torn: int
 def test_a_transaction_that_changes_nothing_is_not_counted(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     speak(path, "one")
-    before = mark.read_mark(path)
+    before = mark_file.read_mark(path)
     with Store.open(path, marked=True) as store:
         for _ in range(5):
             store.write_sync(lambda tx: tx.one(SessionRow, "session_by_id", id=1))
-    assert mark.read_mark(path) == before
+    assert mark_file.read_mark(path) == before
 
 
 PROGRAM = """
@@ -150,7 +150,7 @@ def test_after_a_kill_at_any_time_there_is_no_false_alarm(tmp_path: Path) -> Non
             for _ in range(luck.randrange(1, 200)):
                 process.stdout.readline()
             process.send_signal(signal.SIGKILL)
-        known = mark.read_mark(path)
+        known = mark_file.read_mark(path)
         assert known is not None
         with Store.open(path, marked=True) as store:
             come = store.read_sync(commits)
@@ -292,14 +292,14 @@ def test_a_log_that_the_mark_does_not_know_is_taken_as_it_is(tmp_path: Path, tol
     path = tmp_path / "ledger.db"
     speak(path, "one")
     work_until_killed(path, 10)
-    known = mark.read_mark(path)
+    known = mark_file.read_mark(path)
     assert known is not None
     fields = {"ledger": known.ledger, "incarnation": known.incarnation, "commits": known.commits}
     if told == "another log":
         fields |= {"log": "00" * 8, "base": [9, 999]}
     text = json.dumps(fields).encode()
-    slot = (text + b" %08x" % zlib.crc32(text)).ljust(mark.SLOT_BYTES, b"\0")
-    mark.mark_path(path).write_bytes(slot * 2)
+    slot = (text + b" %08x" % zlib.crc32(text)).ljust(mark_file.SLOT_BYTES, b"\0")
+    mark_file.mark_path(path).write_bytes(slot * 2)
     assert not is_copy(path)
     assert soundness(path) == "ok"
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cli_house import Cli, until
 
-from semel.faces.busy import format_ordinal, format_waiting_state, number_waiting
+from semel.faces.busy_texts import format_ordinal, format_waiting_state, number_waiting
 from semel.faces.transcript import list_remarks
 
 Work = Callable[[str], None]

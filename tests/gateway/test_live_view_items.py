@@ -10,7 +10,7 @@ import pytest
 from semel.acp_stream import Began, Changed, Ended, Grew, render_terminal
 from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.turns import stream_view
-from semel.gateway.turns.speech import BlockClaims
+from semel.gateway.turns.block_claims import BlockClaims
 from semel.gateway.turns.stream_view import HEAD_CHARS, MAX_LATE_ITEMS, TAIL_CHARS, StreamView
 from semel.ledger.turns import turn_ops
 

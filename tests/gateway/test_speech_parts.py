@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.settings import DestinationSettings
-from semel.gateway.turns.speech import BlockClaims
+from semel.gateway.turns.block_claims import BlockClaims
 from semel.ledger.delivery.claims import ClaimRequest
 from semel.ledger.turns import turn_ops
 from semel.text.verbatim import verbatim_form

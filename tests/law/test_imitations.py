@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semel.text.imitations import escape_semel_markers
+from semel.text.prompt_marks import escape_semel_markers
 from semel.text.visible import is_unseen, remove_unseen, squeeze_to_line
 
 ORDINARY = [

@@ -11,7 +11,7 @@ from semel.acp_stream.redelivery import LEAST_GLUED_CHARS
 from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
-from semel.gateway.turns.speech import BlockClaims
+from semel.gateway.turns.block_claims import BlockClaims
 from semel.gateway.turns.stream_view import StreamView
 from semel.ledger.turns import show, turn_ops, turns
 from semel.testing import FakeChannel

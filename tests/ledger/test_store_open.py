@@ -28,7 +28,7 @@ from semel.ledger.storage.errors import (
     OldSqlite,
 )
 from semel.ledger.storage.migrate import APPLICATION_ID
-from semel.ledger.storage.opening import file_system_type, refuse_network_file_system, refuse_old_sqlite
+from semel.ledger.storage.open_ledger import file_system_type, refuse_network_file_system, refuse_old_sqlite
 from semel.ledger.storage.rows import EntryRow, LedgerRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store

@@ -16,7 +16,7 @@ from proof.power.images import MODES, image, lay_out
 from proof.power.judge import BEHIND, FALSE_ALARM, Judge
 from proof.power.main import NOW, PHYSICAL, Plan, Told, control, record, stretch
 from proof.power.recorder import MARK, NAME, Recording
-from semel.ledger.storage import mark
+from semel.ledger.storage import mark_file
 from semel.ledger.storage.errors import LedgerFailed, LedgerFull
 from semel.ledger.storage.group_commit import WorkItem
 from semel.ledger.storage.sql import Tx
@@ -69,10 +69,10 @@ def test_a_mark_that_is_ahead_of_its_ledger_or_behind_what_was_acknowledged_is_f
     allowed, marked = told.allowed(len(recorded.ops)), told.marked(len(recorded.ops))
     assert judge.fault(files, allowed, marked) == ""
     assert BEHIND in judge.fault({**files, MARK: told.older[MARK]}, allowed, marked)
-    newest = mark.read_mark(cut / NAME)
+    newest = mark_file.read_mark(cut / NAME)
     assert newest is not None
-    mark.MarkFile(cut / NAME, replace(newest, commits=marked + 1_000_000)).close()
-    assert FALSE_ALARM in judge.fault({**files, MARK: mark.mark_path(cut / NAME).read_bytes()}, allowed, marked)
+    mark_file.MarkFile(cut / NAME, replace(newest, commits=marked + 1_000_000)).close()
+    assert FALSE_ALARM in judge.fault({**files, MARK: mark_file.mark_path(cut / NAME).read_bytes()}, allowed, marked)
 
 
 @pytest.mark.parametrize("sync", ["off", "normal", "lying"])

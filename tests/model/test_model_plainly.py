@@ -10,7 +10,7 @@ from model_world import Answer, ModelServer
 from pydantic import BaseModel
 from pydantic_ai.direct import model_request_stream
 
-from semel.agents.model import history, plainly
+from semel.agents.model import history, openai_patches
 from semel.agents.model.provider import ConfiguredModel
 from semel.gateway.ports import Past, Spoken
 from semel.gateway.settings import AgentSettings
@@ -67,7 +67,7 @@ async def test_what_is_no_json_goes_through_the_client() -> None:
         return given
 
     odd = [{"role": "user", "content": Odd(text="x")}]
-    assert await plainly._create_observed(create, "messages", messages=odd, n=1) == {"messages": odd, "n": 1}
+    assert await openai_patches._create_observed(create, "messages", messages=odd, n=1) == {"messages": odd, "n": 1}
     more = {"messages": ["m"], "extra_body": {"own": 1}, "n": 1}
     told = {"messages": [], "extra_body": {"messages": ["m"], "own": 1}, "n": 1}
-    assert await plainly._create_observed(create, "messages", **more) == told
+    assert await openai_patches._create_observed(create, "messages", **more) == told

@@ -18,13 +18,13 @@ from cli_house import Cli
 
 from semel.faces.client import GatewayNotTrusted
 from semel.faces.run import CannotStart, read_owner_token
-from semel.tools import owned
+from semel.tools import trusted_files
 from semel.tools.address import find_socket
 from semel.tools.exec import reporter
 from semel.tools.exec.output import OutputRecorder
 from semel.tools.exec.reporter import Target
+from semel.tools.exec.runner import report_lost_run
 from semel.tools.exec.spool import LOST, OUTPUTS_KEPT, Spool
-from semel.tools.exec.watch import report_lost_run
 
 NOBODY = 65534
 SECRET = "the-owners-token-0123456789"
@@ -300,8 +300,8 @@ def test_a_token_file_that_others_can_write_is_not_shown_to_anybody(cli: Cli) ->
     with pytest.raises(ValueError, match="chmod go-w"):
         reporter.read_token(node)
     os.mkfifo(cli.home / "pipe", 0o600)
-    with pytest.raises(owned.UntrustedFile, match="not a regular file"):
-        owned.read_file(cli.home / "pipe")
+    with pytest.raises(trusted_files.UntrustedFile, match="not a regular file"):
+        trusted_files.read_file(cli.home / "pipe")
 
 
 @pytest.mark.root

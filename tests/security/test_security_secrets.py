@@ -161,7 +161,7 @@ def test_a_process_that_keeps_itself_private_is_so_and_what_it_starts_is_as_ever
 
     code = (
         "import ctypes, subprocess, sys\n"
-        "from semel.faces.memory import keep_private\n"
+        "from semel.faces.process_memory import keep_private\n"
         "dumpable = lambda: ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)\n"
         "assert dumpable() == 1 and not keep_private({'SEMEL_DUMPABLE': '1'}) and dumpable() == 1\n"
         "assert keep_private({}) and dumpable() == 0\n"
@@ -184,7 +184,7 @@ def test_the_gateway_keeps_itself_private_before_it_reads_a_secret(
         order.append("read")
         raise ConfigError("enough")
 
-    monkeypatch.setattr("semel.faces.memory.keep_private", lambda: order.append("private"))
+    monkeypatch.setattr("semel.faces.process_memory.keep_private", lambda: order.append("private"))
     monkeypatch.setattr(load, "load_config", read)
     with pytest.raises(ConfigError, match="enough"):
         up.up(None, None, False, None, tmp_path)

@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from semel.acp_stream.block import MESSAGE, THOUGHT, TextBlock
-from semel.acp_stream.dialect import NO_RESULT
 from semel.acp_stream.history import Replay
 from semel.acp_stream.messages import BlockAssembler
 from semel.acp_stream.notices import read_retry_text, read_signal
 from semel.acp_stream.ops import Grew, GrowingItem, Limits, Op, ViewItem, ViewItems
+from semel.acp_stream.output_fields import NO_RESULT
 from semel.acp_stream.profiles import CAREFUL, Profile
 from semel.acp_stream.redelivery import without_white_space
 from semel.acp_stream.state import SessionState

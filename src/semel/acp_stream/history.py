@@ -16,9 +16,9 @@ from typing import Any
 
 from semel.acp_stream.attachment import describe_attachment, is_attachment
 from semel.acp_stream.block import TextBlock
-from semel.acp_stream.dialect import NO_RESULT, content_text
 from semel.acp_stream.notices import Notices
 from semel.acp_stream.ops import Changed, Grew, GrowingItem, Op, ViewItems
+from semel.acp_stream.output_fields import NO_RESULT, content_text
 from semel.acp_stream.profiles import Profile
 from semel.acp_stream.redelivery import are_attempts, without_white_space
 from semel.acp_stream.tool_calls import ToolCall, ToolCalls

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from semel.acp_stream.dialect import DELTAS, FINAL, STATUS
+from semel.acp_stream.output_fields import DELTAS, FINAL, STATUS
 from semel.text.json_types import Json
 from semel.text.wellformed import scrub
 

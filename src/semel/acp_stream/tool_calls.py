@@ -14,7 +14,8 @@ from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from semel.acp_stream.attachment import AgentFile, files_of
-from semel.acp_stream.dialect import (
+from semel.acp_stream.ops import Changed, Grew, GrowingItem, Limits, Op, ViewItem, ViewItems
+from semel.acp_stream.output_fields import (
     CONTENT,
     DELTAS,
     DIRECT,
@@ -30,7 +31,6 @@ from semel.acp_stream.dialect import (
     terminal_text,
     unwrap,
 )
-from semel.acp_stream.ops import Changed, Grew, GrowingItem, Limits, Op, ViewItem, ViewItems
 from semel.acp_stream.profiles import Profile
 from semel.acp_stream.tool_output import OutputChange, ToolOutput, is_same_source
 from semel.text.json_types import text_at

@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from semel.acp_stream.dialect import CONTENT, DIRECT, Snapshot
 from semel.acp_stream.ops import Limits
+from semel.acp_stream.output_fields import CONTENT, DIRECT, Snapshot
 
 LEAST_WINDOW = 2_000  # characters of the shortest window that was measured: a shorter output is no window yet
 PROBE_CHARS = 64  # how many characters are searched for, to find where two texts may overlap

@@ -15,9 +15,9 @@ from typing import Any
 
 from semel.acp_stream.attachment import describe_attachment, files_of, is_attachment
 from semel.acp_stream.block import MESSAGE, THOUGHT, TextBlock
-from semel.acp_stream.dialect import content_text
 from semel.acp_stream.messages import BlockAssembler
 from semel.acp_stream.ops import Changed, Grew, Op, ViewItems
+from semel.acp_stream.output_fields import content_text
 from semel.acp_stream.tool_calls import ToolCalls
 from semel.text.json_types import Json, objects_in, text_at
 

@@ -37,10 +37,10 @@ from semel.gateway.unix_socket import SocketRefused, UnixListener, socket_path
 from semel.ledger.inbound import nodes
 from semel.ledger.storage.store import Store
 from semel.ledger.turns.spawns import OrphanedProcess
-from semel.tools import owned
+from semel.tools import trusted_files
 from semel.tools.address import GATEWAY_FILE
 from semel.tools.exec.background import JobEnvironment, SupervisorRunner
-from semel.tools.inside import InProcessTools
+from semel.tools.in_process_tools import InProcessTools
 
 OWNER_TOKEN_FILE = "owner.token"  # file in the data directory; whoever can read it is the owner
 
@@ -146,10 +146,10 @@ def _make_directories(config: GatewayConfig) -> None:
     settings = config.gateway
     ours = [agent.cwd for agent in settings.agents.values() if agent.cwd.is_relative_to(settings.data_dir)]
     try:
-        owned.make_directory(settings.data_dir, link=True)
+        trusted_files.make_directory(settings.data_dir, link=True)
         for place in (settings.ledger.parent, *ours):
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except owned.UntrustedFile as error:
+    except trusted_files.UntrustedFile as error:
         raise CannotStart(str(error)) from None
     except OSError as error:
         raise CannotStart(f"{error.filename or settings.data_dir} cannot be made: {error.strerror}") from error
@@ -177,8 +177,8 @@ def read_owner_token(data_dir: Path) -> str:
             _write_private(path, secrets.token_urlsafe(32) + "\n")
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             raise CannotStart(f"{path} can be read by others. Keep it for yourself: chmod 600 {path}")
-        token = owned.read_file(path, link=True).decode("ascii").strip()
-    except owned.UntrustedFile as error:
+        token = trusted_files.read_file(path, link=True).decode("ascii").strip()
+    except trusted_files.UntrustedFile as error:
         raise CannotStart(str(error)) from None
     except (OSError, UnicodeDecodeError) as error:
         raise CannotStart(f"{path} cannot be used: {error}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from semel.faces.busy import format_waiting_state
+from semel.faces.busy_texts import format_waiting_state
 from semel.text.json_types import Json
 
 
@@ -28,7 +28,7 @@ def is_summary(entry: Json) -> bool:
 def list_remarks(entry: Json, place: int | None = None) -> list[str]:
     """Short remarks about an entry, such as "partial" or "echoed 2x", in the words of docs/laws.md.
 
-    `place` is the place of a waiting entry in the session's queue (`semel.faces.busy`).
+    `place` is the place of a waiting entry in the session's queue (`semel.faces.busy_texts`).
     """
     remarks = [name for name in ("live", "partial", "superseded", "automatic") if entry.get(name)]
     if entry.get("waiting"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from semel.tools import owned
+from semel.tools import trusted_files
 
 GATEWAY_FILE = "gateway.json"  # {"url", "socket", "pid"}, in the data directory while the gateway runs
 LOCAL_URL = "http://gateway"
@@ -35,10 +35,10 @@ def find_socket(data_dir: Path) -> Path:
     """The unix socket of a data directory's gateway. Raises NoGateway if there is none, or GatewayNotTrusted if other
     users could have made it. The gateway may be gone: a killed one leaves its socket behind."""
     try:
-        owned.check_directory(data_dir, link=True)
-        path = Path(json.loads(owned.read_file(data_dir / GATEWAY_FILE))["socket"])
-        owned.check_directory(path.parent)
-    except owned.UntrustedFile as error:
+        trusted_files.check_directory(data_dir, link=True)
+        path = Path(json.loads(trusted_files.read_file(data_dir / GATEWAY_FILE))["socket"])
+        trusted_files.check_directory(path.parent)
+    except trusted_files.UntrustedFile as error:
         raise GatewayNotTrusted(str(error)) from None
     except (OSError, ValueError, KeyError, TypeError):
         raise NoGateway(data_dir) from None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from semel.agents.acp.conversation import AcpConversation
 from semel.agents.acp.environment import build_environment
-from semel.agents.acp.opening import open_session
+from semel.agents.acp.open_session import open_session
 from semel.agents.acp.process import GuardedProcess
 from semel.agents.acp.session import TOOL_SERVER_COMMAND
 from semel.agents.acp.wire import Trace

@@ -26,7 +26,8 @@ INSTALL_COMMAND = 'pip install "semel[model]"'
 
 
 class ToolAccess(Protocol):
-    """Semel's own tools (send_message and the others) for one conversation; `semel.tools.inside` implements it."""
+    """Semel's own tools (send_message and the others) for one conversation; `semel.tools.in_process_tools` implements
+    it."""
 
     async def greet(self) -> str:
         """Ask the gateway about this session. Returns instructions for the system prompt. Call it before `listing`."""

@@ -298,7 +298,7 @@ class ModelConversation:
 
 def _load_servers_class() -> Any:
     """Import and return `McpServers`. That takes most of a second, so it is done only if a server is configured."""
-    from semel.agents.model.servers import McpServers
+    from semel.agents.model.mcp_servers import McpServers
 
     return McpServers
 

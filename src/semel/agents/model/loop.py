@@ -35,7 +35,7 @@ from pydantic_ai.models import ModelRequestParameters
 
 from semel.agents.model import history
 from semel.agents.model.failures import StreamCutOff, UnreadableResponse, error_answer, is_cut_inside_a_character
-from semel.agents.model.plainly import StreamExtras, current_extras
+from semel.agents.model.openai_patches import StreamExtras, current_extras
 from semel.agents.model.provider import ConfiguredModel
 from semel.agents.model.toolbox import Toolbox
 from semel.gateway.ports import Answered

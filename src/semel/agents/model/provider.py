@@ -14,7 +14,7 @@ from pydantic_ai.providers import Provider, infer_provider_class
 from pydantic_ai.settings import ModelSettings as Options
 
 from semel.agents.model import INSTALL_COMMAND
-from semel.agents.model.plainly import bypass_client_validation
+from semel.agents.model.openai_patches import bypass_client_validation
 from semel.gateway.ports import AgentError
 from semel.gateway.settings import AgentSettings
 

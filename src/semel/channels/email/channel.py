@@ -31,7 +31,7 @@ from semel.channels.email.send import max_attempt_seconds, submit_mail
 from semel.channels.email.settings import EmailSettings
 from semel.channels.email.transport import ImapConnection, MailBox, connect_imap, run_to_end
 from semel.channels.markdown import MAX_FORMATTED_CHARS
-from semel.channels.recent import RecentMap
+from semel.channels.recent_map import RecentMap
 from semel.gateway.ports import Caps, Denied, Inbox, Offline, Op, Receipt, Rejected, Safety, Unknown
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from semel.channels.matrix.downloads import MatrixFetcher
 from semel.channels.matrix.parse import MatrixDraft, find_place, make_unreadable, parse_annotation, parse_event
 from semel.channels.matrix.rooms import Room, Rooms
 from semel.channels.matrix.transport import room_path
-from semel.channels.recent import RecentMap
+from semel.channels.recent_map import RecentMap
 from semel.gateway.ports import Inbox, Incoming
 
 _log = logging.getLogger("semel.channels.matrix")

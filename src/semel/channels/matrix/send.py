@@ -29,7 +29,7 @@ from semel.channels.matrix.parse import PART_KEY_FIELD
 from semel.channels.matrix.rooms import Room
 from semel.channels.matrix.settings import USER
 from semel.channels.matrix.transport import CLIENT, MANUAL_RETRY_DELAY_S, check_write, query, quote, room_path
-from semel.channels.recent import RecentMap
+from semel.channels.recent_map import RecentMap
 from semel.gateway.ports import NotSent, Op, Receipt, Rejected, Unknown
 from semel.text.json_types import Json, value_at
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from semel.channels.http import CONNECT_TIMEOUT_S
-from semel.channels.recent import RecentMap
+from semel.channels.recent_map import RecentMap
 from semel.channels.telegram.address import current_chat, parse_address
 from semel.channels.telegram.downloads import TelegramFetcher
 from semel.channels.telegram.receipts import TOKEN_RETRY_DELAY_S, CaptionNeeded, GroupMigrated, PlainNeeded, receipt_of

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from semel.channels.recent import RecentMap
+from semel.channels.recent_map import RecentMap
 from semel.channels.telegram.address import TelegramCursor
 from semel.channels.telegram.downloads import TelegramFetcher
 from semel.channels.telegram.parse import (

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from xml.etree.ElementTree import Element
 
-from semel.channels.recent import RecentMap
+from semel.channels.recent_map import RecentMap
 from semel.channels.xmpp import address as jids
 from semel.channels.xmpp import ns
 from semel.channels.xmpp.archive import OWN, Archive, ArchiveCursor, ArchivedMessage, ArchivePosition, parse_time

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from semel.channels.recent import RecentMap
+from semel.channels.recent_map import RecentMap
 from semel.channels.xmpp.archive import Archive, ArchivedMessage, ArchiveIncomplete
 from semel.channels.xmpp.parse import ParsedStanza, parse_message
 from semel.channels.xmpp.rooms import XmppRoom

@@ -91,8 +91,8 @@ def exec_(
 def _run_command(
     data: Path, node: str, target: Target, session: str, command: list[str], attach: bool, timeout: float
 ) -> int:
+    from semel.tools.exec.runner import EXEC_FOLDER, ExecRunner, flush_stdout
     from semel.tools.exec.spool import Spool
-    from semel.tools.exec.watch import EXEC_FOLDER, ExecRunner, flush_stdout
 
     flush_stdout()
     spool = Spool(data, EXEC_FOLDER, node)
@@ -106,9 +106,9 @@ def _run_command(
 
 
 def _flush_reports(data: Path, name: str | None, target: Target, timeout: float) -> int:
+    from semel.tools.exec.runner import EXEC_FOLDER
+    from semel.tools.exec.runner import flush_reports as flush
     from semel.tools.exec.spool import Spool, list_spools
-    from semel.tools.exec.watch import EXEC_FOLDER
-    from semel.tools.exec.watch import flush_reports as flush
 
     spools = [Spool(data, EXEC_FOLDER, _check_node_name(name))] if name else None
     override = target.url is not None or target.token_file is not None

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from semel.faces.busy import MODE_DESCRIPTIONS
+from semel.faces.busy_texts import MODE_DESCRIPTIONS
 from semel.faces.cli.app import Config, DataDir, Json, Session, app, ask_gateway
 from semel.faces.cli.printing import print_error, print_json, print_remark
 from semel.faces.cli.talk import check_busy_mode, get_login_name

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from semel.faces.busy import describe_waiting
+from semel.faces.busy_texts import describe_waiting
 from semel.faces.cli.app import DEFAULT_SESSION, Config, DataDir, Json, Session, app, ask_gateway
 from semel.faces.cli.printing import escape_text, print_error, print_json, print_remark
 from semel.faces.client import Client
 from semel.faces.config import locate
-from semel.faces.wait import TurnAnswer, wait_for_answer
+from semel.faces.wait_for_answer import TurnAnswer, wait_for_answer
 from semel.law.wake import MODES
 
 

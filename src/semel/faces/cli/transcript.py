@@ -9,7 +9,7 @@ import typer
 from rich.padding import Padding
 from rich.text import Text
 
-from semel.faces.busy import number_waiting
+from semel.faces.busy_texts import number_waiting
 from semel.faces.cli.app import Config, DataDir, Json, Session, app, ask_gateway
 from semel.faces.cli.printing import format_time, print_json, print_table, stdout_console
 from semel.faces.client import session_path

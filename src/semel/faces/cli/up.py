@@ -50,7 +50,7 @@ def up(
     from semel.faces.config.load import load_config
     from semel.faces.http import CannotListen
     from semel.faces.log import configure_logging
-    from semel.faces.memory import keep_private, limit_fragmentation
+    from semel.faces.process_memory import keep_private, limit_fragmentation
     from semel.faces.run import CannotStart
 
     keep_private()

@@ -18,7 +18,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from semel.faces.busy import MODE_DESCRIPTIONS, describe_waiting, format_time_left, number_waiting
+from semel.faces.busy_texts import MODE_DESCRIPTIONS, describe_waiting, format_time_left, number_waiting
 from semel.faces.client import NoGateway, OutcomeUnknown, RequestRefused
 from semel.faces.terminal.link import SessionLink, State
 from semel.faces.terminal.prompt import Prompt

@@ -12,11 +12,11 @@ import sys
 import threading
 from pathlib import Path
 
-from semel.faces.busy import describe_waiting
+from semel.faces.busy_texts import describe_waiting
 from semel.faces.client import NoGateway, OutcomeUnknown, RequestRefused
 from semel.faces.terminal.link import SessionLink, State
 from semel.faces.transcript import format_body, format_file, speaker
-from semel.faces.wait import find_answer
+from semel.faces.wait_for_answer import find_answer
 from semel.law.permission_questions import name_option
 from semel.text.json_types import Json
 from semel.text.visible import visible

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import IO
 
-from semel.gateway.api.components import Components
+from semel.gateway.api.composition import Components
 from semel.gateway.errors import BadRequest, Conflict
 from semel.law.identity import check_session_key
 from semel.ledger.admin import export, import_session

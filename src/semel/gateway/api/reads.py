@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from semel import __version__
-from semel.gateway.api.components import Components
+from semel.gateway.api.composition import Components
 from semel.gateway.errors import BadRequest, Conflict, NotFound
 from semel.law.delivery import STATES, PartStepNotAllowed
 from semel.ledger.admin import books, explain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from semel.gateway.api.components import Components
+from semel.gateway.api.composition import Components
 from semel.gateway.errors import BadRequest
 from semel.gateway.ports import Heard
 from semel.ledger.transcript import views

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from semel.gateway.turns.prompt_files import WorkspaceFiles, workspace_path
-from semel.text import imitations
+from semel.text import prompt_marks
 from semel.text.json_types import Json
 
 MARK = "[semel: "
@@ -21,7 +21,7 @@ MARK = "[semel: "
 
 def make_inert(text: str) -> str:
     """Return text from outside with the opening brackets of imitated marks replaced by parentheses."""
-    return imitations.escape_semel_markers(text)
+    return prompt_marks.escape_semel_markers(text)
 
 
 def mark_as_semel(title: str, body: str) -> str:

@@ -14,7 +14,7 @@ from semel.acp_stream import ViewItem
 from semel.acp_stream.attachment import AgentFile
 from semel.acp_stream.redelivery import without_white_space
 from semel.gateway.outbound.destinations import HOME, Destinations, ResolvedDestination
-from semel.gateway.turns.speech import say_file_elsewhere
+from semel.gateway.turns.block_claims import say_file_elsewhere
 from semel.gateway.turns.stream_view import OutputView
 from semel.law import interrupted_turn
 from semel.ledger.delivery.claims import ClaimRequest

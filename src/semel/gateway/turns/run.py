@@ -22,10 +22,10 @@ from semel.gateway.record import LedgerAccess
 from semel.gateway.settings import AgentSettings
 from semel.gateway.turns import prompt, prompt_files
 from semel.gateway.turns.announcements import Announcements
+from semel.gateway.turns.block_claims import BlockClaims
 from semel.gateway.turns.live_agent import AgentLost, FlushBarrier, LiveAgent, QueuedSignal, SteerCancelled
 from semel.gateway.turns.permissions import Permissions, find_guests
 from semel.gateway.turns.recovered_text import LostAttempts, recover_text
-from semel.gateway.turns.speech import BlockClaims
 from semel.gateway.turns.turn_end import (
     Corrections,
     failure_reason,

@@ -13,7 +13,7 @@ from semel.acp_stream import Began, Changed, Ended, Grew, Op
 from semel.acp_stream.attachment import AgentFile
 from semel.acp_stream.display import MAX_MUTABLE_CHARS, Display
 from semel.gateway.outbound.attachment_text import describe_attachments
-from semel.gateway.turns.speech import BlockClaims
+from semel.gateway.turns.block_claims import BlockClaims
 from semel.ledger.turns import show, turn_ops
 
 HEAD_CHARS = 16_384  # characters at the beginning of a tool's output that watchers get

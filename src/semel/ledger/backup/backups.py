@@ -47,7 +47,7 @@ from semel.ledger.storage.errors import (
     LedgerError,
     NoBackup,
 )
-from semel.ledger.storage.opening import Lock, check_readable
+from semel.ledger.storage.open_ledger import Lock, check_readable
 from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import Tx, queries
 from semel.text.json_types import Json

@@ -30,14 +30,14 @@ from semel.ledger.backup.backups import (
     sync_folder,
     write_atomically,
 )
-from semel.ledger.storage import mark
+from semel.ledger.storage import mark_file
 from semel.ledger.storage.connect import connect
 from semel.ledger.storage.errors import LedgerMissing, LedgerThere, RestoreFailed
-from semel.ledger.storage.opening import lock_ledger, restoring_flag_path
+from semel.ledger.storage.open_ledger import lock_ledger, restoring_flag_path
 from semel.ledger.storage.sql import Tx, queries
 from semel.ledger.storage.store import Store, mark_as_copy
 
-COMPANION_SUFFIXES = ("-wal", "-shm", "-journal", mark.MARK_SUFFIX)
+COMPANION_SUFFIXES = ("-wal", "-shm", "-journal", mark_file.MARK_SUFFIX)
 """Suffixes of the files that belong to a ledger's file."""
 
 
@@ -126,7 +126,7 @@ def _copy_ledger(backup: Backup, ledger: Path, new_ledger: Path) -> None:
     for suffix in ("-wal", "-shm", "-journal"):
         new_ledger.with_name(new_ledger.name + suffix).unlink(missing_ok=True)
     copy_file(backup.folder / LEDGER_FILE, new_ledger)
-    old_mark = mark.read_mark(ledger)
+    old_mark = mark_file.read_mark(ledger)
     incarnation = old_mark.incarnation if old_mark is not None and old_mark.ledger == backup.manifest.ledger else 0
     db = connect(new_ledger)
     try:

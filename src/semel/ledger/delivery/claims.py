@@ -163,7 +163,7 @@ def notify(
 
     If a turn runs in a session with this home, the turn's last text is sent first. `reason`: the claim's reason.
     `more`: the fields of the caller's entry, if they are not `request.more`. `tell`,
-    `tell_there`: whether it rides in the next prompt of the caller's agent, and of that which is at home there.
+    `tell_there`: whether it is in the next prompt of the caller's session, and of other sessions with this home.
     """
     for other in tx.all(HomeSession, "session_homes", home=request.dest):
         if other.turn is not None:

@@ -307,7 +307,7 @@ def _apply_attempt(tx: Tx, move: PartMove, outcome: AttemptOutcome, rules: law.R
 
 
 def _apply_refused_fill(tx: Tx, move: PartMove) -> None:
-    """The platform refuses to edit what was reserved (a person may have deleted it): the text leaves as a post."""
+    """The platform refused to edit the placeholder (a person may have deleted it): send the text as a post."""
     op = entries.load(move.row.op)
     _as_post(tx, move.row, op)
     placeholders.delete_unfillable(tx, op["target_part"])

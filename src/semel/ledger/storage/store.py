@@ -18,11 +18,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from semel.ledger.storage import mark, migrate
+from semel.ledger.storage import mark_file, migrate
 from semel.ledger.storage.connect import connect
 from semel.ledger.storage.errors import LedgerClosed, LedgerReadOnly, to_ledger_error
 from semel.ledger.storage.group_commit import Committer, WorkItem
-from semel.ledger.storage.opening import Lock, check_readable, open_for_writing, prepare_ledger, read_own_mark
+from semel.ledger.storage.open_ledger import Lock, check_readable, open_for_writing, prepare_ledger, read_own_mark
 from semel.ledger.storage.sql import Tx, queries
 from semel.ledger.storage.threads import Readers, Writer
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 READERS = 2
 
 
-def mark_as_copy(tx: Tx, incarnation: int = 0) -> mark.LedgerMark:
+def mark_as_copy(tx: Tx, incarnation: int = 0) -> mark_file.LedgerMark:
     """Mark this ledger as a restored copy, which is settled before it is used (Law 14). Returns its position.
 
     `incarnation`: the newest incarnation that is known of this ledger from elsewhere, or 0.
@@ -173,7 +173,7 @@ class Store:
         """If this is an older copy of the ledger, mark it as one; keep a mark file from now on. Raises LedgerError."""
         try:
             ledger_mark = self.read_sync(read_own_mark)
-            file_mark, has_commits = mark.read_mark(self.path), ledger_mark.commits > 0
+            file_mark, has_commits = mark_file.read_mark(self.path), ledger_mark.commits > 0
             is_same_ledger = file_mark is not None and file_mark.ledger == ledger_mark.ledger
             log, base = self._identify_log(ledger_mark, file_mark)
             if (has_commits and not is_same_ledger) or (
@@ -183,16 +183,16 @@ class Store:
                 ledger_mark = self.write_sync(
                     mark_as_copy, file_mark.incarnation if file_mark is not None and is_same_ledger else 0
                 )
-            self._require_committer().keep_mark(mark.MarkFile(self.path, replace(ledger_mark, log=log, base=base)))
+            self._require_committer().keep_mark(mark_file.MarkFile(self.path, replace(ledger_mark, log=log, base=base)))
         except BaseException as error:
             self.close()
             raise to_ledger_error(error, self.path) from error
 
     def _identify_log(
-        self, ledger_mark: mark.LedgerMark, file_mark: mark.LedgerMark | None
+        self, ledger_mark: mark_file.LedgerMark, file_mark: mark_file.LedgerMark | None
     ) -> tuple[str, tuple[int, int]]:
         """Identity of the current log and position of the database file when it began; ("", (0, 0)) if unknown."""
-        log = mark.identify_log(self.path)
+        log = mark_file.identify_log(self.path)
         if self._was_whole:
             return log, ledger_mark.position
         if file_mark is not None and (file_mark.ledger, file_mark.log) == (ledger_mark.ledger, log):

@@ -185,7 +185,7 @@ def begin(
     tx.run("session_clear_wake", id=session)
     for entry in tx.all(WaitingEntry, "hearing_shown_waiting", turn=turn.id):
         entries.set_entry(tx, session, entry.seq, more={"waiting": None})
-    if spawn is not None and (row.memory is not None or row.chapter == 1):  # else it is of the chapter before
+    if spawn is not None and (row.memory is not None or row.chapter == 1):  # else the process knows the chapter before
         tx.run("turn_how", id=turn.id, how="start", spawn=spawn)
     return _read_begun_turn(tx, row, turn)
 
@@ -262,7 +262,7 @@ def _end_turn(tx: Tx, turn: TurnRow, event: law.Event, error: str | None, eviden
 
 
 def add_stop_notice(tx: Tx, session: int, turn: TurnRow, text: str, stop_seq: int | None) -> Evidence:
-    """Add the notice that a turn was stopped; it is also sent to the home chat if nobody stopped it there (Law 12)."""
+    """Add the notice that a turn was stopped; without `stop_seq` (`StopRequest.seq`), also send it home (Law 12)."""
     row = tx.get(SessionRow, "session_by_id", id=session)
     cutting.deliver_last_block(tx, row, turn.id)
     if stop_seq is None or is_local(row.home):
@@ -439,7 +439,7 @@ def withdraw_reserved(tx: Tx, session: SessionRow, root: int | None) -> None:
 
 
 def interruption_body(item: ItemRow) -> dict[str, Any]:
-    if item.kind == "permission":  # a question that was asked stays: its answer is an event, not a reply
+    if item.kind == "permission":  # a question ('ask') stays open: its answer is an event
         return {"state": "cancelled"}
     return {"status": "no result", "lost": True} if item.kind == "tool" else {}
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from semel.gateway.ports import Safety
-from semel.testing.conformance import attempts, hearing, outcomes
+from semel.testing.conformance import attempts, outcomes, receiving
 from semel.testing.conformance.rig import ConformanceError, Front, HttpFront, Rig, TcpFront
 from semel.testing.conformance.storms import Tally, storm
 from semel.testing.http_requests import HttpRequest
@@ -49,9 +49,9 @@ def checks(rig: type[Rig]) -> list[Check]:
         applicable.append(attempts.what_was_sent_is_found_and_what_was_not_is_not_across_pages)
     if rig.hears or rig.hooked:
         applicable += [
-            hearing.a_gateway_killed_between_receiving_and_committing_loses_nothing_and_hears_nothing_twice,
-            hearing.what_the_platform_tells_three_times_is_heard_once,
+            receiving.a_gateway_killed_between_receiving_and_committing_loses_nothing_and_hears_nothing_twice,
+            receiving.what_the_platform_tells_three_times_is_heard_once,
         ]
     if rig.hears and rig.backfills:
-        applicable.append(hearing.an_outage_leaves_no_gap_though_more_was_missed_than_a_page_holds)
+        applicable.append(receiving.an_outage_leaves_no_gap_though_more_was_missed_than_a_page_holds)
     return applicable

@@ -1,4 +1,5 @@
-"""Fork gateways under test as processes, from one server process (`semel.testing.mortal`), and learn of their ends."""
+"""Fork gateways under test as processes, from one server process (`semel.testing.killable_gateway`), and learn of
+their ends."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from typing import Any
 
 from semel.testing.conformance.rig import ConformanceError, demand
 
-FORK_SERVER_ENDED = "the process that starts them, semel.testing.mortal, ended; what it said is on stderr"
+FORK_SERVER_ENDED = "the process that starts them, semel.testing.killable_gateway, ended; what it said is on stderr"
 
 
 class ForkedProcess:
@@ -51,11 +52,15 @@ class ForkedProcess:
 
 
 class ForkServer:
-    """The process `semel.testing.mortal`, from which gateways are forked, and a thread that reads its reports."""
+    """The process `semel.testing.killable_gateway`, from which gateways are forked, and a thread that reads its
+    reports."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "semel.testing.mortal"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", "semel.testing.killable_gateway"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         self._numbers = itertools.count()
         self._starting: dict[int, Future[int]] = {}
@@ -69,7 +74,7 @@ class ForkServer:
         return f"<ForkServer {self._process.pid}>"
 
     async def start(self, **job: Any) -> ForkedProcess:
-        """Fork a process and return it. `job`: its fields, as `semel.testing.mortal` describes them."""
+        """Fork a process and return it. `job`: its fields, as `semel.testing.killable_gateway` describes them."""
         id, born = next(self._numbers), Future[int]()
         assert self._process.stdin is not None
         with self._lock:

@@ -110,7 +110,8 @@ class GatewayProcess:
         """Start the gateway and wait until it answers. Returns False if it died before that, as planned by `die`.
 
         `die`: (POINT, n): the gateway kills itself when it passes POINT for the n-th time. `cursor`: a list with the
-        cursor that the channel gets at its start instead of the one in the ledger. `semel.testing.mortal` has details.
+        cursor that the channel gets at its start instead of the one in the ledger. `semel.testing.killable_gateway` has
+        details.
         """
         job: Json = {"config": str(self.home / "semel.toml"), "data": str(self.data), "channel": CHANNEL_NAME}
         job |= {"die": die} if die else {}

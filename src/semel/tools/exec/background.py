@@ -24,8 +24,8 @@ from semel.gateway.process_identity import JOB_VARIABLE, kill_group_if_same, kil
 from semel.text.json_types import Json
 from semel.tools.exec import reports
 from semel.tools.exec.reporter import Target
+from semel.tools.exec.runner import RESERVE_BYTES, report_lost_run
 from semel.tools.exec.spool import Spool, SpooledRun
-from semel.tools.exec.watch import RESERVE_BYTES, report_lost_run
 
 log = logging.getLogger("semel.jobs")
 

@@ -22,7 +22,7 @@ from urllib.parse import quote
 import httpx2
 
 from semel.timing.durations import read_retry_after
-from semel.tools import owned
+from semel.tools import trusted_files
 from semel.tools.address import GATEWAY_FILE, LOCAL_URL, NoGateway, find_socket
 from semel.tools.exec.spool import SpooledReport, SpooledRun
 
@@ -74,8 +74,8 @@ class Target:
 def read_token(path: Path) -> str:
     """Read a token file. Raises ValueError with a message that says what to do."""
     try:
-        token = owned.read_file(path, link=True).decode(errors="replace").strip()
-    except owned.UntrustedFile as error:
+        token = trusted_files.read_file(path, link=True).decode(errors="replace").strip()
+    except trusted_files.UntrustedFile as error:
         raise ValueError(str(error)) from None
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror or error}") from None

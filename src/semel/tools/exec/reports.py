@@ -18,7 +18,7 @@ from pathlib import Path
 
 from semel.gateway.ports import BY_AGENT
 from semel.text.json_types import Json
-from semel.tools import owned
+from semel.tools import trusted_files
 from semel.tools.exec.command import CommandExit
 from semel.tools.exec.output import OutputRecorder, count_unfinished_bytes, drop_partial_start
 from semel.tools.exec.spool import FINISHED, LOST, STARTED
@@ -219,7 +219,7 @@ def _render_printed(first: str, last: str, total: int) -> tuple[str, int]:
 def _render_output_file(path: Path) -> tuple[str, int]:
     """Render the output of a run whose reporter is gone, from the end of its output file."""
     try:
-        with os.fdopen(owned.open_file(path), "rb") as file:
+        with os.fdopen(trusted_files.open_file(path), "rb") as file:
             total = file.seek(0, os.SEEK_END)
             file.seek(max(0, total - TAIL_BYTES))
             last = file.read()

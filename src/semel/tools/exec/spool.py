@@ -13,7 +13,7 @@ whose lock is free has lost its reporter; the process that takes the lock report
 held only while runs are created or searched.
 
 A run says where its report and a token are sent and which processes to kill. So files that another user could have
-planted are never trusted, sent or removed (`owned.py`).
+planted are never trusted, sent or removed (`trusted_files.py`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Literal
 
 from semel.text.json_types import Json
-from semel.tools import owned
+from semel.tools import trusted_files
 
 STARTED, FINISHED, LOST = "exec.started", "exec.finished", "exec.lost"
 
@@ -58,14 +58,16 @@ class SpooledRun:
         self.folder = folder
         self.info = info
         paths = sorted(folder.glob("exec.*.json"), key=lambda path: (path.stem != STARTED, path.name))
-        self.reports = [SpooledReport(path.stem, dict(json.loads(owned.read_file(path))), path) for path in paths]
+        self.reports = [
+            SpooledReport(path.stem, dict(json.loads(trusted_files.read_file(path))), path) for path in paths
+        ]
         self._done = {path.stem for path in folder.glob("exec.*.sent")}
         self._lock = lock
 
     @classmethod
     def open_inherited(cls, folder: Path, lock: int) -> SpooledRun:
         """Open the run in `folder`; this process inherited its lock from the one that took it. Raises OSError."""
-        return cls(folder, dict(json.loads(owned.read_file(folder / "run.json"))), lock)
+        return cls(folder, dict(json.loads(trusted_files.read_file(folder / "run.json"))), lock)
 
     @property
     def lock(self) -> int:
@@ -92,7 +94,7 @@ class SpooledRun:
     def process(self) -> Json | None:
         """{"pid", "born", "at"} of the command's process; `None` if its start was not recorded."""
         with contextlib.suppress(OSError, ValueError):
-            return dict(json.loads(owned.read_file(self.folder / "process.json")))
+            return dict(json.loads(trusted_files.read_file(self.folder / "process.json")))
         return None
 
     @property
@@ -185,29 +187,29 @@ class Spool:
     def _make_folders(self) -> None:
         """Create the missing folders, mode 0700."""
         self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        owned.check_directory(self.data_dir, link=True)
+        trusted_files.check_directory(self.data_dir, link=True)
         folder = self.data_dir
         for name in (*self.folders, OUTPUTS_FOLDER):
             folder /= name
-            owned.make_directory(folder)
+            trusted_files.make_directory(folder)
 
     def _check_folders(self) -> bool:
         """Whether the spool exists; checks that all its folders are ours."""
         try:
-            owned.check_directory(self.data_dir, link=True)
+            trusted_files.check_directory(self.data_dir, link=True)
             folder = self.data_dir
             for name in (*self.folders, OUTPUTS_FOLDER):
                 folder /= name
-                owned.check_directory(folder)
+                trusted_files.check_directory(folder)
         except FileNotFoundError:
             return self.folder.is_dir()
         return True
 
     def _adopt(self, folder: Path) -> SpooledRun | None:
         try:
-            owned.check_directory(folder)
+            trusted_files.check_directory(folder)
             lock = _try_lock(folder / "lock")
-        except owned.UntrustedFile as error:
+        except trusted_files.UntrustedFile as error:
             self.damaged.append(f"{error}. Look at it, then remove it")
             return None
         except OSError:  # removed just now, because its reports were acknowledged
@@ -219,7 +221,7 @@ class Spool:
             os.close(lock)
             return None
         try:
-            info = dict(json.loads(owned.read_file(folder / "run.json")))
+            info = dict(json.loads(trusted_files.read_file(folder / "run.json")))
             float(info["at"]), str(info["session"]), str(info["node"]), list(info["command"])
             return SpooledRun(folder, info, lock)
         except (OSError, ValueError, TypeError, KeyError) as error:
@@ -260,8 +262,8 @@ class Spool:
 def list_spools(data_dir: Path, folder: str) -> list[Spool]:
     """The spools of all nodes in a folder of the data directory. Raises OSError, including owned.NotOurs."""
     try:
-        owned.check_directory(data_dir, link=True)
-        owned.check_directory(data_dir / folder)
+        trusted_files.check_directory(data_dir, link=True)
+        trusted_files.check_directory(data_dir / folder)
     except FileNotFoundError:
         return []
     return [Spool(data_dir, folder, path.name) for path in sorted((data_dir / folder).iterdir()) if path.is_dir()]

@@ -25,8 +25,8 @@ from semel.tools.exec import reports
 from semel.tools.exec.command import CannotRun, CommandProcess
 from semel.tools.exec.output import OutputRecorder
 from semel.tools.exec.reporter import Reporter, Target
+from semel.tools.exec.runner import run_and_report
 from semel.tools.exec.spool import FINISHED, SpooledRun
-from semel.tools.exec.watch import run_and_report
 
 REPORT_TIMEOUT_S = 600.0  # seconds; afterwards the next gateway finds the report in the spool
 NOT_RUN_EXIT_CODE = 125  # as `env` and `timeout` use it

@@ -1,6 +1,6 @@
 """A fork server for gateways that kill themselves at a point that a test chooses.
 
-    python -m semel.testing.mortal
+    python -m semel.testing.killable_gateway
 
 Each line of stdin starts a process, as in `semel.testing.forking`:
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import apsw
 
-from semel.ledger.storage import mark, migrate
+from semel.ledger.storage import mark_file, migrate
 from semel.ledger.storage.connect import connect, make_durable
 from semel.ledger.storage.errors import (
     LedgerError,
@@ -107,7 +107,7 @@ def open_for_writing(
         if restoring_flag_path(path).exists():
             raise LedgerRestoring(path=path)
         refuse_log_of_another(path)
-        was_whole = mark.identify_log(path) == ""
+        was_whole = mark_file.identify_log(path) == ""
         _make_file(path)
         db = connect(path, vfs=vfs)
         prepare_ledger(db, path, migrations, clock())
@@ -128,10 +128,10 @@ def restoring_flag_path(ledger: Path) -> Path:
     return ledger.with_name(f"{ledger.name}.restoring")
 
 
-def read_own_mark(tx: Tx) -> mark.LedgerMark:
+def read_own_mark(tx: Tx) -> mark_file.LedgerMark:
     """The position that the ledger itself has stored."""
     row = tx.get(LedgerRow, "ledger_get")
-    return mark.LedgerMark(row.name, row.incarnation, row.commits)
+    return mark_file.LedgerMark(row.name, row.incarnation, row.commits)
 
 
 def refuse_log_of_another(path: Path) -> None:
@@ -140,15 +140,15 @@ def refuse_log_of_another(path: Path) -> None:
     Must run before SQLite opens the ledger, as that changes both. Nothing is refused if the mark does not know the log,
     or if the file cannot be read without it (the first log of a ledger holds everything).
     """
-    known_mark = mark.read_mark(path)
-    if known_mark is None or not known_mark.log or known_mark.log != mark.identify_log(path):
+    known_mark = mark_file.read_mark(path)
+    if known_mark is None or not known_mark.log or known_mark.log != mark_file.identify_log(path):
         return
     file_mark = _mark_without_log(path)
     if file_mark is not None and (file_mark.ledger != known_mark.ledger or file_mark.position < known_mark.base):
         raise LogOfAnother(path=path)
 
 
-def _mark_without_log(path: Path) -> mark.LedgerMark | None:
+def _mark_without_log(path: Path) -> mark_file.LedgerMark | None:
     try:
         db = apsw.Connection(
             f"file:{quote(str(path))}?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI

@@ -35,7 +35,7 @@ from semel.gateway.tools.schedules import ScheduleManager
 from semel.gateway.tools.tool_calls import ToolCallHandler
 from semel.gateway.turns.agent_files import AgentFiles
 from semel.gateway.turns.agent_pool import AgentPool
-from semel.gateway.turns.in_process import InProcessServices
+from semel.gateway.turns.in_process_services import InProcessServices
 from semel.gateway.turns.scheduler import TurnScheduler
 from semel.gateway.turns.session_controls import SessionControls
 from semel.gateway.unix_socket import socket_path
