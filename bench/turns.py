@@ -23,7 +23,7 @@ from semel.ledger.inbound.hear import Addressee, Event, hear
 from semel.ledger.storage.group_commit import Committer
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
-from semel.ledger.turns import show, turn_ops, turns
+from semel.ledger.turns import finish_turn, turn_ops, turns
 
 SECONDS = 2.0
 ROUNDS = 3
@@ -46,7 +46,7 @@ def end(tx: Tx, begun: turns.BegunTurn) -> None:
     fence = turns.TurnFence(begun.session, begun.turn, begun.epoch)
     caller = Caller(begun.session, begun.key, begun.turn, begun.root)
     block = turn_ops.Block(1, (ClaimRequest("block", TEXT, begun.home),))
-    show.finish(tx, fence, caller, [block], turn_ops.Slots(), show.End("answered", "end_turn"))
+    finish_turn.finish(tx, fence, caller, [block], turn_ops.Slots(), finish_turn.End("answered", "end_turn"))
 
 
 async def turn(record: LedgerAccess, name: str, key: str) -> None:

@@ -27,7 +27,7 @@ from semel.ledger.inbound import commands, hear
 from semel.ledger.inbound.answers import AnswerContext
 from semel.ledger.inbound.answers import record_answer as answer_tx
 from semel.ledger.inbound.references import Reference
-from semel.ledger.turns import show, turn_ops, turns
+from semel.ledger.turns import finish_turn, turn_ops, turns
 
 Json = dict[str, Any]
 OPTIONS = st.one_of(
@@ -182,7 +182,7 @@ class RequestMachine(Counted):
             if one.session == key:
                 one.open = False
         fence = turns.TurnFence(begun.session, begun.turn, begun.epoch)
-        self.ledger.finish(fence, self._caller(key), ops, self.slots[key], show.End("answered", "end_turn"))
+        self.ledger.finish(fence, self._caller(key), ops, self.slots[key], finish_turn.End("answered", "end_turn"))
         if chapter:
             self.ledger.new_chapter(begun.session)
         self._begin(key)

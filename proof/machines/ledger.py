@@ -16,7 +16,7 @@ from semel.ledger.delivery import claims, outgoing
 from semel.ledger.inbound import answers, hear
 from semel.ledger.storage.sql import CutText
 from semel.ledger.turns import tool_calls, turns
-from semel.ledger.turns.show import End
+from semel.ledger.turns.finish_turn import End
 from semel.ledger.turns.turn_ops import Op, Slots
 
 Json = dict[str, Any]

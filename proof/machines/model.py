@@ -18,7 +18,7 @@ from semel.law import turn as law
 from semel.ledger.delivery import outgoing
 from semel.ledger.delivery.claims import CUT_REASON, ClaimRequest
 from semel.ledger.inbound import hear
-from semel.ledger.turns import show, tool_calls, turn_ops, turns
+from semel.ledger.turns import finish_turn, tool_calls, turn_ops, turns
 from semel.text.verbatim import verbatim_form
 
 REQUEST = 1 << 40
@@ -226,7 +226,7 @@ class Model:
         )
         if begun.attempt > 1 and (unable or nxt.how == "give up"):
             told = turn_ops.Notice("failed", "turn.failed", True)
-            end = show.End("errored", "error", nxt.reason or "it could not be started", notices=(told,))
+            end = finish_turn.End("errored", "error", nxt.reason or "it could not be started", notices=(told,))
             self.house.seen(self.ledger.finish(run.fence, run.caller, [], turn_ops.Slots(), end))
             self.bound[begun.key] = []
             self.ended[begun.turn] = "failed"
@@ -310,7 +310,7 @@ class Model:
         stopped = turns.StopRequest("anna") if how == "cancelled" else None
         unended = [slot for slot, one in run.viewing.call_fields.items() if one.get("status") in ("pending", "running")]
         run.viewing.take([Ended(slot, {"status": NO_RESULT}) for slot in unended])
-        end = show.End(how, stop, None, upto, closing, legs, told, stopped=stopped)
+        end = finish_turn.End(how, stop, None, upto, closing, legs, told, stopped=stopped)
         ops = [*run.viewing.take_batch(), *run.speech.leave(but_last=True)]
         run.slots, due = self.house.seen(self.ledger.finish(run.fence, run.caller, ops, run.slots, end))
         assert due == bool(self.waking[key]), f"Law 2: the end of a turn of {key} does not tell what is due: {not due}"
@@ -378,7 +378,7 @@ class Model:
         """A turn that is over tries to go on (Law 10)."""
         if run.begun.key in self.lost:
             return  # until the next attempt begins, it is the turn of its session
-        ops, end = [turn_ops.Preview(99, text)], show.End("answered", "end_turn")
+        ops, end = [turn_ops.Preview(99, text)], finish_turn.End("answered", "end_turn")
         with refused(turns.Fenced):
             self.ledger.show(run.fence, run.caller, ops, run.slots)
         with refused(turns.Fenced):

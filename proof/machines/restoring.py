@@ -29,7 +29,7 @@ from semel.ledger.storage.group_commit import Committer
 from semel.ledger.storage.rows import LedgerRow, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx, queries
 from semel.ledger.storage.store import Store
-from semel.ledger.turns import show, turn_ops, turns
+from semel.ledger.turns import finish_turn, turn_ops, turns
 
 HOUR = 3_600_000
 RULES = {
@@ -196,4 +196,6 @@ def _answer(tx: Tx, channel: str, text: str) -> None:
     caller = Caller(row.id, row.key, turn.id, turn.root)
     said = ClaimRequest("block", text, row.home, legs=_legs(channel, text))
     fence = turns.TurnFence(row.id, turn.id, turn.epoch)
-    show.finish(tx, fence, caller, [turn_ops.Block(0, (said,))], turn_ops.Slots(), show.End("answered", "end_turn"))
+    finish_turn.finish(
+        tx, fence, caller, [turn_ops.Block(0, (said,))], turn_ops.Slots(), finish_turn.End("answered", "end_turn")
+    )

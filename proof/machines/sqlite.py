@@ -15,8 +15,8 @@ from semel.ledger.storage.rows import EntryRow, ItemRow, SessionRow
 from semel.ledger.storage.sql import CutText, Tx
 from semel.ledger.storage.store import Store
 from semel.ledger.transcript import entries, views
-from semel.ledger.turns import sessions, show, spawns, tool_calls, turns, utterances
-from semel.ledger.turns.show import End
+from semel.ledger.turns import finish_turn, sessions, show, spawns, tool_calls, turns, utterances
+from semel.ledger.turns.finish_turn import End
 from semel.ledger.turns.turn_ops import Op, Slots
 
 T = TypeVar("T")
@@ -111,12 +111,12 @@ class SqliteLedger:
     def finish(
         self, fence: turns.TurnFence, caller: claims.Caller, ops: Sequence[Op], slots: Slots, end: End
     ) -> tuple[Slots, bool]:
-        return self.write(show.finish, fence, caller, ops, slots, end)
+        return self.write(finish_turn.finish, fence, caller, ops, slots, end)
 
     def put_off(
         self, fence: turns.TurnFence, caller: claims.Caller, ops: Sequence[Op], slots: Slots, why: str, ms: int
     ) -> Slots:
-        return self.write(show.put_off, fence, caller, ops, slots, why, ms)
+        return self.write(finish_turn.put_off, fence, caller, ops, slots, why, ms)
 
     def release(self, fence: turns.TurnFence) -> None:
         self.write(turns.release_lease, fence)

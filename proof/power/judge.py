@@ -19,7 +19,7 @@ from semel.ledger.storage import mark_file
 from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
-from semel.ledger.turns import show, spawns, turn_ops, turns
+from semel.ledger.turns import finish_turn, spawns, turn_ops, turns
 
 LOST = "acknowledged work is gone"
 STRANGE = "its content is that of no commit"
@@ -162,4 +162,4 @@ def _end(tx: Tx, begun: turns.BegunTurn, how: Any, *ops: turn_ops.Op) -> None:
     caller = claims.Caller(begun.session, begun.key, begun.turn, begun.root, spawn=spawn)
     stop = {"answered": "end_turn", "errored": "error"}[how]
     told = (turn_ops.Notice("It failed.", "turn.failed"),) if how == "errored" else ()
-    show.finish(tx, fence, caller, ops, turn_ops.Slots(), show.End(how, stop, notices=told))
+    finish_turn.finish(tx, fence, caller, ops, turn_ops.Slots(), finish_turn.End(how, stop, notices=told))

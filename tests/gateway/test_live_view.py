@@ -23,7 +23,7 @@ from semel.ledger.delivery.outgoing import AttemptOutcome, ChannelCapacity
 from semel.ledger.inbound import hear
 from semel.ledger.storage.store import Store
 from semel.ledger.transcript import views
-from semel.ledger.turns import show, turn_ops, turns
+from semel.ledger.turns import finish_turn, show, turn_ops, turns
 
 Json = dict[str, Any]
 KEYS = ("a", "b", "c")
@@ -74,7 +74,7 @@ class House(ReadApi):
         dest = f"chat:{key}"
         leg = Leg(0, len(text), "chat", dest, {"kind": "post", "text": text})
         ops = [turn_ops.Block(1, (ClaimRequest("block", text, dest, legs=(leg,)),))]
-        await self.record.write(show.finish, fence, caller, ops, slots, show.End("answered", "end_turn"))
+        await self.record.write(finish_turn.finish, fence, caller, ops, slots, finish_turn.End("answered", "end_turn"))
 
     async def send(self) -> None:
         done = await self.record.write(outgoing.depart, {"chat": ChannelCapacity(RULES, 2)})

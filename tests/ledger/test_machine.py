@@ -16,7 +16,7 @@ from proof.machines.main import PLANS, Plan, Task, one
 from proof.machines.sqlite import SqliteLedger
 from semel.law import delivery
 from semel.ledger.delivery import claims
-from semel.ledger.turns import show, turn_ops, turns
+from semel.ledger.turns import finish_turn, turn_ops, turns
 
 
 @pytest.mark.parametrize("name", [name for name in PLANS if name != "ledger"])
@@ -52,7 +52,7 @@ class ForgetsWakes(SqliteLedger):
     """A ledger that has nothing to do after a turn, whatever was heard meanwhile."""
 
     def finish(
-        self, fence: turns.TurnFence, caller: claims.Caller, ops: Any, slots: turn_ops.Slots, end: show.End
+        self, fence: turns.TurnFence, caller: claims.Caller, ops: Any, slots: turn_ops.Slots, end: finish_turn.End
     ) -> tuple[turn_ops.Slots, bool]:
         done = super().finish(fence, caller, ops, slots, end)
         self.write(lambda tx: tx.run("session_clear_wake", id=fence.session))

@@ -10,7 +10,7 @@ from semel.ledger.inbound.hear import Addressee, Event, hear
 from semel.ledger.storage.rows import EntryRow, Row, SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
-from semel.ledger.turns import history, sessions, show, summary, turn_ops, turns
+from semel.ledger.turns import finish_turn, history, sessions, show, summary, turn_ops, turns
 
 
 def say(store: Store, text: str) -> None:
@@ -28,7 +28,9 @@ def finish(store: Store, begun: turns.BegunTurn, text: str) -> None:
     fence = turns.TurnFence(begun.session, begun.turn, begun.epoch)
     caller = Caller(begun.session, begun.key, begun.turn, begun.root)
     block = turn_ops.Block(1, (ClaimRequest("block", text, begun.home),))
-    store.write_sync(show.finish, fence, caller, [block], turn_ops.Slots(), show.End("answered", "end_turn"))
+    store.write_sync(
+        finish_turn.finish, fence, caller, [block], turn_ops.Slots(), finish_turn.End("answered", "end_turn")
+    )
 
 
 def test_a_message_heard_during_a_turn_comes_after_its_answer_in_the_history() -> None:

@@ -13,7 +13,7 @@ from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
 from semel.gateway.turns.block_claims import BlockClaims
 from semel.gateway.turns.stream_view import StreamView
-from semel.ledger.turns import show, turn_ops, turns
+from semel.ledger.turns import finish_turn, turn_ops, turns
 from semel.testing import FakeChannel
 
 ATTEMPT = (
@@ -56,7 +56,12 @@ def test_a_text_whose_retry_was_lost_is_told_once_by_the_next_attempt(desk: Desk
     desk.do(turns.release_lease, fence(lost))
     begun = desk.begin(key)
     desk.do(
-        show.finish, fence(begun), caller(begun, "restart"), [says], turn_ops.Slots(), show.End("answered", "end_turn")
+        finish_turn.finish,
+        fence(begun),
+        caller(begun, "restart"),
+        [says],
+        turn_ops.Slots(),
+        finish_turn.End("answered", "end_turn"),
     )
 
     said = [one["text"] for one in desk.entries(key) if one["role"] == "agent" and not one.get("superseded")]

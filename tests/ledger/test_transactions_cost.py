@@ -20,7 +20,7 @@ from semel.ledger.storage.rows import SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
 from semel.ledger.transcript import views
-from semel.ledger.turns import history, show, spawns, tool_calls, turn_ops, turns
+from semel.ledger.turns import finish_turn, history, show, spawns, tool_calls, turn_ops, turns
 
 HOME = "chat:1"
 RULES = Rules("at-most-once")
@@ -60,7 +60,9 @@ def one_turn(tx: Tx, n: int, key: str = "s") -> None:
     )
     text = f"answer {n}"
     block = turn_ops.Block(2, (ClaimRequest("block", text, HOME),))
-    show.finish(tx, fence, caller, [block], slots, show.End("answered", "end_turn", closing=2, legs=(leg(text),)))
+    finish_turn.finish(
+        tx, fence, caller, [block], slots, finish_turn.End("answered", "end_turn", closing=2, legs=(leg(text),))
+    )
     for one in outgoing.depart(tx, {"chat": ChannelCapacity(RULES, 9)}).sends:
         outgoing.record_outcome(tx, one.part, AttemptOutcome("receipt", receipt=f"r{one.part}"), RULES)
 
@@ -104,8 +106,8 @@ def measure(store: Store, rev: int) -> dict[str, tuple[int, int]]:
     do("answer", answers.record_answer, session, item, "yes", "me", b"d")
     text = "answer goes on"
     block = turn_ops.Block(2, (ClaimRequest("block", text, HOME),))
-    end = show.End("answered", "end_turn", closing=2, legs=(leg(text),))
-    do("finish", show.finish, fence, caller, [block], slots, end)
+    end = finish_turn.End("answered", "end_turn", closing=2, legs=(leg(text),))
+    do("finish", finish_turn.finish, fence, caller, [block], slots, end)
     went = do("depart", outgoing.depart, {"chat": ChannelCapacity(RULES, 9)})
     do("receipt", outgoing.record_outcome, went.sends[0].part, AttemptOutcome("receipt", receipt="r"), RULES)
     look(

@@ -12,7 +12,7 @@ from semel.ledger.delivery import outgoing
 from semel.ledger.delivery.claims import ClaimRequest
 from semel.ledger.delivery.outgoing import AttemptOutcome, ChannelCapacity
 from semel.ledger.transcript import lookup
-from semel.ledger.turns import show, spawns, tool_calls, turn_ops, turns, utterances
+from semel.ledger.turns import finish_turn, spawns, tool_calls, turn_ops, turns, utterances
 
 RULES = Rules("at-most-once")
 
@@ -78,9 +78,9 @@ def test_a_closing_text_that_a_lost_attempt_said_but_never_sent_is_sent(desk: De
     desk.hear("hi", "chat")
     desk.show(desk.begin("chat"), block(1, "Part one.", "chat:1"))
     second = desk.begin("chat", lease="g1")
-    end = show.End("answered", "end_turn", closing=1, legs=(leg(again),))
+    end = finish_turn.End("answered", "end_turn", closing=1, legs=(leg(again),))
     ops = [block(1, again, "chat:1")]
-    desk.do(show.finish, fence(second), caller(second, "restart"), ops, turn_ops.Slots(), end)
+    desk.do(finish_turn.finish, fence(second), caller(second, "restart"), ops, turn_ops.Slots(), end)
     assert texts(desk, "chat") == ["Part one."], "said once"
     assert departed(desk) == [again], "and sent once"
 
@@ -102,8 +102,8 @@ def test_what_a_root_said_last_and_never_sent_is_known(desk: Desk) -> None:
     assert last_text(desk, first.root) == ("Working.", "unsent")
     second = desk.begin("chat", lease="g1")
     assert last_text(desk, first.root) == ("All done: 42.", "unsent")
-    end = show.End("answered", "end_turn")
-    desk.do(show.finish, fence(second), caller(second, "resume"), [], turn_ops.Slots(), end)
+    end = finish_turn.End("answered", "end_turn")
+    desk.do(finish_turn.finish, fence(second), caller(second, "resume"), [], turn_ops.Slots(), end)
     assert departed(desk) == ["All done: 42."]
     assert last_text(desk, first.root) == ("All done: 42.", "arrived")
 
@@ -127,8 +127,8 @@ def test_a_restart_consumes_what_was_said_copy_by_copy(desk: Desk) -> None:
     desk.show(desk.begin(), block(1, "ha"), block(2, "ha"))
     second = desk.begin(lease="g1")
     ops = [block(1, "ha"), block(2, "ha"), block(3, "ha")]
-    end = show.End("answered", "end_turn")
-    desk.do(show.finish, fence(second), caller(second, "restart"), ops, turn_ops.Slots(), end)
+    end = finish_turn.End("answered", "end_turn")
+    desk.do(finish_turn.finish, fence(second), caller(second, "restart"), ops, turn_ops.Slots(), end)
     assert texts(desk) == ["ha", "ha", "ha"]
 
 

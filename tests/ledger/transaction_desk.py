@@ -11,7 +11,7 @@ from semel.ledger.delivery.cutting import Leg
 from semel.ledger.inbound import hear
 from semel.ledger.storage.store import Store
 from semel.ledger.transcript import views
-from semel.ledger.turns import show, spawns, tool_calls, turn_ops, turns
+from semel.ledger.turns import finish_turn, show, spawns, tool_calls, turn_ops, turns
 
 Json = dict[str, Any]
 HOMES: dict[str, str | None] = {"s": "web:s", "chat": "chat:1", "chat-too": "chat:1", "job": None}
@@ -49,8 +49,8 @@ class Desk:
         self.slots = self.do(show.show, fence(begun), caller(begun), ops, self.slots)
 
     def finish(self, begun: turns.BegunTurn, *ops: turn_ops.Op, event: Any = "answered", **more: Any) -> bool:
-        end = show.End(event, "end_turn", **more)
-        self.slots, due = self.do(show.finish, fence(begun), caller(begun), ops, self.slots, end)
+        end = finish_turn.End(event, "end_turn", **more)
+        self.slots, due = self.do(finish_turn.finish, fence(begun), caller(begun), ops, self.slots, end)
         return bool(due)
 
     def spawn(self, token: bytes = b"token", key: str = "s") -> int:

@@ -20,7 +20,7 @@ from semel.ledger.admin import books
 from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.inbound import hear
 from semel.ledger.storage.rows import OutgoingPart, SessionRow, TurnRow
-from semel.ledger.turns import show, turn_ops, turns
+from semel.ledger.turns import finish_turn, show, turn_ops, turns
 from semel.testing import FakeChannel, Fault, FrozenClock
 
 HOME, KEY = "chat:room", "main:chat:room"
@@ -109,12 +109,12 @@ class Life:
             await self.write(turns.cancel, fence.session, row, "Stopped.", 1)
             self.said[-1] = ""
         elif how == "says nothing":
-            await self.write(show.finish, fence, caller, [], slots, show.End("answered", "end_turn"))
+            await self.write(finish_turn.finish, fence, caller, [], slots, finish_turn.End("answered", "end_turn"))
             self.said[-1] = ""
         else:
             block = turn_ops.Block(1, (ClaimRequest("block", text, HOME),))
-            end = show.End("answered", "end_turn", None, 0, 1, self.places.answer_legs(HOME, KEY, text))
-            await self.write(show.finish, fence, caller, [block], slots, end)
+            end = finish_turn.End("answered", "end_turn", None, 0, 1, self.places.answer_legs(HOME, KEY, text))
+            await self.write(finish_turn.finish, fence, caller, [block], slots, end)
 
 
 def _busy(tx: Any) -> bool:

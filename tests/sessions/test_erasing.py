@@ -17,7 +17,7 @@ from semel.ledger.inbound.hear import KnownEvent
 from semel.ledger.storage.rows import EntryRow, PartRow, SessionRow
 from semel.ledger.storage.store import Store
 from semel.ledger.transcript import entries, views
-from semel.ledger.turns import sessions, show, turn_ops, turns
+from semel.ledger.turns import finish_turn, sessions, show, turn_ops, turns
 
 WORKER = Path(__file__).parent / "erase_worker.py"
 MANY = 3_000
@@ -47,7 +47,7 @@ def _some(tx: Any, to: Any, start: int, count: int) -> None:
             turn_ops.Notice(f"a secret notice {n}", "note", tell=True),
         ]
         slots = show.show(tx, fence, caller, ops, turn_ops.Slots())
-        show.finish(tx, fence, caller, [], slots, show.End("answered", "end_turn", told_upto=1 << 40))
+        finish_turn.finish(tx, fence, caller, [], slots, finish_turn.End("answered", "end_turn", told_upto=1 << 40))
         for part in tx.all(PartRow, "parts_of_claim", claim=slots.claims[2]):
             tx.run("part_depart", id=part.id, state="sending", now=tx.now, marked=0)
             tx.run(

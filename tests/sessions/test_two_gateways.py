@@ -16,7 +16,7 @@ from semel.ledger.inbound import hear
 from semel.ledger.storage.errors import LedgerInUse
 from semel.ledger.storage.rows import EntryRow, SessionRow
 from semel.ledger.storage.store import Store
-from semel.ledger.turns import show, turn_ops, turns
+from semel.ledger.turns import finish_turn, show, turn_ops, turns
 
 
 async def _there(path: Path) -> bool:
@@ -59,7 +59,9 @@ async def test_a_turn_that_another_gateway_took_over_writes_nothing_more(tmp_pat
         with pytest.raises(turns.Fenced):
             one.write_sync(show.show, fence, caller, [turn_ops.Preview(0, "I am late")], turn_ops.Slots())
         with pytest.raises(turns.Fenced):
-            one.write_sync(show.finish, fence, caller, [], turn_ops.Slots(), show.End("answered", "end_turn"))
+            one.write_sync(
+                finish_turn.finish, fence, caller, [], turn_ops.Slots(), finish_turn.End("answered", "end_turn")
+            )
         slots = two.write_sync(
             show.show, turns.TurnFence(session, second.turn, second.epoch),
             Caller(session, "s", second.turn, second.root), [turn_ops.Preview(0, "I am the one")], turn_ops.Slots(),

@@ -95,13 +95,13 @@ CREATE TABLE hearing(
   seq INTEGER NOT NULL,            -- its entry
   wakes INTEGER NOT NULL,          -- 0 or 1
   turn INTEGER,                    -- NULL: waiting
-  busy TEXT,                       -- how it waits, where it has to and people see that: a busy mode
+  busy TEXT,                       -- the busy mode by which it waits, if it is shown as waiting
   PRIMARY KEY(event, session)
 ) STRICT;
 CREATE INDEX hearing_waiting ON hearing(session, event) WHERE turn IS NULL;
 CREATE INDEX hearing_turn ON hearing(turn, event) WHERE turn IS NOT NULL;
 
--- A command that a person gave the gateway: an event that no agent is asked about. It is done once (Law 1).
+-- A command that a person gave the gateway: an event that no agent sees. It is carried out once (Law 1).
 CREATE TABLE command(
   event INTEGER NOT NULL REFERENCES event(id),
   session INTEGER NOT NULL REFERENCES session(id),

@@ -37,7 +37,7 @@ from semel.gateway.turns.turn_end import (
 from semel.law import turn as law
 from semel.ledger.delivery.claims import Caller
 from semel.ledger.delivery.cutting import Leg, is_local
-from semel.ledger.turns import show, turn_ops, turns, utterances
+from semel.ledger.turns import finish_turn, show, turn_ops, turns, utterances
 from semel.ledger.turns.turns import BegunTurn, EntryToTell, StopRequest, TurnEvent, TurnFence
 from semel.ledger.turns.utterances import Utterance
 from semel.text.json_types import Json
@@ -422,11 +422,13 @@ class Run:
         was_told = self.was_prompted and event != "errored"  # otherwise the next prompt tells the entries again
         told_upto = max((t.seq for t in self.begun.untold_entries), default=0) if was_told else 0
         held_notice = self.corrections.notice(self.speech.problems, self.begun.home) if event == "answered" else None
-        turn_end = show.End(
+        turn_end = finish_turn.End(
             event, end.stop, end.error, told_upto, closing, legs, end_notices, held_notice, bool(self.speech.problems),
             stopped=self.stopped, remembered=self.remembered, answer=self.answer,
         )  # fmt: skip
-        self.slots, due = await self.record.write(show.finish, self.fence, self.caller(), ops, self.slots, turn_end)
+        self.slots, due = await self.record.write(
+            finish_turn.finish, self.fence, self.caller(), ops, self.slots, turn_end
+        )
         return due
 
     async def _put_off(self, ops: list[turn_ops.Op], end: Answered) -> bool:
@@ -439,7 +441,7 @@ class Run:
             return False
         ops_with_notice = [*ops, make_retry_notice(failure_reason(end), delay_s, self.begun.attempt + 1)]
         self.slots = await self.record.write(
-            show.put_off,
+            finish_turn.put_off,
             self.fence,
             self.caller(),
             ops_with_notice,

@@ -32,7 +32,7 @@ from semel.law.access import may_hold_agent
 from semel.ledger.delivery.claims import Caller
 from semel.ledger.inbound.hear import Addressed
 from semel.ledger.storage.errors import LedgerError
-from semel.ledger.turns import show, turn_ops, turns
+from semel.ledger.turns import finish_turn, turn_ops, turns
 from semel.ledger.turns.turns import BegunTurn, Fenced, GivenUp, Later, StopRequest, TurnFence
 
 log = structlog.get_logger("semel.turns")
@@ -281,7 +281,7 @@ class TurnScheduler:
             await self._handle_failed_start(fence, begun, error)
             return True
         if live is None:
-            end = show.End("cancelled", "cancelled", stopped=self._take_stop(begun))
+            end = finish_turn.End("cancelled", "cancelled", stopped=self._take_stop(begun))
             await self._finish_unasked(fence, begun, end)
             return True
         return await self._run_with(live, begun, fence)
@@ -383,17 +383,17 @@ class TurnScheduler:
         caller = Caller(session=begun.session, key=begun.key, turn=begun.turn, root=begun.root)
         notices_retry = [make_retry_notice(reason, delay_s, begun.attempt + 1)]
         await self.record.write(
-            show.put_off, fence, caller, notices_retry, turn_ops.Slots(), reason, round(delay_s * 1000)
+            finish_turn.put_off, fence, caller, notices_retry, turn_ops.Slots(), reason, round(delay_s * 1000)
         )
 
     async def _fail(self, fence: TurnFence, begun: BegunTurn, reason: str) -> None:
         notice = turn_ops.Notice(f"The agent's turn failed: {reason}", "turn.failed", tell=True)
-        await self._finish_unasked(fence, begun, show.End("errored", "error", reason, notices=(notice,)))
+        await self._finish_unasked(fence, begun, finish_turn.End("errored", "error", reason, notices=(notice,)))
 
-    async def _finish_unasked(self, fence: TurnFence, begun: BegunTurn, end: show.End) -> None:
+    async def _finish_unasked(self, fence: TurnFence, begun: BegunTurn, end: finish_turn.End) -> None:
         """End a turn whose agent was not prompted."""
         caller = Caller(session=begun.session, key=begun.key, turn=begun.turn, root=begun.root)
-        await self.record.write(show.finish, fence, caller, [], turn_ops.Slots(), end)
+        await self.record.write(finish_turn.finish, fence, caller, [], turn_ops.Slots(), end)
         self.kick()
 
     # ------------------------------------------------------------ stopping

@@ -35,7 +35,7 @@ FROM claim c
 WHERE c.root = :root AND c.dest = :dest AND c.digest = :digest AND c.digest IS NOT NULL ORDER BY c.id
 
 -- name: claim_edits
--- it replaces the text of another one, which says this from here on
+-- a claim that is an edit: it replaces the text of another claim
 UPDATE claim SET edits = :edits, digest = :digest WHERE id = :id
 
 -- name: claims_of_root

@@ -47,7 +47,7 @@ FROM part p JOIN claim c ON c.id = p.claim JOIN session s ON s.id = c.session
 WHERE p.claim = :claim ORDER BY p.n
 
 -- name: erase_events
--- what was heard, unless another session has it, too; source, key and digest stay for ever (Law 1)
+-- erase events, unless another session has them, too; source, key and digest stay for ever (Law 1)
 UPDATE event SET payload = NULL, sender = NULL WHERE id IN (
   SELECT e.event FROM entry e WHERE e.session = :session AND e.seq > :lo AND e.seq <= :hi AND e.event IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM hearing h JOIN session o ON o.id = h.session

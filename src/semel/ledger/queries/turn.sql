@@ -49,7 +49,7 @@ UPDATE turn SET joined = (SELECT coalesce(max(id), 0) FROM claim) WHERE id = :id
 UPDATE turn SET corrected = (SELECT coalesce(max(id), 0) FROM claim) WHERE id = :id AND state = 'running'
 
 -- name: turn_marks
--- the claims that were the newest ones when something happened that says what may be an echo (Law 5)
+-- the newest claims at three moments that decide what may be an echo (Law 5); -1: the moment has not come
 SELECT coalesce(max(corrected) FILTER (WHERE id = :turn), -1) AS corrected,
   coalesce(max(joined) FILTER (WHERE id = :turn), -1) AS joined, coalesce(max(joined), -1) AS joined_root
 FROM turn WHERE root = :root
@@ -65,7 +65,7 @@ SELECT {TurnRow t} FROM session s JOIN turn t ON t.session = s.id AND t.epoch <=
 WHERE s.id = :session AND t.spawn = :spawn ORDER BY t.epoch DESC LIMIT 1
 
 -- name: hearing_bind
--- the rows themselves, never "ids up to N" (Law 3)
+-- bind the waiting rows themselves, never "ids up to N" (Law 3)
 UPDATE hearing SET turn = :turn WHERE session = :session AND turn IS NULL
 
 -- name: hearing_steering

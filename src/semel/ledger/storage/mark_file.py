@@ -125,7 +125,7 @@ class MarkFile:
         try:
             os.pwrite(self._file, _encode_slot(self._mark), commits % 2 * SLOT_BYTES)
         except OSError:
-            pass  # an older mark stays: less is recognised, and nothing is taken for what it is not
+            pass  # an older mark stays: it can miss an older copy, but not report one wrongly
 
     def record_checkpoint(self) -> None:
         """Record that the whole log has been moved into the database file and synced."""

@@ -192,7 +192,7 @@ def _read_stretch(tx: Tx, session: int, before: int, limit: int) -> Json:
 def read_changes(tx: Tx, session: int, after: int, limit: int = 1000) -> tuple[int, list[Json]] | None:
     """(current rev, everything that changed after a rev); None if that is too much, or the rev is not valid here."""
     session_row = tx.get(SessionRow, "session_by_id", id=session)
-    if after < session_row.erased_rev:  # what such a watcher holds is gone
+    if after < session_row.erased_rev:  # the watcher holds deleted content
         return None
     rows = tx.all(EntryRow, "entries_after", session=session, after=after, limit=limit)
     items = tx.all(ItemRow, "items_after", session=session, after=after, limit=limit)

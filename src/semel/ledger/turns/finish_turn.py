@@ -1,0 +1,164 @@
+"""The end of a turn (Laws 2, 5, 7, 12).
+
+`finish` applies the turn's last batch, delivers the closing text, records the evidence of the turn's end and ends the
+turn, all in one transaction. `put_off` ends an attempt that is tried again later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from semel.law import turn as law
+from semel.ledger.delivery import claims, cutting
+from semel.ledger.delivery.cutting import Leg, cut_claim, is_local
+from semel.ledger.storage.rows import ClaimRow, EntryRow, SessionRow, TurnRow
+from semel.ledger.storage.sql import Tx
+from semel.ledger.transcript import entries
+from semel.ledger.turns import end_evidence, turns
+from semel.ledger.turns.end_evidence import Evidence
+from semel.ledger.turns.show import OpBatch, deliver_closing
+from semel.ledger.turns.turn_ops import Notice, Op, Slots
+from semel.ledger.turns.utterances import find_last_text, list_utterances
+
+EMPTY_TURN_NOTICE = "The agent ended its turn without a word."
+
+
+@dataclass(frozen=True)
+class End:
+    """How a turn ends. `stop`: the agent's stop reason. `stopped`: who cancelled the turn.
+
+    `closing`: the slot of its closing text. `legs`: the parts in which that text is sent; only if its chat gets only
+    closing texts. `told_upto`: entries up to this seq were in the prompt. `notices`: notices about the end; they are
+    recorded and sent after everything that was said. `held_notice` comes before them, unless the agent said something
+    else when it was asked to correct its text. `remembered`: claims of cut-off texts that the agent's history has in
+    the same words; if the agent says nothing more, the last of them was its complete answer. `answer`: the claim with
+    which the agent's history ends.
+    """
+
+    event: law.Event
+    stop: str
+    error: str | None = None
+    told_upto: int = 0
+    closing: int | None = None
+    legs: tuple[Leg, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    held_notice: Notice | None = None  # the notice about a text that stays held back
+    keeps_held_notice: bool = False  # held back again after a correction, or without a correction
+    stopped: turns.StopRequest | None = None
+    remembered: frozenset[int] = frozenset()
+    answer: int | None = None
+
+
+def finish(
+    tx: Tx, fence: turns.TurnFence, caller: claims.Caller, ops: Sequence[Op], slots: Slots, end: End
+) -> tuple[Slots, bool]:
+    """Apply the turn's last batch and end the turn, in one transaction. Raises Fenced.
+
+    Returns the slots, and whether a wake is pending, so that another turn follows (Law 2).
+    """
+    row = turns.check_fence(tx, fence)
+    new_slots = OpBatch(tx, caller, slots).apply_all(ops)
+    leaves = deliver_closing(tx, new_slots.claims, end.closing, end.legs)
+    recovered_claim = None if leaves else _deliver_behind(tx, row, caller, end)
+    turns.close_entries(tx, fence.session, fence.turn)
+    departed_claim = cutting.deliver_last_block(tx, row, fence.turn)
+    held = end.held_notice if end.keeps_held_notice or not turns.has_said_since_correction(tx, fence.turn) else None
+    notices = [held, *end.notices] if held is not None else end.notices
+    evidence = _add_end_notices(tx, row, fence.turn, end, notices, new_slots.attached)
+    turns.withdraw_reserved(tx, row, caller.root)
+    entries.close_items(tx, fence.session)
+    state = law.step("running", end.event)
+    tx.run(
+        "turn_end", id=fence.turn, state=state, stop=end.stop, error=end.error, at=tx.now, evidence=evidence.kind,
+        row=evidence.row,
+    )  # fmt: skip
+    tx.run("session_idle", id=fence.session, turn=fence.turn)
+    if end.told_upto:
+        tx.run("entry_told", session=fence.session, upto=end.told_upto)
+        _note_departure(tx, fence.session, departed_claim if recovered_claim is None else recovered_claim)
+    entries.touch_session(tx, fence.session)
+    return new_slots, row.wake_at is not None
+
+
+def _add_end_notices(
+    tx: Tx, session: SessionRow, turn_id: int, end: End, notices: Sequence[Notice], attached: int | None
+) -> Evidence:
+    """Add the notices of a turn's end; return the evidence that its person can see the end (Law 12)."""
+    turn = tx.get(TurnRow, "turn_get", id=turn_id)
+    if end.stopped is not None:
+        return turns.add_stop_notice(tx, session.id, turn, end.stopped.notice_text, end.stopped.seq)
+    notice_seqs = [
+        turns.add_notice(tx, session.id, notice.text, turn=turn_id, kind=notice.kind, tell=notice.tell)
+        for notice in notices
+    ]
+    if notice_seqs:
+        return Evidence("notice", notice_seqs[-1])
+    evidence = end_evidence.find_evidence(tx, session, turn)
+    if evidence is None and attached is not None and attached > (tx.value(int, "turn_asked_last", turn=turn_id) or 0):
+        evidence = Evidence("notice", attached)
+    if evidence := evidence or end_evidence.find_quiet(tx, turn):
+        return evidence
+    seq = turns.add_notice(tx, session.id, EMPTY_TURN_NOTICE, turn=turn_id, kind="turn.empty", tell=False)
+    return Evidence("notice", seq)
+
+
+def put_off(
+    tx: Tx, fence: turns.TurnFence, caller: claims.Caller, ops: Sequence[Op], slots: Slots, error: str, ms: int
+) -> Slots:
+    """Apply the last batch of an attempt that failed; the turn is tried again in `ms` milliseconds. Raises Fenced."""
+    turns.check_fence(tx, fence)
+    new_slots = OpBatch(tx, caller, slots).apply_all(ops)
+    turns.close_entries(tx, fence.session, fence.turn)
+    entries.close_items(tx, fence.session)
+    turns.put_off(tx, fence, error, ms)
+    return new_slots
+
+
+def _deliver_behind(tx: Tx, session: SessionRow, caller: claims.Caller, end: End) -> int | None:
+    """Send the last text of a lost attempt as the answer, if this attempt said nothing of its own at home.
+
+    An echo is not its own: the text was said before. If the last text repeated one that a tool had sent, the answer has
+    been sent already. Returns the claim that is sent now, or None.
+    """
+    lost_before = caller.root is not None and caller.turn != caller.root
+    if not lost_before or tx.number("says_at_home", turn=caller.turn, home=session.home):
+        return None
+    if end.answer is not None:
+        return _deliver_answer(tx, session, caller, end.answer)
+    last = find_last_text(list_utterances(tx, int(caller.root or 0), session.home))
+    if last is None:
+        return None
+    if end.event == "answered" and last.cut and last.claim in end.remembered and last.seq is not None:
+        entries.set_entry(tx, session.id, last.seq, partial=False, tell=False)
+    leaves = last.fate in ("unsent", "seen")
+    return last.claim if leaves and cutting.deliver_block(tx, session, last.claim) is not None else None
+
+
+def _deliver_answer(tx: Tx, session: SessionRow, caller: claims.Caller, claim: int) -> int | None:
+    """Send the answer: the claim with which the agent's history ends. Returns the claim that is sent, or None.
+
+    If a later text has been sent, the answer can no longer be sent in order, so it is said again as a new claim.
+    """
+    row = tx.one(ClaimRow, "claim_get", id=claim)
+    original = tx.one(ClaimRow, "claim_get", id=row.echo_of) if row is not None and row.outcome == "echo" else row
+    if original is None or original.outcome != "said":
+        return None
+    entries.mark_whole(tx, original.id)
+    if is_local(session.home) or tx.exists("part_first", claim=original.id):
+        return None
+    departed_claim = cutting.deliver_block(tx, session, claim)
+    if departed_claim is None:
+        legs = cut_claim(tx, session, original)
+        departed_claim = claims.say(
+            tx, caller, claims.ClaimRequest("recovery", original.text, session.home, legs=legs)
+        ).claim
+    return departed_claim
+
+
+def _note_departure(tx: Tx, session: int, claim: int | None) -> None:
+    """If a cut-off text is sent only now, put it into the next prompt: the last one said that it was not sent."""
+    claim_row = tx.one(ClaimRow, "claim_get", id=claim) if claim is not None else None
+    entry = tx.one(EntryRow, "entry_get", session=session, seq=claim_row.seq) if claim_row is not None else None
+    if entry is not None and entry.partial:
+        entries.set_entry(tx, session, entry.seq, tell=True)
