@@ -20,7 +20,7 @@ from proof.machines.ledger import Make
 from proof.machines.sqlite import SqliteLedger, rows
 from semel.law.delivery import Rules
 from semel.law.permission_questions import numbers_from
-from semel.ledger.delivery import outgoing
+from semel.ledger.delivery import send_queue
 from semel.ledger.delivery.claims import Caller
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.inbound import commands, hear
@@ -37,7 +37,7 @@ OPTIONS = st.one_of(
     ),
 )  # fmt: skip
 OUTCOMES = ("receipt", "receipt", "receipt", "receipt", "silence", "not sent", "refused")
-CHAT = {"chat": outgoing.ChannelCapacity(Rules("at-most-once"), 9)}
+CHAT = {"chat": send_queue.ChannelCapacity(Rules("at-most-once"), 9)}
 OURS, OTHER = "main:chat:1", "helper:chat:1"
 TEXT = "asks: " + "x" * 20
 
@@ -202,7 +202,7 @@ class RequestMachine(Counted):
             if arrives:
                 self._arrives(send.part)
             receipt = f"1/{self.clock}" if outcome == "receipt" else None
-            self.ledger.receipt(send.part, outgoing.AttemptOutcome(outcome, receipt), CHAT["chat"].rules)
+            self.ledger.receipt(send.part, send_queue.AttemptOutcome(outcome, receipt), CHAT["chat"].rules)
             if outcome == "receipt":
                 self._is_known(send.part)
 

@@ -15,7 +15,7 @@ from semel.acp_stream.output_fields import NO_RESULT
 from semel.gateway.turns.block_claims import BlockClaims
 from semel.law import delivery
 from semel.law import turn as law
-from semel.ledger.delivery import outgoing
+from semel.ledger.delivery import send_queue
 from semel.ledger.delivery.claims import CUT_REASON, ClaimRequest
 from semel.ledger.inbound import hear
 from semel.ledger.turns import finish_turn, tool_calls, turn_ops, turns
@@ -48,7 +48,7 @@ class Model:
         self.stale: list[Running] = []
         self.processes: list[Process] = []
         self.made: dict[tuple[int, str], tuple[bytes, Any]] = {}
-        self.sent: list[outgoing.Departure] = []
+        self.sent: list[send_queue.Departure] = []
         self.doubtful: set[int] = set()  # parts that may have arrived
 
     # ------------------------------------------------------------ hearing
@@ -147,7 +147,7 @@ class Model:
             assert key not in self.lost, f"Law 9: an interrupted turn of {key} was left alone"
             return
         assert key not in self.runs, f"Law 3: two turns at once in {key}"
-        if isinstance(begun, turns.Later):
+        if isinstance(begun, turns.NotYetDue):
             wait, until = begun.wait_ms, self.put_off_until.get(key)
             right = until == self.house.now + wait if key in self.lost else self.waking[key] and wait <= 15_000
             assert right, f"Law 2: {key} waits for {wait} ms, and nothing there asks for that"
@@ -432,7 +432,7 @@ class Model:
         made = tool_calls.ToolCallRequest(process.token, conn, f"{call}-{process.spawn}", args, tool)
         old = self.made.get((process.spawn, call))
         if old is not None and old[0] != args:
-            with refused(tool_calls.SameIdOtherCall):
+            with refused(tool_calls.CallIdReused):
                 self.house.seen(self.ledger.call(made, what))
             return
         before = max((claim.id for claim in self.ledger.claims()), default=0)
@@ -463,10 +463,8 @@ class Model:
         self.ledger.answered(process.token, f"{call}-{process.spawn}")
         self.house.tell()
 
-    # ------------------------------------------------------------ parts leave
-
     def depart(self, room: int) -> None:
-        went = self.house.seen(self.ledger.depart({n: outgoing.ChannelCapacity(RULES[n], room) for n in CHANNELS}))
+        went = self.house.seen(self.ledger.depart({n: send_queue.ChannelCapacity(RULES[n], room) for n in CHANNELS}))
         dests = [d.dest for d in (*went.sends, *went.look_ups)]
         assert len(dests) == len(set(dests)), f"Law 7: two parts of one line at once: {dests}"
         for one in went.sends:
@@ -474,11 +472,12 @@ class Model:
             assert folds or one.part not in self.doubtful, f"Law 7: part {one.part} left again, and it may be there"
         self.sent += [*went.sends, *went.look_ups]
 
-    def settle(self, one: outgoing.Departure, what: Any) -> None:
+    def settle(self, one: send_queue.Departure, what: Any) -> None:
         """What came of an attempt or a look-up; perhaps of one that was settled otherwise long ago."""
         was = self._state(one.part)
         receipt = f"r{one.part}" if what in ("receipt", "found") else None
-        self.house.seen(self.ledger.receipt(one.part, outgoing.AttemptOutcome(what, receipt, "no"), RULES[one.channel]))
+        outcome = send_queue.AttemptOutcome(what, receipt, "no")
+        self.house.seen(self.ledger.receipt(one.part, outcome, RULES[one.channel]))
         [part] = [part for part in self.ledger.parts() if part.id == one.part]
         kept = what != "receipt" or was != "sending" or part.receipt is not None
         assert kept, f"Law 7: part {one.part} was taken by its platform as {receipt}, and that is not kept"
@@ -488,7 +487,7 @@ class Model:
         elif was == "sending" and what not in ("not sent", "refused"):
             self.doubtful.add(one.part)
 
-    def decide(self, part: int, decision: outgoing.Decision) -> None:
+    def decide(self, part: int, decision: send_queue.Decision) -> None:
         """A person settles what is held."""
         self.house.seen(self.ledger.decide(part, decision))
         self.doubtful.discard(part)

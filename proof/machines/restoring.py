@@ -19,10 +19,10 @@ from proof.machines.counted import Counted
 from semel.law.delivery import Rules
 from semel.ledger.admin import books
 from semel.ledger.backup import settle_restored
-from semel.ledger.delivery import claims, outgoing
+from semel.ledger.delivery import claims, send_queue
 from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.delivery.cutting import Leg
-from semel.ledger.delivery.outgoing import AttemptOutcome, ChannelCapacity, Departure
+from semel.ledger.delivery.send_queue import AttemptOutcome, ChannelCapacity, Departure
 from semel.ledger.inbound import hear
 from semel.ledger.storage.connect import connect
 from semel.ledger.storage.group_commit import Committer
@@ -90,19 +90,19 @@ class RestoreMachine(Counted):
     @rule(way=st.sampled_from(["receipt", "receipt", "lost", "nothing"]))
     def the_outbox_works(self, way: str) -> None:
         asks = {name: ChannelCapacity(rules, 8) for name, rules in RULES.items()}
-        done = self.store.write_sync(outgoing.depart, asks)
+        done = self.store.write_sync(send_queue.depart, asks)
         for one in done.sends:
             if way != "nothing":
                 self.arrive(one)
             outcome = (
                 AttemptOutcome("receipt", receipt=f"r-{one.key}") if way == "receipt" else AttemptOutcome("silence")
             )
-            self.store.write_sync(outgoing.record_outcome, one.part, outcome, RULES[one.channel])
+            self.store.write_sync(send_queue.record_outcome, one.part, outcome, RULES[one.channel])
         for one in done.look_ups:
             found = (
                 AttemptOutcome("found", receipt=f"r-{one.key}") if one.key in self.seen else AttemptOutcome("absent")
             )
-            self.store.write_sync(outgoing.record_outcome, one.part, found, RULES[one.channel])
+            self.store.write_sync(send_queue.record_outcome, one.part, found, RULES[one.channel])
 
     def arrive(self, one: Departure) -> None:
         before = self.seen.setdefault(one.key, [])
@@ -130,7 +130,7 @@ class RestoreMachine(Counted):
         self.store = Store(path, Committer(fresh, path, queries(), lambda: self.now), None)
         assert self.store.write_sync(settle_restored.settle_copy) is not None, "it is a copy, and was not settled"
         self.the_books_hold()
-        self.store.write_sync(outgoing.recover, RULES)
+        self.store.write_sync(send_queue.recover, RULES)
         self.now += 1
 
     # ------------------------------------------------------------ what must hold

@@ -9,7 +9,7 @@ from proof.machines.ledger import Claim, Entry, Json, Part
 from semel.law import delivery, turn
 from semel.ledger import people
 from semel.ledger.admin import books, erase
-from semel.ledger.delivery import claims, outgoing
+from semel.ledger.delivery import claims, send_queue
 from semel.ledger.inbound import answers, channel_batch, hear
 from semel.ledger.storage.rows import EntryRow, ItemRow, SessionRow
 from semel.ledger.storage.sql import CutText, Tx
@@ -70,7 +70,7 @@ class SqliteLedger:
 
     def unusable(self, channel: str, event: hear.Event, why: str) -> str:
         [done] = self.write(
-            channel_batch.record_batch, channel, event.source, [channel_batch.Unusable(event, why)], None
+            channel_batch.record_batch, channel, event.source, [channel_batch.UnreadableInput(event, why)], None
         )
         return str(done.status)
 
@@ -96,7 +96,7 @@ class SqliteLedger:
 
     def begin(
         self, session: int, lease: str, spawn: int | None = None
-    ) -> turns.BegunTurn | turns.GivenUp | turns.Later | None:
+    ) -> turns.BegunTurn | turns.GivenUp | turns.NotYetDue | None:
         return self.write(turns.begin, session, lease, spawn)
 
     def asked(self, fence: turns.TurnFence, how: turn.How, spawn: int, memory: str, about: Json) -> None:
@@ -116,7 +116,7 @@ class SqliteLedger:
     def put_off(
         self, fence: turns.TurnFence, caller: claims.Caller, ops: Sequence[Op], slots: Slots, why: str, ms: int
     ) -> Slots:
-        return self.write(finish_turn.put_off, fence, caller, ops, slots, why, ms)
+        return self.write(finish_turn.schedule_retry, fence, caller, ops, slots, why, ms)
 
     def release(self, fence: turns.TurnFence) -> None:
         self.write(turns.release_lease, fence)
@@ -146,17 +146,17 @@ class SqliteLedger:
 
     # ---- parts
 
-    def depart(self, asks: Mapping[str, outgoing.ChannelCapacity]) -> outgoing.DueParts:
-        return self.write(outgoing.depart, asks)
+    def depart(self, asks: Mapping[str, send_queue.ChannelCapacity]) -> send_queue.DueParts:
+        return self.write(send_queue.depart, asks)
 
-    def receipt(self, part: int, outcome: outgoing.AttemptOutcome, rules: delivery.Rules) -> delivery.State:
-        return self.write(outgoing.record_outcome, part, outcome, rules)
+    def receipt(self, part: int, outcome: send_queue.AttemptOutcome, rules: delivery.Rules) -> delivery.State:
+        return self.write(send_queue.record_outcome, part, outcome, rules)
 
-    def decide(self, part: int, decision: outgoing.Decision) -> Json:
-        return self.write(outgoing.decide, part, decision)
+    def decide(self, part: int, decision: send_queue.Decision) -> Json:
+        return self.write(send_queue.decide, part, decision)
 
     def recover(self, rules: Mapping[str, delivery.Rules]) -> Json:
-        return self.write(outgoing.recover, rules)
+        return self.write(send_queue.recover, rules)
 
     # ---- people
 
@@ -190,7 +190,7 @@ class SqliteLedger:
         return None if row is None else row.id
 
     def unfinished(self) -> list[int]:
-        return self.read(turns.list_unfinished)
+        return self.read(turns.list_sessions_to_resume)
 
     def snapshot(self, session: int) -> Json:
         return self.read(views.read_snapshot, session, ALL)

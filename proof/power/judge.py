@@ -12,7 +12,7 @@ from proof.power.images import Files, lay_out
 from proof.power.recorder import MARK, NAME, fingerprint
 from semel.ledger.admin import books, erase
 from semel.ledger.backup import settle_restored
-from semel.ledger.delivery import claims, outgoing
+from semel.ledger.delivery import claims, send_queue
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.inbound import channel_batch, commands, hear
 from semel.ledger.storage import mark_file
@@ -122,8 +122,8 @@ def recover(tx: Tx) -> None:
     for session in commands.list_sessions_with_open(tx):
         for one in commands.list_open(tx, session):
             commands.answer(tx, one.event, session, "It was not done before the power failed.")
-    outgoing.recover(tx, RULES)
-    for session in turns.list_unfinished(tx):
+    send_queue.recover(tx, RULES)
+    for session in turns.list_sessions_to_resume(tx):
         begun = turns.begin(tx, session, LEASE)
         if isinstance(begun, turns.BegunTurn):
             _end(tx, begun, "errored")
@@ -143,12 +143,12 @@ def one_more_turn(tx: Tx) -> None:
     op = {"kind": "post", "session": to.key, "address": "7", "text": "Here."}
     says = claims.ClaimRequest("block", "Here.", to.home, legs=(Leg(0, 5, "chat", "chat:7", op),))
     _end(tx, begun, "answered", turn_ops.Preview(1, "Here."), turn_ops.Block(1, (says,)))
-    asks = {name: outgoing.ChannelCapacity(known, 100) for name, known in RULES.items()}
+    asks = {name: send_queue.ChannelCapacity(known, 100) for name, known in RULES.items()}
     for _ in range(100):  # a round looks at so many parts at most, and others wait to leave, too
-        went = outgoing.depart(tx, asks).sends
+        went = send_queue.depart(tx, asks).sends
         for one in went:
-            outgoing.record_outcome(
-                tx, one.part, outgoing.AttemptOutcome("receipt", f"r{one.part}"), RULES[one.channel]
+            send_queue.record_outcome(
+                tx, one.part, send_queue.AttemptOutcome("receipt", f"r{one.part}"), RULES[one.channel]
             )
         if to.home in [one.dest for one in went]:
             return

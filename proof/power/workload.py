@@ -105,9 +105,9 @@ class Script:
         items = [
             channel_batch.MessageItem(with_file, to, "9", "anna-1", True, "Anna", (f"blob-{n}",)),
             channel_batch.MessageItem(with_file, to, "9", "anna-1", True),
-            channel_batch.Unusable(self.event("channel:chat", f"odd{n}", "unreadable"), "nobody can read it"),
-            channel_batch.Failed(self.event("channel:chat", f"fail{n}", "failed"), "no-such-receipt"),
-            channel_batch.Echo("no-such-key", "x1"),
+            channel_batch.UnreadableInput(self.event("channel:chat", f"odd{n}", "unreadable"), "nobody can read it"),
+            channel_batch.DeliveryFailureReport(self.event("channel:chat", f"fail{n}", "failed"), "no-such-receipt"),
+            channel_batch.OwnMessageReport("no-such-key", "x1"),
         ]
         self.do(
             channel_batch.record_batch, "chat", "channel:chat", items, f"cursor {n}", [f"lost-{n}"], ["chat", "mail"]

@@ -95,7 +95,7 @@ async def test_a_text_that_fills_a_reserved_message_is_not_posted_beside_it(
         begun = turns.begin(tx, session, "lease")
         assert isinstance(begun, turns.BegunTurn)
         op = {"kind": "post", "session": "main:x", "address": "room", "text": "the answer"}
-        placeholders.place_placeholder(tx, session, begun.turn, begun.root, "hook:room", op)
+        placeholders.ensure_placeholder(tx, session, begun.turn, begun.root, "hook:room", op)
         caller = Caller(session, "main:x", begun.turn, begun.root)
         leg = Leg(0, 10, "hook", "hook:room", {**op, "fill": True})
         made = speak(tx, caller, ClaimRequest("block", "the answer", "hook:room", legs=(leg,)))

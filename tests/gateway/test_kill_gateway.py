@@ -17,7 +17,7 @@ import pytest
 
 from proof.conversations import judge_conversations, read_record
 from semel.ledger.admin import books
-from semel.ledger.admin.explain import HearingOfEvent
+from semel.ledger.admin.explain import AddressedSession
 from semel.ledger.storage.rows import EntryRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
@@ -120,7 +120,7 @@ def _judge(path: Path, texts: dict[str, str]) -> None:
         assert not [b for b in store.read_sync(books.audit) if not b.ok]
         for key in texts:
             event = store.read_sync(lambda tx, key=key: tx.value(int, "event_by_key", key=key))
-            heard = store.read_sync(lambda tx, event=event: tx.all(HearingOfEvent, "hearings_of_event", event=event))
+            heard = store.read_sync(lambda tx, event=event: tx.all(AddressedSession, "hearings_of_event", event=event))
             assert len(heard) == 1
             assert heard[0].state in ("done", "failed")
             # It may be the entry of a lost attempt: another attempt that says the same is an echo of it (Law 5).

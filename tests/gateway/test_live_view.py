@@ -16,10 +16,10 @@ from semel.gateway.api.reads import ReadApi
 from semel.gateway.record import Hub, LedgerAccess
 from semel.law.delivery import Rules
 from semel.ledger.admin import books
-from semel.ledger.delivery import outgoing
+from semel.ledger.delivery import send_queue
 from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.delivery.cutting import Leg
-from semel.ledger.delivery.outgoing import AttemptOutcome, ChannelCapacity
+from semel.ledger.delivery.send_queue import AttemptOutcome, ChannelCapacity
 from semel.ledger.inbound import hear
 from semel.ledger.storage.store import Store
 from semel.ledger.transcript import views
@@ -77,10 +77,10 @@ class House(ReadApi):
         await self.record.write(finish_turn.finish, fence, caller, ops, slots, finish_turn.End("answered", "end_turn"))
 
     async def send(self) -> None:
-        done = await self.record.write(outgoing.depart, {"chat": ChannelCapacity(RULES, 2)})
+        done = await self.record.write(send_queue.depart, {"chat": ChannelCapacity(RULES, 2)})
         for one in done.sends:
             outcome = AttemptOutcome("receipt", receipt=f"r{one.part}")
-            await self.record.write(outgoing.record_outcome, one.part, outcome, RULES)
+            await self.record.write(send_queue.record_outcome, one.part, outcome, RULES)
 
 
 @pytest.fixture

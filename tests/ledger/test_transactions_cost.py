@@ -11,10 +11,10 @@ import pytest
 
 from semel.law.delivery import Rules
 from semel.ledger.admin import explain
-from semel.ledger.delivery import outgoing
+from semel.ledger.delivery import send_queue
 from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.delivery.cutting import Leg
-from semel.ledger.delivery.outgoing import AttemptOutcome, ChannelCapacity
+from semel.ledger.delivery.send_queue import AttemptOutcome, ChannelCapacity
 from semel.ledger.inbound import answers, hear
 from semel.ledger.storage.rows import SessionRow
 from semel.ledger.storage.sql import Tx
@@ -63,8 +63,8 @@ def one_turn(tx: Tx, n: int, key: str = "s") -> None:
     finish_turn.finish(
         tx, fence, caller, [block], slots, finish_turn.End("answered", "end_turn", closing=2, legs=(leg(text),))
     )
-    for one in outgoing.depart(tx, {"chat": ChannelCapacity(RULES, 9)}).sends:
-        outgoing.record_outcome(tx, one.part, AttemptOutcome("receipt", receipt=f"r{one.part}"), RULES)
+    for one in send_queue.depart(tx, {"chat": ChannelCapacity(RULES, 9)}).sends:
+        send_queue.record_outcome(tx, one.part, AttemptOutcome("receipt", receipt=f"r{one.part}"), RULES)
 
 
 def event(n: int, wakes: bool = True) -> hear.Event:
@@ -108,8 +108,8 @@ def measure(store: Store, rev: int) -> dict[str, tuple[int, int]]:
     block = turn_ops.Block(2, (ClaimRequest("block", text, HOME),))
     end = finish_turn.End("answered", "end_turn", closing=2, legs=(leg(text),))
     do("finish", finish_turn.finish, fence, caller, [block], slots, end)
-    went = do("depart", outgoing.depart, {"chat": ChannelCapacity(RULES, 9)})
-    do("receipt", outgoing.record_outcome, went.sends[0].part, AttemptOutcome("receipt", receipt="r"), RULES)
+    went = do("depart", send_queue.depart, {"chat": ChannelCapacity(RULES, 9)})
+    do("receipt", send_queue.record_outcome, went.sends[0].part, AttemptOutcome("receipt", receipt="r"), RULES)
     look(
         "since",
         views.read_changes,

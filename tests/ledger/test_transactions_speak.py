@@ -8,9 +8,9 @@ import pytest
 from transaction_desk import Desk, block, caller, fence, leg
 
 from semel.law.delivery import Rules
-from semel.ledger.delivery import outgoing
+from semel.ledger.delivery import send_queue
 from semel.ledger.delivery.claims import ClaimRequest
-from semel.ledger.delivery.outgoing import AttemptOutcome, ChannelCapacity
+from semel.ledger.delivery.send_queue import AttemptOutcome, ChannelCapacity
 from semel.ledger.transcript import lookup
 from semel.ledger.turns import finish_turn, spawns, tool_calls, turn_ops, turns, utterances
 
@@ -23,10 +23,10 @@ def texts(desk: Desk, key: str = "s") -> list[str]:
 
 def departed(desk: Desk) -> list[str]:
     out = []
-    while sends := desk.do(outgoing.depart, {"chat": ChannelCapacity(RULES, 9)}).sends:
+    while sends := desk.do(send_queue.depart, {"chat": ChannelCapacity(RULES, 9)}).sends:
         for one in sends:
             out.append(one.op["text"])
-            desk.do(outgoing.record_outcome, one.part, AttemptOutcome("receipt", receipt=f"r{one.part}"), RULES)
+            desk.do(send_queue.record_outcome, one.part, AttemptOutcome("receipt", receipt=f"r{one.part}"), RULES)
     return out
 
 
@@ -145,7 +145,7 @@ def test_a_call_handed_over_again_is_answered_as_before(desk: Desk) -> None:
     what = ClaimRequest("tool", "Once.", "web:s")
     assert desk.call(what) == desk.call(what)
     assert texts(desk) == ["Once."]
-    with pytest.raises(tool_calls.SameIdOtherCall):
+    with pytest.raises(tool_calls.CallIdReused):
         desk.call(what, args=b"other")
 
 

@@ -9,9 +9,9 @@ from transaction_desk import Desk, block, leg
 
 from semel.law.delivery import Rules
 from semel.ledger.admin import explain
-from semel.ledger.delivery import outgoing
+from semel.ledger.delivery import send_queue
 from semel.ledger.delivery.claims import ClaimRequest
-from semel.ledger.delivery.outgoing import AttemptOutcome, ChannelCapacity
+from semel.ledger.delivery.send_queue import AttemptOutcome, ChannelCapacity
 from semel.ledger.transcript import views
 from semel.ledger.turns import turn_ops
 
@@ -138,8 +138,8 @@ def test_every_kind_of_thing_has_its_story(desk: Desk) -> None:
     begun = desk.begin("chat")
     desk.finish(begun, block(1, "Hello.", "chat:1"), closing=1, legs=(leg("Hello."),))
     rules = Rules("at-most-once")
-    (one,) = desk.do(outgoing.depart, {"chat": ChannelCapacity(rules, 1)}).sends
-    desk.do(outgoing.record_outcome, one.part, AttemptOutcome("receipt", receipt="msg-99"), rules)
+    (one,) = desk.do(send_queue.depart, {"chat": ChannelCapacity(rules, 1)}).sends
+    desk.do(send_queue.record_outcome, one.part, AttemptOutcome("receipt", receipt="msg-99"), rules)
     for ref in ("e1", "E1", "platform-7", "t1", "chat#1"):
         assert "Hello." in told(desk, ref)
     for ref in ("c1", "p1", "msg-99", "chat#2", " c1 "):
@@ -151,8 +151,8 @@ def test_a_notice_tells_the_story_of_what_it_is_about(desk: Desk) -> None:
     begun = desk.begin("chat")
     desk.finish(begun, block(1, "Hello.", "chat:1"), closing=1, legs=(leg("Hello."),))
     rules = Rules("at-most-once")
-    (one,) = desk.do(outgoing.depart, {"chat": ChannelCapacity(rules, 1)}).sends
-    desk.do(outgoing.record_outcome, one.part, AttemptOutcome("refused", reason="blocked"), rules)
+    (one,) = desk.do(send_queue.depart, {"chat": ChannelCapacity(rules, 1)}).sends
+    desk.do(send_queue.record_outcome, one.part, AttemptOutcome("refused", reason="blocked"), rules)
     assert "rejected: blocked" in told(desk, "chat#3")
 
 

@@ -69,7 +69,7 @@ async def test_what_queued_while_the_last_commit_synced_shares_the_next_one(stor
 
 
 async def test_a_batch_is_bounded_and_order_is_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "MAX_BATCH_JOBS", 16)
+    monkeypatch.setattr(threads, "MAX_BATCH_ITEMS", 16)
     gate, order = Gate(), list[int]()
     first = await held(store, gate)
     rest = await queue(*(store.write(lambda tx, n: order.append(n), n) for n in range(40)))

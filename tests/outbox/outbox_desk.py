@@ -9,7 +9,7 @@ from typing import Any
 
 from semel.gateway.outbound.outbox import Outbox
 from semel.gateway.ports import Channel
-from semel.ledger.delivery import outgoing, parts
+from semel.ledger.delivery import parts, send_queue
 from semel.ledger.storage.rows import EntryRow, SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
@@ -98,8 +98,8 @@ class Desk:
         self.outbox.kick()
         return ids
 
-    async def decide(self, part: int, decision: outgoing.Decision) -> dict[str, Any]:
-        done = await self.store.write(outgoing.decide, part, decision)
+    async def decide(self, part: int, decision: send_queue.Decision) -> dict[str, Any]:
+        done = await self.store.write(send_queue.decide, part, decision)
         self.outbox.kick()
         return done
 

@@ -11,8 +11,8 @@ from outbox_desk import Desk, say
 
 from semel.gateway.ports import Safety
 from semel.law.delivery import Rules
-from semel.ledger.delivery import outgoing, parts
-from semel.ledger.delivery.outgoing import AttemptOutcome, ChannelCapacity
+from semel.ledger.delivery import parts, send_queue
+from semel.ledger.delivery.send_queue import AttemptOutcome, ChannelCapacity
 from semel.ledger.storage.store import Store
 from semel.testing import FakeChannel, Fault, FrozenClock
 
@@ -100,9 +100,9 @@ def test_a_long_line_costs_each_part_the_same(tmp_path: Path) -> None:
 
     def turn(tx: Any) -> int:
         counting: Any = Counting(tx)
-        done = outgoing.depart(counting, {"chat": ChannelCapacity(rules, 10)})
+        done = send_queue.depart(counting, {"chat": ChannelCapacity(rules, 10)})
         for departure in done.sends:
-            outgoing.record_outcome(counting, departure.part, AttemptOutcome("receipt", receipt="m"), rules)
+            send_queue.record_outcome(counting, departure.part, AttemptOutcome("receipt", receipt="m"), rules)
         counts.append(counting.count)
         return len(done.sends)
 
@@ -110,5 +110,5 @@ def test_a_long_line_costs_each_part_the_same(tmp_path: Path) -> None:
         store.write_sync(say, "chat:room", [str(n) for n in range(1000)])
         sent = sum(store.write_sync(turn) for _ in range(100))
     assert sent >= 80
-    assert max(counts) < 3 * outgoing.MAX_PARTS_SCANNED
+    assert max(counts) < 3 * send_queue.MAX_PARTS_SCANNED
     assert sorted(counts)[50] < 20

@@ -17,7 +17,7 @@ from test_elsewhere import ann, balanced, two
 from semel.gateway.ports import Receipt, Safety
 from semel.law import delivery, identity
 from semel.ledger.admin import books, explain
-from semel.ledger.delivery import other_channel, outgoing, parts
+from semel.ledger.delivery import other_channel, parts, send_queue
 from semel.ledger.inbound import channel_batch as rows
 from semel.ledger.inbound import hear
 from semel.ledger.storage.sql import Tx
@@ -33,7 +33,8 @@ def report(tx: Tx, of: str, key: str = "b1", text: str = "5.1.1 no such user", c
     digest = identity.digest_fields({"of": of, "text": text})
     event = hear.Event(f"channel:{channel}", key, "failed", text, digest, more={"data": {"of": of}}, wakes=False)
     return [
-        done.status for done in rows.record_batch(tx, channel, event.source, [rows.Failed(event, of)], None, (), ALL)
+        done.status
+        for done in rows.record_batch(tx, channel, event.source, [rows.DeliveryFailureReport(event, of)], None, (), ALL)
     ]
 
 
@@ -119,9 +120,9 @@ async def test_the_answer_of_an_attempt_that_comes_after_it_changes_nothing(ledg
         await desk.until(lambda: len(chat.platform.log) == 1)
         assert await desk.store.write(report, (await desk.part(first))["key"]) == ["failed"]
         for what, given in (("receipt", Receipt("m1").id), ("silence", None), ("refused", None)):
-            done = outgoing.AttemptOutcome(what, receipt=given, reason="late")  # type: ignore[arg-type]
+            done = send_queue.AttemptOutcome(what, receipt=given, reason="late")  # type: ignore[arg-type]
             assert (
-                await desk.store.write(outgoing.record_outcome, first, done, delivery.Rules("reconcilable")) == "sent"
+                await desk.store.write(send_queue.record_outcome, first, done, delivery.Rules("reconcilable")) == "sent"
             )
         desk.outbox.kick()
         await desk.clock.advance(chat.caps.timeout + 1)

@@ -9,7 +9,7 @@ from outbox_desk import Desk, echo
 
 from semel.gateway.ports import Safety
 from semel.law.delivery import PartStepNotAllowed
-from semel.ledger.delivery import outgoing, parts
+from semel.ledger.delivery import parts, send_queue
 from semel.ledger.transcript import entries
 from semel.testing import FakeChannel, Fault
 
@@ -128,9 +128,9 @@ async def test_our_own_message_heard_back_settles_a_held_part(ledger: Path) -> N
         [part] = await desk.say("chat:room", "hello")
         await desk.quiet()
         write = desk.store.write
-        assert await write(outgoing.settle_reported_part, "other", "key-1-0", "m1") is False
-        assert await write(outgoing.settle_reported_part, "chat", "nobody's key", "m1") is False
-        assert await write(outgoing.settle_reported_part, "chat", "key-1-0", "m1") is True
-        assert await write(outgoing.settle_reported_part, "chat", "key-1-0", "m1") is False
+        assert await write(send_queue.settle_reported_part, "other", "key-1-0", "m1") is False
+        assert await write(send_queue.settle_reported_part, "chat", "nobody's key", "m1") is False
+        assert await write(send_queue.settle_reported_part, "chat", "key-1-0", "m1") is True
+        assert await write(send_queue.settle_reported_part, "chat", "key-1-0", "m1") is False
         found = await desk.part(part)
         assert (found["state"], found["receipt"]) == ("sent", "m1")

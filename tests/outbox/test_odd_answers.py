@@ -15,7 +15,7 @@ from semel.channels.webhook import WebhookChannel, WebhookSettings
 from semel.gateway.outbound.outbox import UNRECORDED
 from semel.gateway.ports import NotSent, Op, Receipt, Rejected, Safety, Unknown
 from semel.law.identity import KEY_LENGTH
-from semel.ledger.delivery import outgoing
+from semel.ledger.delivery import send_queue
 from semel.testing import FakeChannel, Fault
 from semel.text.wellformed import MAX_REASON_CHARS
 
@@ -99,7 +99,7 @@ async def test_an_echo_settles_a_part_whatever_id_it_tells(ledger: Path) -> None
     async with Desk(ledger, chat) as desk:
         [part] = await desk.say("chat:room", "one")
         await desk.quiet()
-        assert await desk.store.write(outgoing.settle_reported_part, "chat", "key-1-0", "\ud800")
+        assert await desk.store.write(send_queue.settle_reported_part, "chat", "key-1-0", "\ud800")
         assert "receipt" not in await desk.part(part) and await desk.states([part]) == ["sent"]
 
 
@@ -163,7 +163,7 @@ async def test_an_outcome_that_cannot_be_recorded_is_as_if_no_answer_had_come(
         failed: list[str] = []
 
         def fail_once(body: Any) -> None:
-            if body is outgoing.record_outcome and not failed:
+            if body is send_queue.record_outcome and not failed:
                 failed.append("once")
                 raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed")
 
@@ -186,7 +186,7 @@ async def test_a_look_that_cannot_be_recorded_is_made_again(ledger: Path) -> Non
         failed: list[str] = []
 
         def fail_at_the_look(body: Any) -> None:
-            if body is outgoing.record_outcome and chat.platform.finds and not failed:
+            if body is send_queue.record_outcome and chat.platform.finds and not failed:
                 failed.append("once")
                 raise ValueError("a row that makes no sense")
 

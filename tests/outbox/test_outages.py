@@ -11,7 +11,7 @@ from outbox_desk import BOUND, Desk, kill
 
 from semel.gateway.clock import SystemClock
 from semel.gateway.ports import Op, Receipt, Safety
-from semel.ledger.delivery import outgoing
+from semel.ledger.delivery import send_queue
 from semel.ledger.storage.errors import LedgerFull
 from semel.testing import FakeChannel, Fault, FrozenClock
 
@@ -176,7 +176,7 @@ async def test_a_part_that_departed_while_stopping_is_queued_again_since_nothing
     stopping: list[asyncio.Task[None]] = []
 
     def stop_now(body: Any) -> None:
-        if body is outgoing.depart and not stopping:
+        if body is send_queue.depart and not stopping:
             stopping.append(asyncio.create_task(desk.outbox.stop(BOUND)))
 
     [part] = await desk.say("chat:room", "hello")
@@ -194,7 +194,7 @@ async def test_an_outcome_is_not_lost_while_the_disk_is_full(ledger: Path) -> No
         refused: list[int] = []
 
         def refuse(body: Any) -> None:
-            if body is outgoing.record_outcome and len(refused) < 3:
+            if body is send_queue.record_outcome and len(refused) < 3:
                 refused.append(desk.clock.now())
                 raise LedgerFull(path=ledger, why="disk full")
 
@@ -231,7 +231,7 @@ async def test_a_row_that_cannot_be_read_stops_nothing_else(ledger: Path, caplog
         failed: list[int] = []
 
         def fail_once(body: Any) -> None:
-            if body is outgoing.depart and not failed:
+            if body is send_queue.depart and not failed:
                 failed.append(1)
                 raise ValueError("a row that makes no sense")
 

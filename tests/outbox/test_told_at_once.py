@@ -9,7 +9,7 @@ from outbox_desk import Desk, say
 from semel.gateway.outbound.outbox import make_rules
 from semel.gateway.ports import Safety
 from semel.ledger import people
-from semel.ledger.delivery import outgoing
+from semel.ledger.delivery import send_queue
 from semel.ledger.people import PersonAccount
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
@@ -29,7 +29,7 @@ async def test_what_a_start_finds_unknown_and_holds_is_told_on_another_channel_a
     with Store.open_sync(ledger, clock=clock.now) as store:
         store.write_sync(ann)
         store.write_sync(say, "chat:room", ["hello"])
-        left = store.write_sync(outgoing.depart, {"chat": outgoing.ChannelCapacity(make_rules(chat.caps), 1)})
+        left = store.write_sync(send_queue.depart, {"chat": send_queue.ChannelCapacity(make_rules(chat.caps), 1)})
         assert len(left.sends) == 1, "it was on its way when the gateway died"
     async with Desk(ledger, mail, chat, clock=clock) as desk:
         await desk.quiet()

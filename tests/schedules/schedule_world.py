@@ -14,7 +14,7 @@ from semel.faces.http.server import serve_unix
 from semel.gateway import Gateway
 from semel.gateway.clock import find_zone
 from semel.gateway.settings import AgentSettings, GatewaySettings, ScheduleSettings
-from semel.ledger.admin.explain import HearingOfEvent
+from semel.ledger.admin.explain import AddressedSession
 from semel.ledger.inbound import schedules as rows
 from semel.ledger.storage.store import Store
 from semel.testing import FrozenClock, scripted_agent
@@ -135,7 +135,7 @@ class World:
         """The turns that events of this session are bound to, in order of hearing."""
         events = [e["event"] for e in await self.entries(session) if e.get("event")]
         heard = [
-            await self.gateway.record.read(lambda tx, e=e: tx.all(HearingOfEvent, "hearings_of_event", event=e))
+            await self.gateway.record.read(lambda tx, e=e: tx.all(AddressedSession, "hearings_of_event", event=e))
             for e in events
         ]
         return [row.turn for rows in heard for row in rows]

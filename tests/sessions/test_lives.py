@@ -255,7 +255,7 @@ async def test_no_heartbeat_asks_in_a_session_that_was_put_away(tmp_path: Path) 
         await w.ask("hello")
 
         async def beat() -> bool:
-            pulse = await w.gateway.record.read(schedules.read_pulse, 1)
+            pulse = await w.gateway.record.read(schedules.read_activity, 1)
             return bool(await w.gateway.record.write(schedules.fire_heartbeat, pulse, 1, "Anything?", ["NOTHING"]))
 
         await w.gateway.archive("s")

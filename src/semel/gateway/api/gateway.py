@@ -44,7 +44,7 @@ class Gateway(ReadApi, SessionApi, ArchiveApi):
         await self.people.start()
         await self.channel_manager.clean()
         await self.commands.start()
-        unfinished = await self.record.read(turns.list_unfinished)
+        unfinished = await self.record.read(turns.list_sessions_to_resume)
         self._start_task("outbox", self.outbox.run())
         for name, supervisor in self.channel_manager.supervisors().items():
             self._start_task(f"channel {name}", supervisor.run())

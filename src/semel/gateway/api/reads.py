@@ -14,7 +14,7 @@ from semel.gateway.api.composition import Components
 from semel.gateway.errors import BadRequest, Conflict, NotFound
 from semel.law.delivery import STATES, PartStepNotAllowed
 from semel.ledger.admin import books, explain
-from semel.ledger.delivery import outgoing, parts
+from semel.ledger.delivery import parts, send_queue
 from semel.ledger.inbound import channel_batch
 from semel.ledger.storage.rows import ItemRow, Row
 from semel.ledger.storage.sql import Tx
@@ -117,7 +117,7 @@ class ReadApi(Components):
         as sent. "drop": it is never sent. Raises NotFound, or Conflict if the part is not held.
         """
         try:
-            part: Json = await self.record.write(outgoing.decide, id, decision)
+            part: Json = await self.record.write(send_queue.decide, id, decision)
         except parts.NoSuchPart as error:
             raise NotFound(str(error)) from None
         except PartStepNotAllowed as error:

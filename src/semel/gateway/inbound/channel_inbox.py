@@ -125,7 +125,7 @@ class ChannelInbox:
         if problem is None and 0 < event.at * 1000 <= self.doubtful_until:  # perhaps answered already: only record it
             verdict = replace(verdict, wakes=False, command=None)
         if problem is None and event.kind == "echo" and event.of:
-            batch.items.append(rows.Echo(scrub(event.key), str(event.of)))
+            batch.items.append(rows.OwnMessageReport(scrub(event.key), str(event.of)))
             return
         session = self._session_key(event) if problem is None and event.kind != "failed" else ""
         problem = problem or _why_unusable(event, session)
@@ -156,7 +156,7 @@ class ChannelInbox:
             MAX_REASON_CHARS) or "no reason was given",
             digest=_digest_event(report), more={"data": _drop_empty(data)}, wakes=False,
         )  # fmt: skip
-        batch.items.append(rows.Failed(event, of))
+        batch.items.append(rows.DeliveryFailureReport(event, of))
 
     def _session_key(self, event: Incoming) -> str:
         """Return the key of the session for the event's address."""
@@ -191,7 +191,7 @@ class ChannelInbox:
             _shorten(incoming.title), tuple(file.id for file in incoming.files if isinstance(file, Kept)),
         )  # fmt: skip
 
-    def _quarantine(self, incoming: Incoming, problem: str) -> rows.Unusable:
+    def _quarantine(self, incoming: Incoming, problem: str) -> rows.UnreadableInput:
         raw = _raw_bytes(incoming)
         text, encoding = _decode_raw(raw[:MAX_RAW_BYTES])
         more: Json = {"encoding": encoding} if encoding else {}
@@ -208,7 +208,7 @@ class ChannelInbox:
             sender=_shorten(sender.name or sender.id) or None if isinstance(sender, Person) else None,
             more=more or None, wakes=False,
         )  # fmt: skip
-        return rows.Unusable(event, _shorten(problem, MAX_REASON_CHARS))
+        return rows.UnreadableInput(event, _shorten(problem, MAX_REASON_CHARS))
 
 
 # ---------------------------------------------------------------- the stored data

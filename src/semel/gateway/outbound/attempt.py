@@ -15,7 +15,7 @@ from typing import Any
 
 from semel.gateway.clock import Clock
 from semel.gateway.ports import Answers, Caps, Channel, NotSent, Op, Receipt, Rejected, Unknown
-from semel.ledger.delivery.outgoing import AttemptOutcome, Departure
+from semel.ledger.delivery.send_queue import AttemptOutcome, Departure
 
 CLOCK_MARGIN_S = 60.0
 """A look-up covers messages from this many seconds before the first attempt on, because clocks differ."""

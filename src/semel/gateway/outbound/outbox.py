@@ -2,7 +2,7 @@
 
 One loop asks the ledger which parts may leave. It is woken by `kick` and by a timer for the next due time; it never
 polls. Each attempt is a task of its own with its channel's timeout, so a hanging channel delays only its own
-destinations. `semel.law.delivery` decides what an outcome means; `semel.ledger.delivery.outgoing` records it.
+destinations. `semel.law.delivery` decides what an outcome means; `semel.ledger.delivery.send_queue` records it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from semel.gateway.outbound.previews import DestinationPace, Previews
 from semel.gateway.ports import Caps, Channel
 from semel.gateway.record import LedgerAccess
 from semel.law.delivery import Rules
-from semel.ledger.delivery import outgoing
-from semel.ledger.delivery.outgoing import AttemptOutcome, ChannelCapacity, Departure, DueParts
+from semel.ledger.delivery import send_queue
+from semel.ledger.delivery.send_queue import AttemptOutcome, ChannelCapacity, Departure, DueParts
 from semel.ledger.storage.errors import LedgerClosed, LedgerError
 from semel.ledger.storage.store import Store
 
@@ -128,7 +128,7 @@ class Outbox:
             self._run_ended.set()
 
     async def _run(self) -> None:
-        orphans = await self._write_until_done(outgoing.recover, self._rules)
+        orphans = await self._write_until_done(send_queue.recover, self._rules)
         for channel, parts in (orphans or {}).items():
             _log.warning(
                 "%d parts wait for channel %r, which is not configured: configure it again, or see 'semel outbox list'",
@@ -140,7 +140,7 @@ class Outbox:
             try:
                 # Without a channel nothing can be sent, so the transaction is skipped.
                 asks, pauses = self._capacities(), self._pace.pauses()
-                departures = await self._write_until_done(outgoing.depart, asks, pauses) if asks else DueParts()
+                departures = await self._write_until_done(send_queue.depart, asks, pauses) if asks else DueParts()
             except Exception:  # a bug of ours: one unreadable row must not end all sending
                 _log.exception("the outbox cannot tell what to send; it tries again in %g s", LEDGER_RETRY_RANGE_S[1])
                 departures = DueParts(due=self._clock.now() + round(LEDGER_RETRY_RANGE_S[1] * 1000))
@@ -254,7 +254,7 @@ class Outbox:
         """Write the outcome, and retry while the ledger cannot be written: only this process knows the outcome."""
         rules, others = self._rules[departure.channel], tuple(self._rules)
         state = await self._write_until_done(
-            outgoing.record_outcome, departure.part, outcome, rules, jitter=self._random(), channels=others
+            send_queue.record_outcome, departure.part, outcome, rules, jitter=self._random(), channels=others
         )
         self.rejected[departure.channel] += state == "rejected"
         if state == "sent":

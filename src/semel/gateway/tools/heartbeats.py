@@ -50,7 +50,7 @@ class Heartbeats:
         return min([now + self._every_ms, *self._due.values()])
 
     async def _fire_if_idle(self, session: int, now: int) -> None:
-        pulse = await self.record.read(rows.read_pulse, session)
+        pulse = await self.record.read(rows.read_activity, session)
         if pulse is None:
             del self._due[session]
             return

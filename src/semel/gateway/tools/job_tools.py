@@ -42,7 +42,7 @@ class _JobTools:
             return make_refusal(f"{error}. Nothing was started.")
         try:
             outcome = await self.jobs.start_job(call.row, command, name, time_limit)
-        except tool_calls.SameIdOtherCall as error:
+        except tool_calls.CallIdReused as error:
             raise BadRequest(str(error)) from None
         if isinstance(outcome, ClaimResult):
             return make_refusal(f"{outcome.reason}. Nothing was started.")

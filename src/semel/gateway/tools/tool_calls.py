@@ -165,7 +165,7 @@ class ToolCallHandler:
                 if running is not None and say.is_home and say.kind in ("text", "file", "edit"):
                     running.hold_back_text(say.text)  # before the commit, because the same text may stream meanwhile
                 outcome = await self.record.write(tool_calls.record_call, call.row, say, blob)
-        except tool_calls.SameIdOtherCall as error:
+        except tool_calls.CallIdReused as error:
             raise BadRequest(str(error)) from None
         return outcome
 

@@ -441,7 +441,7 @@ class Run:
             return False
         ops_with_notice = [*ops, make_retry_notice(failure_reason(end), delay_s, self.begun.attempt + 1)]
         self.slots = await self.record.write(
-            finish_turn.put_off,
+            finish_turn.schedule_retry,
             self.fence,
             self.caller(),
             ops_with_notice,

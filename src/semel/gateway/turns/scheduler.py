@@ -33,7 +33,7 @@ from semel.ledger.delivery.claims import Caller
 from semel.ledger.inbound.hear import Addressed
 from semel.ledger.storage.errors import LedgerError
 from semel.ledger.turns import finish_turn, turn_ops, turns
-from semel.ledger.turns.turns import BegunTurn, Fenced, GivenUp, Later, StopRequest, TurnFence
+from semel.ledger.turns.turns import BegunTurn, Fenced, GivenUp, NotYetDue, StopRequest, TurnFence
 
 log = structlog.get_logger("semel.turns")
 
@@ -251,7 +251,7 @@ class TurnScheduler:
         )  # fmt: skip
         if begun is None:
             return False
-        if isinstance(begun, Later):
+        if isinstance(begun, NotYetDue):
             self.wake_in(session, begun.wait_ms / 1000)
             return False
         if isinstance(begun, GivenUp):
@@ -383,7 +383,7 @@ class TurnScheduler:
         caller = Caller(session=begun.session, key=begun.key, turn=begun.turn, root=begun.root)
         notices_retry = [make_retry_notice(reason, delay_s, begun.attempt + 1)]
         await self.record.write(
-            finish_turn.put_off, fence, caller, notices_retry, turn_ops.Slots(), reason, round(delay_s * 1000)
+            finish_turn.schedule_retry, fence, caller, notices_retry, turn_ops.Slots(), reason, round(delay_s * 1000)
         )
 
     async def _fail(self, fence: TurnFence, begun: BegunTurn, reason: str) -> None:

@@ -27,7 +27,7 @@ _REF = re.compile(r"([ecpt])(\d{1,18})", re.I | re.A)  # no more digits than a r
 _ENTRY = re.compile(r"(.+)#(\d{1,18})", re.A)
 
 
-class HearingOfEvent(Row):
+class AddressedSession(Row):
     """A session that an event was addressed to (`key`: its session key), and the turn that the event is bound to."""
 
     session: int
@@ -82,7 +82,9 @@ def tell_story(tx: Tx, ref: str) -> Json | None:
 
 def _find_turns(tx: Tx, event: int) -> list[int]:
     roots = {
-        hearing.root for hearing in tx.all(HearingOfEvent, "hearings_of_event", event=event) if hearing.root is not None
+        hearing.root
+        for hearing in tx.all(AddressedSession, "hearings_of_event", event=event)
+        if hearing.root is not None
     }
     return sorted({turn.id for root in roots for turn in tx.all(TurnRow, "turns_of_root", root=root)})
 
@@ -156,7 +158,7 @@ def _explain_event(tx: Tx, number: int) -> list[Json]:
     if (part := tx.value(int, "part_of_failure", event=number)) is not None:
         out.append(_line(None, f"it reports that p{part} failed after it was sent"))
         out += _explain_part(tx, part)
-    for hearing in tx.all(HearingOfEvent, "hearings_of_event", event=number):
+    for hearing in tx.all(AddressedSession, "hearings_of_event", event=number):
         out += _explain_hearing(tx, hearing)
     for command in tx.all(CommandOfEvent, "commands_of_event", event=number):
         out.append(_line(None, f"recorded in {command.key} as entry {command.seq}; {_describe_command(command)}"))
@@ -171,7 +173,7 @@ def _describe_command(command: CommandOfEvent) -> str:
     return f"a command for the gateway: {fate}"
 
 
-def _explain_hearing(tx: Tx, hearing: HearingOfEvent) -> list[Json]:
+def _explain_hearing(tx: Tx, hearing: AddressedSession) -> list[Json]:
     out = [
         _line(None, f"recorded in {hearing.key} as entry {hearing.seq}{'' if hearing.wakes else '; it does not wake'}")
     ]
@@ -184,7 +186,7 @@ def _explain_hearing(tx: Tx, hearing: HearingOfEvent) -> list[Json]:
     return out + _explain_turn(tx, hearing.turn)
 
 
-def _explain_reference(tx: Tx, hearing: HearingOfEvent) -> list[Json]:
+def _explain_reference(tx: Tx, hearing: AddressedSession) -> list[Json]:
     """What the entry refers to, and what was done to it later."""
     entry = tx.one(EntryRow, "entry_get", session=hearing.session, seq=hearing.seq)
     more = entries.load(entry.more) if entry is not None else {}
@@ -195,7 +197,7 @@ def _explain_reference(tx: Tx, hearing: HearingOfEvent) -> list[Json]:
     return out
 
 
-def _describe_wait(tx: Tx, hearing: HearingOfEvent) -> str:
+def _describe_wait(tx: Tx, hearing: AddressedSession) -> str:
     """How an event got into its turn, if the session was busy when it came."""
     entry = tx.one(EntryRow, "entry_get", session=hearing.session, seq=hearing.seq)
     if entry is not None and entries.load(entry.more).get("joined"):

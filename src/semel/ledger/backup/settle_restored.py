@@ -61,7 +61,7 @@ class SettledRestore:
 
 
 @dataclass
-class _Doubt:
+class _SessionDoubts:
     """What may have happened in one session since the copy."""
 
     parts: int = 0
@@ -95,9 +95,9 @@ def settle_copy(tx: Tx) -> SettledRestore | None:
     incarnation = tx.number("restore_add", at=tx.now)
     tx.run("ledger_settled", incarnation=incarnation)
     _reset_sessions(tx, incarnation)
-    doubts: dict[int, _Doubt] = {}
-    _hold_placeholders(tx)
-    _doubt_parts(tx, since, doubts)
+    doubts: dict[int, _SessionDoubts] = {}
+    _withdraw_placeholders(tx)
+    _mark_parts_unknown(tx, since, doubts)
     _end_turns(tx, doubts)
     _collect_commands(tx, doubts)
     for code in tx.all(people.PairingCode, "pairings_open"):
@@ -120,7 +120,7 @@ def _reset_sessions(tx: Tx, incarnation: int) -> None:
 # ---------------------------------------------------------------- queued parts
 
 
-def _hold_placeholders(tx: Tx) -> None:
+def _withdraw_placeholders(tx: Tx) -> None:
     """Withdraw open placeholders and drop their queued parts. They may have been filled since the copy, so they are
     neither filled nor deleted now.
     """
@@ -134,7 +134,7 @@ def _hold_placeholders(tx: Tx) -> None:
             part_transitions.write_move(tx, move)
 
 
-def _doubt_parts(tx: Tx, since: int, doubts: dict[int, _Doubt]) -> None:
+def _mark_parts_unknown(tx: Tx, since: int, doubts: dict[int, _SessionDoubts]) -> None:
     """Queued parts may have left since the copy was made: they become unknown, and their channel's class decides."""
     for part in tx.values(int, "parts_in_line"):
         tx.run("part_doubted", id=part, since=since)
@@ -147,13 +147,13 @@ def _doubt_parts(tx: Tx, since: int, doubts: dict[int, _Doubt]) -> None:
             f"the ledger was restored from a copy of {format_utc(since)}: this may have been sent already",
         )
         part_transitions.write_move(tx, move)
-        doubts.setdefault(row.session, _Doubt()).parts += move.carries_claim
+        doubts.setdefault(row.session, _SessionDoubts()).parts += move.carries_claim
 
 
 # ---------------------------------------------------------------- turns and commands
 
 
-def _end_turns(tx: Tx, doubts: dict[int, _Doubt]) -> None:
+def _end_turns(tx: Tx, doubts: dict[int, _SessionDoubts]) -> None:
     """End running turns and bind waiting events: they may have been answered since the copy, so nothing is started.
 
     In each of these sessions, one turn gets all waiting events; `_notify_session` ends it with a notice (Law 12).
@@ -163,11 +163,11 @@ def _end_turns(tx: Tx, doubts: dict[int, _Doubt]) -> None:
         turns.close_entries(tx, session_row.id, turn.id)
         for item in tx.all(ItemRow, "items_live", session=session_row.id):
             entries.set_item(tx, item.id, live=False, body=turns.interruption_body(item))
-        doubts.setdefault(session_row.id, _Doubt()).turn = turn
+        doubts.setdefault(session_row.id, _SessionDoubts()).turn = turn
         doubts[session_row.id].unanswered = 1
     due = tx.values(int, "session_due")
     for session in {*due, *(session for session, doubt in doubts.items() if doubt.turn is not None)}:
-        row, doubt = tx.one(SessionRow, "session_by_id", id=session), doubts.setdefault(session, _Doubt())
+        row, doubt = tx.one(SessionRow, "session_by_id", id=session), doubts.setdefault(session, _SessionDoubts())
         assert row is not None
         if doubt.turn is None:
             doubt.turn = turns.add_turn(tx, row, KIND, root=None, attempt=1)
@@ -190,16 +190,16 @@ def _fail_turn(tx: Tx, turn: TurnRow, since: int, notice: int) -> None:
     entries.touch_session(tx, turn.session)
 
 
-def _collect_commands(tx: Tx, doubts: dict[int, _Doubt]) -> None:
+def _collect_commands(tx: Tx, doubts: dict[int, _SessionDoubts]) -> None:
     for session in tx.values(int, "commands_left"):
         open_commands = tx.all(OpenCommand, "commands_open", session=session)
-        doubts.setdefault(session, _Doubt()).commands += [row.event for row in open_commands]
+        doubts.setdefault(session, _SessionDoubts()).commands += [row.event for row in open_commands]
 
 
 # ---------------------------------------------------------------- notices
 
 
-def _notify_sessions(tx: Tx, since: int, doubts: dict[int, _Doubt]) -> int:
+def _notify_sessions(tx: Tx, since: int, doubts: dict[int, _SessionDoubts]) -> int:
     """Add a notice in each session; send it where people may miss messages. Returns the number of sessions told."""
     session_count, homes, after = 0, set[str](), 0
     for session in doubts:
@@ -209,12 +209,12 @@ def _notify_sessions(tx: Tx, since: int, doubts: dict[int, _Doubt]) -> int:
             row = tx.get(SessionRow, "session_by_id", id=session)
             if row.deleted is None and row.seq > 0:
                 session_count += 1
-                _notify_session(tx, row, since, doubts.get(row.id, _Doubt()), homes)
+                _notify_session(tx, row, since, doubts.get(row.id, _SessionDoubts()), homes)
         after = rows[-1]
     return session_count
 
 
-def _notify_session(tx: Tx, row: SessionRow, since: int, doubt: _Doubt, homes: set[str]) -> None:
+def _notify_session(tx: Tx, row: SessionRow, since: int, doubt: _SessionDoubts, homes: set[str]) -> None:
     text = render_notice(since, tx.now, doubt.parts, doubt.unanswered + len(doubt.commands), doubt.held)
     turn_id = doubt.turn.id if doubt.turn is not None else None
     newest = tx.one(EntryRow, "entry_get", session=row.id, seq=row.seq)
@@ -222,7 +222,7 @@ def _notify_session(tx: Tx, row: SessionRow, since: int, doubt: _Doubt, homes: s
     is_sent = row.home is not None and not is_local(row.home) and (bool(doubt) or (is_recent and row.home not in homes))
     if is_sent and row.home is not None:
         homes.add(row.home)
-        seq = claims.announce(tx, row, text, turn=doubt.turn, kind=KIND, tell=True)
+        seq = claims.add_home_notice(tx, row, text, turn=doubt.turn, kind=KIND, tell=True)
     elif row.home in homes and not doubt:
         return  # it was told together with another session of that home
     else:

@@ -2,8 +2,8 @@
 
 `say` judges a claim: it is refused, quiet, an echo of an earlier claim, or said. A said claim gets an entry in its
 session and in every other session with the same home, and the parts in which it leaves. If a chat gets only closing
-texts, a block gets its parts later (`cutting.deliver`). If the original was never sent, and sending it now would break
-the order of the chat, the repeat is no echo: it is said, and the original is superseded.
+texts, a block gets its parts later (`cutting.queue_closing_block`). If the original was never sent, and sending it now
+would break the order of the chat, the repeat is no echo: it is said, and the original is superseded.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from semel.acp_stream.redelivery import without_white_space
 from semel.law import echo
-from semel.ledger.delivery.cutting import Leg, add_parts, cut, deliver_last_block, is_local, one_leg
+from semel.ledger.delivery.cutting import Leg, add_parts, cut, deliver_last_block, is_local, single_part
 from semel.ledger.storage.rows import (
     ClaimEntry,
     ClaimKind,
@@ -23,7 +23,7 @@ from semel.ledger.storage.rows import (
     EntryRow,
     HomeSession,
     SessionRow,
-    TurnMarks,
+    TurnClaimBoundaries,
     TurnRow,
 )
 from semel.ledger.storage.sql import Tx
@@ -135,7 +135,7 @@ def refuse(tx: Tx, caller: Caller, request: ClaimRequest, reason: str) -> ClaimR
     return ClaimResult(claim, "refused", reason, dest=request.dest)
 
 
-def announce(
+def add_home_notice(
     tx: Tx, session: SessionRow, text: str, *, turn: TurnRow | None, kind: str, tell: bool,
     about_seq: int | None = None, legs: Sequence[Leg] | None = None,
 ) -> int:  # fmt: skip
@@ -150,12 +150,12 @@ def announce(
             tx, session.id, role="notice", text=text, turn=turn.id if turn else None, tell=tell, more=more
         )
     caller = Caller(session.id, session.key, turn.id if turn else None, turn.root if turn else None)
-    legs = tuple(legs or cut(tx, session.home, session.key, text) or one_leg(session.home, session.key, text))
+    legs = tuple(legs or cut(tx, session.home, session.key, text) or single_part(session.home, session.key, text))
     request = ClaimRequest("notice", text, session.home, legs=legs, more={} if about_seq is None else {"kind": kind})
-    return notify(tx, caller, request, kind, more, tell=tell, tell_there=tell or about_seq is None)
+    return send_notice(tx, caller, request, kind, more, tell=tell, tell_there=tell or about_seq is None)
 
 
-def notify(
+def send_notice(
     tx: Tx, caller: Caller, request: ClaimRequest, reason: str, more: dict[str, Any] | None = None, *,
     tell: bool = False, tell_there: bool = True,
 ) -> int:  # fmt: skip
@@ -274,7 +274,7 @@ def _list_earlier(tx: Tx, caller: Caller, request: ClaimRequest, digest: bytes) 
 
 
 def _read_marks(tx: Tx, caller: Caller) -> echo.ClaimBoundaries:
-    marks = tx.get(TurnMarks, "turn_marks", turn=caller.turn, root=caller.root)
+    marks = tx.get(TurnClaimBoundaries, "turn_marks", turn=caller.turn, root=caller.root)
     return echo.ClaimBoundaries(marks.joined, marks.joined_root, marks.corrected)
 
 
@@ -291,7 +291,7 @@ def _find_original_file(tx: Tx, caller: Caller, request: ClaimRequest) -> int | 
         rows = tx.all(EarlierClaim, "claims_of_file", root=caller.root, dest=request.dest, blob=request.file["id"])
     else:
         rows = tx.all(EarlierClaim, "claims_of_link", root=caller.root, dest=request.dest, uri=request.file.get("uri"))
-    marks = tx.get(TurnMarks, "turn_marks", turn=caller.turn, root=caller.root)
+    marks = tx.get(TurnClaimBoundaries, "turn_marks", turn=caller.turn, root=caller.root)
     joined = marks.joined if caller.turn_how in ("restart", "recall") else marks.joined_root
     standing = [row for row in rows if row.id > joined and not row.gone]
     departed = [row.id for row in standing if row.leaves or is_local(request.dest)]

@@ -1,8 +1,8 @@
 """Cut a text into the parts in which it is sent, and queue the parts for their destination (Law 7).
 
 A page, a terminal and the transcript need no parts: there the commit is the delivery. If a chat gets only closing
-texts, a block is recorded without parts. `deliver` adds the parts of the closing text at the end of the turn, or before
-something else is said in that chat.
+texts, a block is recorded without parts. `queue_closing_block` adds the parts of the closing text at the end of the
+turn, or before something else is said in that chat.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 
 from semel.acp_stream.redelivery import without_white_space
 from semel.ledger.delivery import placeholders
-from semel.ledger.delivery.placeholders import ReservedMessage
-from semel.ledger.storage.rows import ClaimBehind, ClaimEntry, ClaimRow, EntryRow, HomeSession, SessionRow, TurnRow
+from semel.ledger.delivery.placeholders import OpenPlaceholder
+from semel.ledger.storage.rows import ClaimEntry, ClaimRow, EntryRow, HomeSession, OvertakenClaim, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 
@@ -43,7 +43,7 @@ def cut(
     """
     if tx.cut is not None:
         return tx.cut(dest, key, text, answer, file)
-    return () if is_local(dest) else one_leg(dest, key, text)
+    return () if is_local(dest) else single_part(dest, key, text)
 
 
 def cut_claim(tx: Tx, session: HomeSession, claim: ClaimRow) -> tuple[Leg, ...]:
@@ -53,7 +53,7 @@ def cut_claim(tx: Tx, session: HomeSession, claim: ClaimRow) -> tuple[Leg, ...]:
     return () if session.home is None else cut(tx, session.home, session.key, claim.text, answer=True, file=file)
 
 
-def one_leg(dest: str, key: str, text: str) -> tuple[Leg, ...]:
+def single_part(dest: str, key: str, text: str) -> tuple[Leg, ...]:
     channel, _, address = dest.partition(":")
     op = {"kind": "post", "session": key, "address": address, "text": text}
     return (Leg(0, len(text), channel, dest, op),)
@@ -86,7 +86,7 @@ def add_parts(tx: Tx, claim: int, legs: Sequence[Leg]) -> None:
             "part_add", claim=claim, n=n, lo=leg.lo, hi=leg.hi, channel=leg.channel, dest=leg.dest,
             key=secrets.token_hex(12), op=entries.dump(op), at=tx.now,
         )  # fmt: skip
-    behind = tx.one(ClaimBehind, "claim_behind", id=claim, dest=legs[0].dest)
+    behind = tx.one(OvertakenClaim, "claim_behind", id=claim, dest=legs[0].dest)
     if behind is not None:  # its chat got the text after entries that stand below it in the transcript
         entries.set_entry(tx, behind.session, behind.seq, more={"behind": behind.behind})
 
@@ -96,7 +96,7 @@ def _first_operation(tx: Tx, claim: ClaimRow, leg: Leg, event: int | None) -> di
     if leg.op.get("kind", "post") not in ("post", "file"):
         return leg.op
     fills = bool(leg.op.get("fill"))
-    keep_previewed(tx, leg.dest, claim.turn, lambda: claim.text if fills else "", before_claim=claim.id)
+    deliver_previewed_text(tx, leg.dest, claim.turn, lambda: claim.text if fills else "", before_claim=claim.id)
     if fills:
         plain = without_placeholder(leg, event)
         return placeholders.fill_placeholder(tx, claim.session, claim.turn, claim.root, leg.dest, plain)
@@ -104,7 +104,7 @@ def _first_operation(tx: Tx, claim: ClaimRow, leg: Leg, event: int | None) -> di
     return leg.op
 
 
-def keep_previewed(
+def deliver_previewed_text(
     tx: Tx,
     dest: str,
     turn: int | None,
@@ -119,7 +119,7 @@ def keep_previewed(
     still grow. `before_claim`: the new text's own claim; only older claims are delivered. Returns True if the new text
     is so far only a beginning of what was seen, so that nothing can be decided yet (Law 7).
     """
-    for placeholder in tx.all(ReservedMessage, "reserved_at", dest=dest):
+    for placeholder in tx.all(OpenPlaceholder, "reserved_at", dest=dest):
         if placeholder.state != "sent" or placeholder.sent_rev is None or placeholder.root is None:
             continue
         for claim, lost_text in tx.pairs(
@@ -137,7 +137,7 @@ def keep_previewed(
             if new_text.startswith(seen_text):
                 continue
             session = tx.get(SessionRow, "session_by_id", id=placeholder.session)
-            deliver(tx, claim, cut(tx, dest, session.key, lost_text, answer=True))
+            queue_closing_block(tx, claim, cut(tx, dest, session.key, lost_text, answer=True))
     return False
 
 
@@ -155,7 +155,7 @@ def find_answered_event(tx: Tx, root: int | None, leg: Leg) -> int | None:
     return tx.value(int, "event_answered", root=root, source=f"channel:{leg.channel}", dest=leg.dest)
 
 
-def deliver(tx: Tx, claim: int, legs: Sequence[Leg]) -> bool:
+def queue_closing_block(tx: Tx, claim: int, legs: Sequence[Leg]) -> bool:
     """Queue the parts of a said block that turned out to be the closing text. False if none were queued.
 
     `claim` may be the original of which the closing text is an echo: a lost attempt said it, and it was not sent,
@@ -205,6 +205,6 @@ def deliver_block(tx: Tx, session: HomeSession, claim: int) -> int | None:
     parts = tx.values(int, "claims_of_block", root=block.root, first=first, home=session.home)
     for part in parts or [block.id if block.echo_of is None else block.echo_of]:
         part_claim = tx.one(ClaimRow, "claim_get", id=part)
-        if part_claim is not None and deliver(tx, part, cut_claim(tx, session, part_claim)):
+        if part_claim is not None and queue_closing_block(tx, part, cut_claim(tx, session, part_claim)):
             departed_claim = part
     return departed_claim

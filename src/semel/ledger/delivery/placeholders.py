@@ -27,7 +27,7 @@ REASONS = frozenset({RESERVED, FILLED, WITHDRAWN})
 Op = Mapping[str, Any]
 
 
-class ReservedMessage(Row):
+class OpenPlaceholder(Row):
     """An open placeholder: its claim's `id`, and its part."""
 
     id: int
@@ -39,14 +39,14 @@ class ReservedMessage(Row):
     sent_rev: int | None
 
 
-class ReservedReceipt(Row):
+class PlaceholderReceipt(Row):
     """An open placeholder's message id, once it is known."""
 
     receipt: str | None
     session_key: str
 
 
-def place_placeholder(tx: Tx, session: int, turn: int | None, root: int | None, dest: str, op: Op) -> int | None:
+def ensure_placeholder(tx: Tx, session: int, turn: int | None, root: int | None, dest: str, op: Op) -> int | None:
     """Return the part of the root's open placeholder at `dest`; add a placeholder if there is none.
 
     `op`: the operation that would post the text; the placeholder is posted in the same way. Returns None if the open
@@ -60,7 +60,7 @@ def place_placeholder(tx: Tx, session: int, turn: int | None, root: int | None, 
 
 def fill_placeholder(tx: Tx, session: int, turn: int | None, root: int | None, dest: str, op: Op) -> dict[str, Any]:
     """The operation for the first part of a text: an edit of its placeholder, or a post if that never arrived."""
-    part = place_placeholder(tx, session, turn, root, dest, op)
+    part = ensure_placeholder(tx, session, turn, root, dest, op)
     placeholder = _find_open(tx, session, root, dest)
     assert placeholder is not None
     if part is None:
@@ -72,13 +72,13 @@ def fill_placeholder(tx: Tx, session: int, turn: int | None, root: int | None, d
 
 def withdraw_at(tx: Tx, dest: str) -> None:
     """Withdraw the placeholders at a destination where something is said now: they would be filled later, above it."""
-    for placeholder in tx.all(ReservedMessage, "reserved_at", dest=dest):
+    for placeholder in tx.all(OpenPlaceholder, "reserved_at", dest=dest):
         _withdraw(tx, placeholder)
 
 
 def withdraw_of_root(tx: Tx, root: int) -> None:
     """Withdraw the placeholders of a turn that is over and filled none of them."""
-    for placeholder in tx.all(ReservedMessage, "reserved_for", root=root):
+    for placeholder in tx.all(OpenPlaceholder, "reserved_for", root=root):
         _withdraw(tx, placeholder)
 
 
@@ -90,15 +90,15 @@ def delete_unfillable(tx: Tx, part: int) -> None:
         tx.run("claim_because", id=row.claim, reason=WITHDRAWN)
 
 
-def find_message(tx: Tx, part: int) -> ReservedReceipt | None:
+def find_message(tx: Tx, part: int) -> PlaceholderReceipt | None:
     """An open placeholder that may have arrived: its `receipt`, once it is known, and its `session_key`."""
-    return tx.one(ReservedReceipt, "reserved_message", part=part)
+    return tx.one(PlaceholderReceipt, "reserved_message", part=part)
 
 
-def _find_open(tx: Tx, session: int, root: int | None, dest: str) -> ReservedMessage | None:
+def _find_open(tx: Tx, session: int, root: int | None, dest: str) -> OpenPlaceholder | None:
     """The open placeholder of this root. Those that earlier roots of the session left open there are withdrawn."""
     own_placeholder = None
-    for placeholder in tx.all(ReservedMessage, "reserved_at", dest=dest):
+    for placeholder in tx.all(OpenPlaceholder, "reserved_at", dest=dest):
         if placeholder.session == session and placeholder.root == root:
             own_placeholder = placeholder
         elif placeholder.session == session:
@@ -106,7 +106,7 @@ def _find_open(tx: Tx, session: int, root: int | None, dest: str) -> ReservedMes
     return own_placeholder
 
 
-def _may_have_arrived(placeholder: ReservedMessage | OutgoingPart) -> bool:
+def _may_have_arrived(placeholder: OpenPlaceholder | OutgoingPart) -> bool:
     """Whether the placeholder has arrived or still may."""
     return placeholder.state in IN_LINE or (placeholder.state == "sent" and placeholder.receipt is not None)
 
@@ -120,7 +120,7 @@ def _add_placeholder(tx: Tx, session: int, turn: int | None, root: int | None, d
     return _add_part(tx, claim, 0, dest, {**op, "kind": "post", "text": TEXT})
 
 
-def _withdraw(tx: Tx, placeholder: ReservedMessage) -> None:
+def _withdraw(tx: Tx, placeholder: OpenPlaceholder) -> None:
     tx.run("claim_because", id=placeholder.id, reason=WITHDRAWN)
     row = parts.get(tx, placeholder.part)
     if row.state == "queued":  # no attempt can have arrived

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from semel.ledger import people
-from semel.ledger.delivery import outgoing
+from semel.ledger.delivery import send_queue
 from semel.ledger.inbound import delivery_reports, hear
 from semel.ledger.storage.rows import Row, SessionRow
 from semel.ledger.storage.sql import Tx
@@ -45,7 +45,7 @@ class MessageItem:
 
 
 @dataclass(frozen=True)
-class Echo:
+class OwnMessageReport:
     """A message of our own that the platform reported: the key of its part, and the platform's id."""
 
     key: str
@@ -53,7 +53,7 @@ class Echo:
 
 
 @dataclass(frozen=True)
-class Failed:
+class DeliveryFailureReport:
     """A report that our message failed after the platform had accepted it.
 
     `receipt_or_key`: the receipt or the key of its part. The event's text says why it failed.
@@ -64,14 +64,14 @@ class Failed:
 
 
 @dataclass(frozen=True)
-class Unusable:
+class UnreadableInput:
     """Input that could not be read: kept raw in quarantine."""
 
     event: hear.Event
     why: str
 
 
-Item = MessageItem | Echo | Failed | Unusable
+Item = MessageItem | OwnMessageReport | DeliveryFailureReport | UnreadableInput
 ItemStatus = Literal["accepted", "duplicate", "conflict", "quarantined", "echo", "failed"]
 
 
@@ -99,12 +99,12 @@ def record_batch(
 
 
 def _record_item(tx: Tx, channel: str, source: str, item: Item, channels: Collection[str]) -> ItemResult:
-    if isinstance(item, Echo):
-        outgoing.settle_reported_part(tx, channel, item.key, item.id)
+    if isinstance(item, OwnMessageReport):
+        send_queue.settle_reported_part(tx, channel, item.key, item.id)
         return ItemResult("echo")
-    if isinstance(item, Failed):
+    if isinstance(item, DeliveryFailureReport):
         return ItemResult(_record_failure(tx, channel, item, channels))
-    if isinstance(item, Unusable):
+    if isinstance(item, UnreadableInput):
         return ItemResult(_record_unusable(tx, channel, item))
     outcome = hear.hear(tx, _with_files(tx, source, item), [item.addressee])
     if outcome.status != "accepted":
@@ -131,7 +131,7 @@ def _missing_file(file: Mapping[str, Any]) -> Json:
     return {"name": file["name"], "mime": file["mime"], "missing": MISSING_FILE_REASON}
 
 
-def _record_failure(tx: Tx, channel: str, item: Failed, channels: Collection[str]) -> ItemStatus:
+def _record_failure(tx: Tx, channel: str, item: DeliveryFailureReport, channels: Collection[str]) -> ItemStatus:
     outcome = hear.hear(tx, item.event, ())
     if outcome.status != "accepted":
         return outcome.status  # type: ignore[return-value]
@@ -142,7 +142,7 @@ def _record_failure(tx: Tx, channel: str, item: Failed, channels: Collection[str
     return "failed"
 
 
-def _record_unusable(tx: Tx, channel: str, item: Unusable) -> ItemStatus:
+def _record_unusable(tx: Tx, channel: str, item: UnreadableInput) -> ItemStatus:
     outcome = hear.hear(tx, item.event, ())
     if outcome.status != "accepted":
         return outcome.status  # type: ignore[return-value]

@@ -151,7 +151,7 @@ def answer(tx: Tx, event: int, session: int, text: str, legs: Sequence[Leg] | No
     row = tx.one(SessionRow, "session_by_id", id=session)
     if command is None or row is None or command.state != "open":
         return False
-    seq = claims.announce(tx, row, text, turn=None, kind=KIND, tell=False, about_seq=command.seq, legs=legs)
+    seq = claims.add_home_notice(tx, row, text, turn=None, kind=KIND, tell=False, about_seq=command.seq, legs=legs)
     tx.run("command_done", event=event, session=session, answer=seq)
     return True
 

@@ -24,7 +24,7 @@ MAX_AGENT_SCHEDULES_PER_SESSION = 50
 """How many schedules agents may have in one session."""
 
 
-class SessionPulse(Row):
+class SessionActivity(Row):
     """A session and when something last happened in it (`quiet`, in ms). `away`: it is archived or deleted."""
 
     id: int
@@ -218,9 +218,9 @@ def _missed_note(name: str, policy: str, firings: Firings) -> str:
 # ---------------------------------------------------------------- heartbeats
 
 
-def read_pulse(tx: Tx, session: int) -> SessionPulse | None:
+def read_activity(tx: Tx, session: int) -> SessionActivity | None:
     """Whether anything runs or is due in a session, and when something last happened; None if there is no session."""
-    return tx.one(SessionPulse, "session_pulse", id=session)
+    return tx.one(SessionActivity, "session_pulse", id=session)
 
 
 def list_sessions_after(tx: Tx, after: int, limit: int = 1000) -> list[tuple[int, str]]:
@@ -228,18 +228,18 @@ def list_sessions_after(tx: Tx, after: int, limit: int = 1000) -> list[tuple[int
     return tx.pairs(int, str, "sessions_since", after=after, limit=limit)
 
 
-def is_idle(activity: SessionPulse) -> bool:
+def is_idle(activity: SessionActivity) -> bool:
     """Whether a session can get a heartbeat: nothing runs or is due there, and it is neither archived nor deleted."""
     return not activity.away and activity.turn is None and activity.wake_at is None
 
 
-def fire_heartbeat(tx: Tx, expected_pulse: SessionPulse, at: int, text: str, quiet_words: Sequence[str]) -> bool:
+def fire_heartbeat(tx: Tx, expected_pulse: SessionActivity, at: int, text: str, quiet_words: Sequence[str]) -> bool:
     """Accept a heartbeat due at `at` (s), unless something has happened since `expected_pulse`. True if it woke the
     session.
 
     `quiet_words` are the answers by which the agent may say nothing.
     """
-    if read_pulse(tx, expected_pulse.id) != expected_pulse or not is_idle(expected_pulse):
+    if read_activity(tx, expected_pulse.id) != expected_pulse or not is_idle(expected_pulse):
         return False
     event = _timed_event(f"heartbeat:{expected_pulse.key}", "heartbeat", at, text, {"quiet": list(quiet_words)})
     return bool(

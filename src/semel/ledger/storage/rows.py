@@ -301,7 +301,7 @@ class EarlierClaim(Row):
     leaves: int
 
 
-class TurnMarks(Row):
+class TurnClaimBoundaries(Row):
     """For each of three moments, the newest claim then; -1: it has not come (`semel.law.echo.ClaimBoundaries`)."""
 
     corrected: int
@@ -309,7 +309,7 @@ class TurnMarks(Row):
     joined_root: int
 
 
-class ClaimBehind(Row):
+class OvertakenClaim(Row):
     """A claim's entry. `behind`: the seq of the newest later entry whose text the home gets before the claim's."""
 
     session: int

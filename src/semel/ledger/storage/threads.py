@@ -20,7 +20,7 @@ from semel.ledger.storage.errors import LedgerClosed, to_ledger_error
 from semel.ledger.storage.group_commit import Committer, WorkItem, deliver_results, run_job
 from semel.ledger.storage.sql import Queries, Tx
 
-MAX_BATCH_JOBS = 512  # logical transactions in one commit, at most
+MAX_BATCH_ITEMS = 512  # logical transactions in one commit, at most
 IDLE_BEFORE_CHECKPOINT_S = 0.2  # seconds without work after which the log is moved into the database file
 MAX_BACKLOG_PAGES = 4096  # pages (16 MiB) in the log that make the writer move it even while busy
 
@@ -95,7 +95,7 @@ class Writer(_JobThreads):
         if first is None:
             return [], False
         jobs = [first]
-        for _ in range(min(self._queue.qsize(), MAX_BATCH_JOBS - 1)):
+        for _ in range(min(self._queue.qsize(), MAX_BATCH_ITEMS - 1)):
             job = self._queue.get_nowait()
             if job is None:
                 return jobs, False

@@ -29,7 +29,7 @@ from semel.ledger.storage.sql import Tx
 _ANSWERS = frozenset({"text", "file", "ask"})  # kinds of claims that people read as an answer
 
 
-class PartsFallen(Row):
+class PartOutcomes(Row):
     """How many parts a claim has, and whether all of them were rejected or dropped (NULL without parts)."""
 
     n: int
@@ -88,7 +88,7 @@ def _delivery_at_home(tx: Tx, claim: ClaimRow, session: SessionRow) -> Literal["
     """
     if session.home is None or is_local(session.home):
         return "delivered"
-    parts = tx.one(PartsFallen, "parts_fallen", claim=claim.id)
+    parts = tx.one(PartOutcomes, "parts_fallen", claim=claim.id)
     if parts is not None and parts.n:
         return None if parts.fallen else "delivered"
     return None if cut(tx, session.home, session.key, claim.text) else "recorded"

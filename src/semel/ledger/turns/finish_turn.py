@@ -1,7 +1,7 @@
 """The end of a turn (Laws 2, 5, 7, 12).
 
 `finish` applies the turn's last batch, delivers the closing text, records the evidence of the turn's end and ends the
-turn, all in one transaction. `put_off` ends an attempt that is tried again later.
+turn, all in one transaction. `schedule_retry` ends an attempt that is tried again later.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def finish(
     row = turns.check_fence(tx, fence)
     new_slots = OpBatch(tx, caller, slots).apply_all(ops)
     leaves = deliver_closing(tx, new_slots.claims, end.closing, end.legs)
-    recovered_claim = None if leaves else _deliver_behind(tx, row, caller, end)
+    recovered_claim = None if leaves else _deliver_lost_text(tx, row, caller, end)
     turns.close_entries(tx, fence.session, fence.turn)
     departed_claim = cutting.deliver_last_block(tx, row, fence.turn)
     held = end.held_notice if end.keeps_held_notice or not turns.has_said_since_correction(tx, fence.turn) else None
@@ -76,7 +76,7 @@ def finish(
     tx.run("session_idle", id=fence.session, turn=fence.turn)
     if end.told_upto:
         tx.run("entry_told", session=fence.session, upto=end.told_upto)
-        _note_departure(tx, fence.session, departed_claim if recovered_claim is None else recovered_claim)
+        _tell_late_delivery(tx, fence.session, departed_claim if recovered_claim is None else recovered_claim)
     entries.touch_session(tx, fence.session)
     return new_slots, row.wake_at is not None
 
@@ -103,7 +103,7 @@ def _add_end_notices(
     return Evidence("notice", seq)
 
 
-def put_off(
+def schedule_retry(
     tx: Tx, fence: turns.TurnFence, caller: claims.Caller, ops: Sequence[Op], slots: Slots, error: str, ms: int
 ) -> Slots:
     """Apply the last batch of an attempt that failed; the turn is tried again in `ms` milliseconds. Raises Fenced."""
@@ -111,11 +111,11 @@ def put_off(
     new_slots = OpBatch(tx, caller, slots).apply_all(ops)
     turns.close_entries(tx, fence.session, fence.turn)
     entries.close_items(tx, fence.session)
-    turns.put_off(tx, fence, error, ms)
+    turns.schedule_retry(tx, fence, error, ms)
     return new_slots
 
 
-def _deliver_behind(tx: Tx, session: SessionRow, caller: claims.Caller, end: End) -> int | None:
+def _deliver_lost_text(tx: Tx, session: SessionRow, caller: claims.Caller, end: End) -> int | None:
     """Send the last text of a lost attempt as the answer, if this attempt said nothing of its own at home.
 
     An echo is not its own: the text was said before. If the last text repeated one that a tool had sent, the answer has
@@ -156,7 +156,7 @@ def _deliver_answer(tx: Tx, session: SessionRow, caller: claims.Caller, claim: i
     return departed_claim
 
 
-def _note_departure(tx: Tx, session: int, claim: int | None) -> None:
+def _tell_late_delivery(tx: Tx, session: int, claim: int | None) -> None:
     """If a cut-off text is sent only now, put it into the next prompt: the last one said that it was not sent."""
     claim_row = tx.one(ClaimRow, "claim_get", id=claim) if claim is not None else None
     entry = tx.one(EntryRow, "entry_get", session=session, seq=claim_row.seq) if claim_row is not None else None

@@ -61,7 +61,7 @@ def request_job(
     earlier = tx.one(JobOfCall, "job_by_call", spawn=caller.spawn, call=call.call)
     if earlier is not None:
         if bytes(earlier.args) != call.args:
-            raise tool_calls.SameIdOtherCall(
+            raise tool_calls.CallIdReused(
                 f"call id {call.call!r} names another call; mint a new id for each tools/call"
             )
         return _get_job(tx, earlier.run)

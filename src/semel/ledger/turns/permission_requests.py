@@ -121,7 +121,7 @@ def announce(tx: Tx, session: int, turn: int | None, text: str, legs: Sequence[L
     """Add a notice about a request at the session's home; return its seq."""
     row = tx.get(SessionRow, "session_by_id", id=session)
     turn_row = tx.one(TurnRow, "turn_get", id=turn) if turn is not None else None
-    return claims.announce(tx, row, text, turn=turn_row, kind=KIND, tell=False, legs=legs)
+    return claims.add_home_notice(tx, row, text, turn=turn_row, kind=KIND, tell=False, legs=legs)
 
 
 def add_outcome_notice(tx: Tx, item: ItemRow, text: str) -> None:

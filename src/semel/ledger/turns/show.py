@@ -180,16 +180,16 @@ class OpBatch:
         deliver_closing(self.tx, self.claims, op.slot, op.legs)
 
     def on_Complete(self, op: Complete) -> None:
-        if cutting.deliver(self.tx, op.claim, op.legs):
+        if cutting.queue_closing_block(self.tx, op.claim, op.legs):
             entries.mark_whole(self.tx, op.claim)
 
     def on_Reserve(self, op: Reserve) -> None:
         (turn, root), leg = (self.caller.turn, self.caller.root), op.leg
-        if cutting.keep_previewed(self.tx, leg.dest, turn, op.text or str, streams=True):
+        if cutting.deliver_previewed_text(self.tx, leg.dest, turn, op.text or str, streams=True):
             self.reserved = None  # undecided: the text may become what the placeholder shows
             return
         plain = cutting.without_placeholder(leg, cutting.find_answered_event(self.tx, root, leg))
-        self.reserved = placeholders.place_placeholder(self.tx, self.session, turn, root, leg.dest, plain)
+        self.reserved = placeholders.ensure_placeholder(self.tx, self.session, turn, root, leg.dest, plain)
 
     def on_About(self, op: About) -> None:
         entries.set_about(self.tx, self.session, op.fields)
@@ -232,4 +232,4 @@ def show_late(
 def deliver_closing(tx: Tx, claims_by_slot: Mapping[int, int], closing: int | None, legs: tuple[Leg, ...]) -> bool:
     """Send the text in slot `closing`, if its chat gets only closing texts (`legs`). False if nothing is sent."""
     claim = claims_by_slot.get(closing) if closing is not None else None
-    return claim is not None and bool(legs) and cutting.deliver(tx, claim, legs)
+    return claim is not None and bool(legs) and cutting.queue_closing_block(tx, claim, legs)

@@ -29,7 +29,7 @@ class UnknownToken(Exception):
     """The call's token belongs to no spawn of this ledger. Such calls are counted, not recorded."""
 
 
-class SameIdOtherCall(ValueError):
+class CallIdReused(ValueError):
     """One call id was used for two different calls."""
 
 
@@ -77,7 +77,7 @@ def record_call(
     if earlier is not None and earlier.args == call.args:
         return _recorded_result(tx, earlier)
     if earlier is not None:
-        raise SameIdOtherCall(f"call id {call.call!r} names another call; mint a new id for each tools/call")
+        raise CallIdReused(f"call id {call.call!r} names another call; mint a new id for each tools/call")
     turn = find_turn(tx, spawn, call)
     caller = claims.Caller(
         session=spawn.session, key=spawn.key, turn=turn.id if turn else None, root=turn.root if turn else None,

@@ -116,7 +116,7 @@ class GivenUp:
 
 
 @dataclass(frozen=True)
-class Later:
+class NotYetDue:
     """Nothing may begin yet; try again in `wait_ms` milliseconds."""
 
     wait_ms: int
@@ -162,7 +162,7 @@ def begin(
     spawn: int | None = None,
     death: str | None = None,
     attempts: Mapping[str, int] | None = None,
-) -> BegunTurn | GivenUp | Later | None:
+) -> BegunTurn | GivenUp | NotYetDue | None:
     """Begin the next turn of a session, or the next attempt of one that was lost.
 
     `spawn`: the live process that will be prompted; if there is none, `record_prompting` is called once a process has
@@ -179,7 +179,7 @@ def begin(
     if pending is None:
         return None
     if wait_ms := wake.time_until_due(tx.now, pending):
-        return Later(wait_ms)
+        return NotYetDue(wait_ms)
     turn = add_turn(tx, row, lease, root=None, attempt=1)
     tx.run("hearing_bind", session=session, turn=turn.id)
     tx.run("session_clear_wake", id=session)
@@ -211,7 +211,7 @@ def bind_steered(tx: Tx, fence: TurnFence) -> tuple[TurnEvent, ...]:
     return tuple(event for event in list_bound(tx, fence.turn) if event.event in waiting)
 
 
-def put_off(tx: Tx, fence: TurnFence, error: str, ms: int) -> None:
+def schedule_retry(tx: Tx, fence: TurnFence, error: str, ms: int) -> None:
     """Try a turn that failed for a transient reason again in `ms` milliseconds; until then it has no agent.
 
     Raises Fenced.
@@ -266,7 +266,7 @@ def add_stop_notice(tx: Tx, session: int, turn: TurnRow, text: str, stop_seq: in
     row = tx.get(SessionRow, "session_by_id", id=session)
     cutting.deliver_last_block(tx, row, turn.id)
     if stop_seq is None or is_local(row.home):
-        return Evidence("notice", claims.announce(tx, row, text, turn=turn, kind="turn.cancelled", tell=False))
+        return Evidence("notice", claims.add_home_notice(tx, row, text, turn=turn, kind="turn.cancelled", tell=False))
     entries.add_entry(tx, session, role="notice", text=text, turn=turn.id, more={"kind": "turn.cancelled"})
     return Evidence("stopped", stop_seq)
 
@@ -299,7 +299,7 @@ def add_turn(tx: Tx, row: SessionRow, lease: str, root: int | None, attempt: int
 
 def _settle_lost(
     tx: Tx, row: SessionRow, lease: str, death: str | None, max_attempts: int
-) -> BegunTurn | GivenUp | Later:
+) -> BegunTurn | GivenUp | NotYetDue:
     """Settle a turn whose gateway or agent died, or that failed and may be tried again now.
 
     What it showed stays; its events move to the next attempt.
@@ -311,7 +311,7 @@ def _settle_lost(
         return GivenUp(row.id, old.id)
     if old.retry_at is not None:
         if 0 < (wait_ms := old.retry_at - tx.now) <= retries.MAX_RETRY_AFTER_S * 1000:  # else the clock was set back
-            return Later(wait_ms)
+            return NotYetDue(wait_ms)
         death = old.error
     elif old.how is None:
         return _take_over_unprompted(tx, row, old, lease)
@@ -465,7 +465,7 @@ def add_notice(
     if kind.startswith("turn."):
         row = tx.get(SessionRow, "session_by_id", id=session)
         turn_row = tx.one(TurnRow, "turn_get", id=turn) if turn is not None else None
-        return claims.announce(tx, row, text, turn=turn_row, kind=kind, tell=tell)
+        return claims.add_home_notice(tx, row, text, turn=turn_row, kind=kind, tell=tell)
     return entries.add_entry(tx, session, role="notice", text=text, turn=turn, tell=tell, more={"kind": kind})
 
 
@@ -485,7 +485,7 @@ def record_prompting(tx: Tx, fence: TurnFence, how: law.How, spawn: int, memory:
     entries.set_about(tx, fence.session, about)
 
 
-def list_unfinished(tx: Tx) -> list[int]:
+def list_sessions_to_resume(tx: Tx) -> list[int]:
     """What a gateway resumes when it starts: sessions whose turn was cut off, then sessions with a pending wake."""
     busy = [row.id for row in tx.all(HomeSession, "session_busy")]
     return busy + tx.values(int, "session_due")

@@ -17,7 +17,7 @@ from semel.ledger.storage.rows import ClaimKind, Row
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 
-Fate = Literal["arrived", "in line", "unknown", "held", "failed", "unsent", "seen"]
+DeliveryStatus = Literal["arrived", "in line", "unknown", "held", "failed", "unsent", "seen"]
 
 
 class SaidClaim(Row):
@@ -73,7 +73,7 @@ class Utterance:
     dest: str | None
     text: str
     home: bool
-    fate: Fate
+    fate: DeliveryStatus
     cut: bool = False
     superseded: bool = False
     files: tuple[str, ...] = ()
@@ -143,7 +143,7 @@ def _is_home(dest: str | None, home: str | None) -> bool:
     return dest == home if home is not None else (dest or "").startswith("session:")
 
 
-def _worst_fate(row: SaidClaim, dest: str | None) -> Fate:
+def _worst_fate(row: SaidClaim, dest: str | None) -> DeliveryStatus:
     """The worst state among the claim's parts."""
     states = set((row.states or "").split(",")) - {""}
     if not states:
