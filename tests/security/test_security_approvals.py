@@ -28,6 +28,10 @@ COMMANDS = [
     {"title": "mcp__semel__ask", "_meta": {"claudeCode": {"toolName": "Bash"}}},
     {"title": "mcp__semel__ask", "_meta": {"claudeCode": {"toolName": "mcp__semel__ask", "mcpServer": {"name": "x"}}}},
     {"title": "mcp__semel__ask", "_meta": {"claudeCode": {"toolName": "mcp__semel_x__ask"}}},
+    {"title": "mcp__semel__ask", "_meta": {"toolName": "run_shell_command"}},
+    {"title": "ask (semel MCP Server); rm -rf ~", "kind": "execute"},
+    {"title": "ask (other MCP Server)", "kind": "other"},
+    {"title": "mcp_semel_ask", "kind": "execute", "rawInput": {"command": "mcp_semel_ask"}},
 ]
 """What a model can make of a request, of which it writes the command, the input and the names of files."""
 
@@ -44,6 +48,20 @@ OURS: list[tuple[Json, Json]] = [
     ),
     ({"title": "mcp__semel__schedule", "kind": "other"}, {}),
     ({"title": "semel_add_reaction", "rawInput": {"emoji": "x"}}, {"title": "semel_add_reaction"}),
+    (  # gemini-cli 0.61.0
+        {"toolCallId": "mcp_semel_send_message__1", "title": "send_message (semel MCP Server)", "kind": "other",
+         "content": [{"type": "content", "content": {"type": "text", "text": "{\"text\":\"x\"}"}}]},
+        {},
+    ),
+    (  # qwen-code 0.24.4
+        {"title": "{\"text\":\"x\"}", "kind": "other", "rawInput": {"text": "x"},
+         "_meta": {"toolName": "mcp__semel__send_message"}},
+        {},
+    ),
+    # mistral-vibe 3.0.2
+    ({"toolCallId": "effect-1", "title": "mcp_semel.send_message", "rawInput": {"text": "x"}}, {}),
+    ({"title": "mcp_semel_send_message", "rawInput": {"text": "x"}}, {}),  # agentao 0.5.17
+    ({"title": "semel/send_message", "rawInput": {"text": "x"}}, {}),  # fast-agent 0.10.46
 ]  # fmt: skip
 """As the agents tell of them (the recorded traces)."""
 
@@ -53,7 +71,11 @@ def test_no_name_and_no_input_that_a_model_writes_makes_a_command_one_of_our_too
     assert not is_self_guarded(call, {}) and not is_self_guarded({"toolCallId": "c1"}, call)
 
 
-@pytest.mark.parametrize("names", ["mcp__semel__{}", "mcp.semel.{}", "Tool: semel/{}", "semel_{}"])
+@pytest.mark.parametrize(
+    "names",
+    ["mcp__semel__{}", "mcp.semel.{}", "Tool: semel/{}", "semel_{}", "semel/{}", "mcp_semel_{}", "mcp_semel.{}",
+     "{} (semel MCP Server)"],
+)  # fmt: skip
 def test_a_person_is_asked_about_a_command_that_is_to_run_in_the_background(names: str) -> None:
     """docs/jobs.md: as about every other command. All our other tools guard themselves."""
     assert {tool.name for tool in TOOLS} - set(SELF_GUARDED_TOOLS) == {"run_in_background"}

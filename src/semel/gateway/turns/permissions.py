@@ -208,7 +208,7 @@ def is_self_guarded(tool_call: Json, announced: Json) -> bool:
     metas_of_reports = [meta for report in reports if isinstance(meta := report.get("_meta"), dict)]
     metas = [meta for report in metas_of_reports if isinstance(meta := report.get("claudeCode"), dict)]
     servers = [server.get("name") for meta in metas if isinstance(server := meta.get("mcpServer"), dict)]
-    tools = [meta["toolName"] for meta in metas if isinstance(meta.get("toolName"), str)]
+    tools = [tool for meta in (*metas, *metas_of_reports) if isinstance(tool := meta.get("toolName"), str)]
     if any(server != MCP_SERVER_NAME for server in servers) or not all(map(_is_our_tool_name, tools)):
         return False
     titles = [name for report in reports for name in (report.get("name"), report.get("title")) if isinstance(name, str)]
@@ -220,18 +220,22 @@ def _holds_command(input: object) -> bool:
     return isinstance(input, dict) and any(name in input for name in ("command", "cmd"))
 
 
-def _is_our_tool_name(name: str) -> bool:
-    """Whether an agent calls one of SELF_GUARDED_TOOLS by this name.
-
-    The forms: mcp__semel__x (Claude Code, Hermes, Qwen), mcp.semel.x (Codex), "Tool: semel/x", semel_x (OpenCode).
-    """
-    return any(
-        name
-        in (
-            f"mcp__{MCP_SERVER_NAME}__{t}",
-            f"mcp.{MCP_SERVER_NAME}.{t}",
-            f"Tool: {MCP_SERVER_NAME}/{t}",
-            f"{MCP_SERVER_NAME}_{t}",
-        )
-        for t in SELF_GUARDED_TOOLS
+OWN_TOOL_NAMES = frozenset(
+    form.format(server=MCP_SERVER_NAME, tool=tool)
+    for tool in SELF_GUARDED_TOOLS
+    for form in (
+        "mcp__{server}__{tool}",  # Claude Code, Hermes, Qwen
+        "mcp.{server}.{tool}",  # Codex
+        "Tool: {server}/{tool}",  # the older Codex adapter
+        "{server}_{tool}",  # OpenCode, Kilo
+        "{server}/{tool}",  # fast-agent
+        "mcp_{server}_{tool}",  # agentao
+        "mcp_{server}.{tool}",  # Mistral Vibe
+        "{tool} ({server} MCP Server)",  # Gemini CLI
     )
+)
+"""The whole names by which agents call SELF_GUARDED_TOOLS, as recorded from each of them."""
+
+
+def _is_our_tool_name(name: str) -> bool:
+    return name in OWN_TOOL_NAMES
