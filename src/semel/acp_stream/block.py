@@ -103,13 +103,13 @@ class Section:
         self.longest_chunk = max(self.longest_chunk, len(text))
 
     def find_repeat(self, text: str) -> tuple[str, bool] | None:
-        """Decide whether the next chunk, `text`, probably begins with a copy of this whole section.
+        """Decide whether the next chunk, `text`, begins with a copy of this whole section.
 
-        Returns (the text after the copy, whether the wording alone proves it a copy); None if it is no copy. If the
-        wording alone proves nothing, one of these must hold:
+        Returns None if it does not, else (the text after the copy, whether the wording alone proves the copy). Without
+        that proof, it is a probable copy in these two cases:
 
-        - The section's last word runs into the chunk's first word (`is_glued`), and the section is distinctive. A short
-          section also counts if a chunk of newlines precedes it and new text follows the copy.
+        - The section's last word would run into the chunk's first word (`is_glued`). The section must also be
+          distinctive, or a chunk of newlines must precede the section and new text must follow the copy.
         - The chunk is the section and nothing more, the section is distinctive, and it came in chunks of at most half
           its length. A section that ends with a single newline does not count, because lists repeat lines.
 

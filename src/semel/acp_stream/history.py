@@ -294,7 +294,10 @@ class Replay:
     # ---- tool calls
 
     def _is_known_call(self, cid: str, data: Mapping[str, Any]) -> bool:
-        """Whether a call is known under the id `cid` or another. If it is, one known call is marked as repeated."""
+        """Whether a replayed call repeats a known call, which may have another id than `cid`.
+
+        Each known call accounts for one replayed call; another one like it, under yet another id, is new.
+        """
         name = cid if cid in self.unrepeated_calls else self._same_call(data)
         self.unrepeated_calls.pop(name, None)
         if name or cid in self.calls.by_id:

@@ -169,10 +169,10 @@ class BlockAssembler:
     # ---- attempts
 
     def _compare_rivals(self, block: TextBlock, text: str) -> list[Op]:
-        """Compare a new chunk of the block with its rivals.
+        """Compare a new chunk of `block` with its rivals: the earlier blocks that may be failed attempts at it.
 
-        A rival is dropped as soon as its text differs. Once its whole text has come again, it is superseded if it was
-        a failed attempt.
+        A rival whose text differs is dropped. A rival whose whole text `block` has repeated is superseded if it was a
+        failed attempt.
         """
         ops: list[Op] = []
         remaining_rivals: list[tuple[TextBlock, TextCursor]] = []
@@ -198,7 +198,7 @@ class BlockAssembler:
         return rival.size >= LEAST_RETRY_CHARS and is_distinctive(rival.text())
 
     def _retries_under_another_id(self, block: TextBlock, mid: str | None) -> bool:
-        """Whether `mid` is not the block's message id, for an agent that retries a message under another id."""
+        """Whether the agent retries messages under new ids, and `mid` differs from the block's message id."""
         return self.profile.another_id == "retry" and None not in (block.mid, mid) and block.mid != mid
 
     def _find_restart(self, block: TextBlock, start: int, text: str) -> list[Op]:
@@ -412,7 +412,7 @@ class BlockAssembler:
             void.clear()
 
     def settle(self) -> list[Op]:
-        """Treat a chunk that was held back as a copy, because no more chunks are coming for now."""
+        """Decide that a thought's held-back chunk, if any, is a copy, because no more chunks are coming for now."""
         block = self.open_blocks[THOUGHT]
         return self._settle_held(block) if block is not None else []
 

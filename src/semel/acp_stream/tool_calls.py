@@ -336,7 +336,7 @@ class ToolCalls:
         return Changed(call.id, {name: value})
 
     def _unwrap_output(self, call: ToolCall) -> list[Op]:
-        """Remove an adapter's wrapper from the whole output, because it may have come in pieces."""
+        """Remove an adapter's wrapper from a finished call's output. If it came in pieces, only the whole shows it."""
         if self.profile.exact or not is_wrapped(call.output.start(64)):
             return []
         head, gap, _ = call.output.shown()

@@ -265,9 +265,9 @@ class ToolOutput:
         return OutputChange(new_text) if new_text else None
 
     def _find_new_text(self, text: str) -> str | None:
-        """Return what a snapshot's text adds at the end of the known text; None if the two differ.
+        """Return the text that a snapshot adds to the known text; None if it neither continues nor repeats that text.
 
-        It adds "" if the known text contains all of it: as the whole, as its beginning or as its end.
+        Returns "" if it only repeats the known text or the beginning or end of it. White space at the end may differ.
         """
         if self.snapshot and text.startswith(self.snapshot):
             return text[len(self.snapshot) :]

@@ -141,7 +141,7 @@ class RecordedStreamReader:
             self.wire.fold_note(message)
 
     def _read_message(self, message: Mapping[str, Any]) -> None:
-        """Fold a message of which the trace does not say who sent it. The method tells whether client or agent did."""
+        """Fold a JSON-RPC message whose sender is not recorded. Its `method` tells whether client or agent sent it."""
         method, result = message.get("method"), message.get("result")
         if method is None and isinstance(result, dict) and "outcome" in result:
             return  # the client's answer to a permission request; its id belongs to a request of the agent

@@ -92,7 +92,7 @@ def write_out_links(tokens: Sequence[Token], follows: Callable[[str], bool], kee
 
 
 def follows_no_links(address: str) -> bool:
-    """The `follows` argument of `write_out_links` for destinations that show no links."""
+    """A `follows` argument for `write_out_links`: always false, for destinations that show no links."""
     return False
 
 
@@ -154,8 +154,11 @@ def _show_fence_info(state: StateCore) -> None:
 
 
 def split_fence_info(info: str) -> tuple[str, str]:
-    """(language, text to show) of a code fence's info string. The text is the whole info string, or "" if it is only a
-    language; the language is "" if the first word is not one."""
+    """Split a code fence's info string into (language, text to show).
+
+    The language is the first word, or "" if that cannot be a language. The text is the whole info string, or "" if that
+    holds nothing but the language.
+    """
     words = info.split()
     language = words[0] if words and _LANGUAGE.fullmatch(words[0]) else ""
     return language, "" if words in ([], [language]) else info.strip()

@@ -312,7 +312,7 @@ class MarkupReader:
 
 
 class _Home:
-    """Passes home text on, but withholds white space that may turn out to be padding (`_gap`)."""
+    """A stretch of home text. `text` passes it on, but keeps white space in `_gap` while it may prove to be padding."""
 
     def __init__(self, cut: bool = False) -> None:
         self.begun = False  # some text other than white space was passed on

@@ -30,7 +30,7 @@ _ADDRESS = re.compile(rf"(?:{UNVERIFIED})?([^\s<>,;:\"()]+@[^\s<>,;:\"()@]+)(?::
 
 @dataclass(frozen=True)
 class MailPlace:
-    """A parsed address. `thread` is None for a new mail."""
+    """A parsed conversation address. Without a `thread`, it stands for a new mail to the recipient."""
 
     recipient: str
     thread: str | None = None

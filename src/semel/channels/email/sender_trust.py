@@ -35,7 +35,10 @@ _IDENTITY_PROPERTIES = {
 
 @dataclass(frozen=True)
 class AuthenticationResult:
-    """The result of one method. `properties` is like {"header.d": "example.org"}; everything is in lower case."""
+    """The result of one authentication method, such as `dkim=pass`, in lower case.
+
+    `properties`: what the method checked, such as {"header.d": "example.org"}.
+    """
 
     method: str
     value: str

@@ -32,7 +32,7 @@ class GapUnreadable(Exception):
 async def read_forwards(
     reader: MatrixReader, room: str, since: str, end_position: str
 ) -> AsyncIterator[tuple[list[Any], list[Any], str]]:
-    """Pages from `since` to `end_position`, both pagination tokens: (state events, events, position after them).
+    """Read the pages between two pagination tokens. Yields (state events, events, position after them) for each page.
 
     Raises GapUnreadable, Offline or Denied.
     """

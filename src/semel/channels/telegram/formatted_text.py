@@ -46,7 +46,7 @@ class FormattedText:
             self._pieces.append((text, tuple(self._open)))
 
     def write_separator(self, text: str) -> None:
-        """Append separating text, covered by those entities of the previous piece that are still open."""
+        """Append a separator. An entity covers it only if it is open and covers the previous piece, too."""
         previous_marks = self._pieces[-1][1] if self._pieces else ()
         self._pieces.append((text, tuple(mark for mark in previous_marks if mark in self._open)))
 

@@ -93,7 +93,7 @@ def _make_unreadable(update: Json, reason: str) -> TelegramDraft:
 
 
 def make_unparsable_draft(id: int, raw: bytes) -> TelegramDraft:
-    """The unreadable draft for an update that is not valid JSON."""
+    """An event of the kind "unreadable" that holds the raw bytes of an update that is not valid JSON."""
     return TelegramDraft(
         Incoming("unreadable", f"update/{id}", raw=raw, why="Telegram's answer is no JSON that can be read")
     )

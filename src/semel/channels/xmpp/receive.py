@@ -290,7 +290,8 @@ class XmppReceiver:
                 await self._put_unarchived(live)
 
     async def _read_until_shown(self, name: str, live: dict[str, _LiveMessage]) -> None:
-        """Read an archive until it contains these live messages. Those that do not appear in time are put directly."""
+        """Read on in an archive until it has returned these live messages. Those that it does not return in time are
+        put into the inbox as they arrived."""
         for wait in (0.0, *ARCHIVE_RETRY_DELAYS_S):
             new = {id: each for id, each in live.items() if (name, id) not in self._recent}
             if not new:

@@ -155,8 +155,9 @@ def export(
 
 
 class _TextStdout(io.RawIOBase):
-    """A binary file that writes to a stdout that is a terminal or takes only text. Escapes control characters on a
-    terminal.
+    """A binary file that decodes the UTF-8 written to it and writes the text to stdout.
+
+    It serves a stdout that takes only text, or that is a terminal; for a terminal, it escapes control characters.
     """
 
     def __init__(self) -> None:

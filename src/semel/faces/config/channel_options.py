@@ -57,7 +57,7 @@ def _is_reference(value: Any) -> bool:
 
 
 def _redact_values(text: str, values: Iterable[Any]) -> str:
-    """Replace the values of references in an error message by "...": they may be secrets."""
+    """Replace `values` in an error message by "...". They came from `env:` or `file:` and may be secrets."""
     for value in sorted({str(value) for value in values}, key=len, reverse=True):
         for written in (value, repr(value)[1:-1]):
             text = text.replace(written, "...") if written else text

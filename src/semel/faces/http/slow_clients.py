@@ -121,10 +121,10 @@ class TimedConnection(H11Protocol):
         return answered and self.conn.their_state is h11.SEND_BODY and not self.conn.they_are_waiting_for_100_continue
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse data that is not HTTP, and close the connection.
+        """Refuse data that is not HTTP, with a 400 unless an answer has begun, and close the connection.
 
-        If a request is in progress (its body became invalid), its handler gets a disconnect, because it could not
-        answer after the refusal. Otherwise h11 would raise, and a client could fill the log with errors.
+        If a request is in progress (its body became invalid), its handler is told that the client has disconnected.
+        If the handler answered after that, h11 would raise, and a client could fill the log with errors.
         """
         cycle: Any = self.cycle
         if cycle is not None and not cycle.response_complete:

@@ -139,7 +139,7 @@ class ChannelInbox:
         batch.items.append(await self._read_message(event, verdict, session))
 
     async def _read_failure(self, report: Incoming, batch: _PreparedBatch) -> None:
-        """Add a report to the batch that says that a message failed after the platform had accepted it.
+        """Add a failure report to the batch: a message failed after the platform had accepted it.
 
         A report about a message that is not ours may be forged; it counts towards the hourly limit of unreadable
         events.

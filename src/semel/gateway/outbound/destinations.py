@@ -109,7 +109,7 @@ class Destinations:
         return Leg(0, 0, name, dest, {"kind": "post", "session": session, "address": address})
 
     def answer_legs(self, home: str, session: str, text: str) -> tuple[Leg, ...]:
-        """Return the legs of an answer at the home. If it was previewed there, the first leg fills the placeholder."""
+        """Return the legs of a turn's answer at home. If texts are previewed there, the first fills the placeholder."""
         return self.legs(home, session, text, {"fill": True} if self.streams(home) else None)
 
     def cut_into_legs(

@@ -412,7 +412,7 @@ class BlockClaims:
         return self.places.answer_legs(home, self.session, spoken.text)
 
     def leave(self, but_last: bool = False) -> list[turn_ops.Op]:
-        """Send the block that was said last, if only closing texts are sent. `but_last`: without its last part."""
+        """Send the last block said at home, if only closing texts are sent there. `but_last`: all but its last part."""
         if self.home is None or self.places.narrates_all(self.home) or not self.places.is_on_channel(self.home):
             return []
         parts = self.last_spoken[:-1] if but_last else self.last_spoken

@@ -114,7 +114,7 @@ class EntryFile(Struct):
 
 
 class EntryMore(Struct):
-    """The fields of an entry that faces read; other fields are kept unchecked."""
+    """The fields in an entry's `more` that are read by the faces; other fields are kept unchecked."""
 
     kind: str | None = None
     sender: str | None = None

@@ -55,7 +55,7 @@ class ChannelCapacity:
 class DueParts:
     """The result of one `depart`: parts to send, and parts to look up.
 
-    `due`: when the next part of a channel with room is due (ms); None if no part waits for a time.
+    `due`: when the next part is due (ms) on a channel that can begin another attempt; None if no part waits for a time.
     """
 
     sends: tuple[Departure, ...] = ()

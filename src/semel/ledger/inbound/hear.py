@@ -66,7 +66,7 @@ class Event:
     `wakes`: whether it wakes the session; None: its kind decides, and whether a program sent it (`automatic`).
     `busy`: how it is handled while the session is busy; None: by the session's busy mode.
     `command`: name and argument of a command to the gateway; the agent does not see it.
-    `reference`: the message that it is about, by platform id; a person did it then, whatever its kind.
+    `reference`: the message that it is about, by platform id. An event with a reference counts as a person's act.
     `shown_rev`: the rev that the sending face had shown; None if unknown.
     `has_growing_ids`: the platform's message ids end with a number that grows with each message in a chat, ours
     included.

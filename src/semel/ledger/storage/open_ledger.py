@@ -137,8 +137,8 @@ def read_own_mark(tx: Tx) -> mark_file.LedgerMark:
 def refuse_log_of_another(path: Path) -> None:
     """Raise LogOfAnother if the write-ahead log does not belong to the database file.
 
-    Must run before SQLite opens the ledger, as that changes both. Nothing is refused if the mark does not know the log,
-    or if the file cannot be read without it (the first log of a ledger holds everything).
+    Must run before SQLite opens the ledger, because opening changes both files. Nothing is refused if the mark file
+    names another log or none, or if the database file cannot be read without its log (a new ledger is all in its log).
     """
     known_mark = mark_file.read_mark(path)
     if known_mark is None or not known_mark.log or known_mark.log != mark_file.identify_log(path):

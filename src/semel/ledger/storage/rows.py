@@ -302,7 +302,7 @@ class EarlierClaim(Row):
 
 
 class TurnClaimBoundaries(Row):
-    """For each of three moments, the newest claim then; -1: it has not come (`semel.law.echo.ClaimBoundaries`)."""
+    """As `semel.law.echo.ClaimBoundaries`: the newest claim at each of three moments; -1 if the moment has not come."""
 
     corrected: int
     joined: int

@@ -125,8 +125,8 @@ class Store:
         """Run `fn(tx, ...)` as one transaction. Returns when it is durable.
 
         An exception from `fn` undoes the transaction and is raised here. If the caller is cancelled, the transaction
-        still happens; only its outcome is lost. Raises LedgerFull, LedgerFailed, LedgerBusy, LedgerDamaged (not
-        accepted), LedgerClosed.
+        still happens; only its outcome is lost. Raises LedgerFull, LedgerFailed, LedgerBusy or LedgerDamaged if the
+        transaction was not accepted, and LedgerClosed if the ledger is closed.
         """
         job = WorkItem(fn, args, kwargs, asyncio.get_running_loop())
         self._require_writer().submit(job)

@@ -118,8 +118,8 @@ def schedule_retry(
 def _deliver_lost_text(tx: Tx, session: SessionRow, caller: claims.Caller, end: End) -> int | None:
     """Send the last text of a lost attempt as the answer, if this attempt said nothing of its own at home.
 
-    An echo is not its own: the text was said before. If the last text repeated one that a tool had sent, the answer has
-    been sent already. Returns the claim that is sent now, or None.
+    Echoes do not count as said by this attempt. Nothing is sent if that last text was sent before, for example by a
+    tool. Returns the claim that is sent now, or None.
     """
     lost_before = caller.root is not None and caller.turn != caller.root
     if not lost_before or tx.number("says_at_home", turn=caller.turn, home=session.home):

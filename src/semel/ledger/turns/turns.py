@@ -126,8 +126,8 @@ class NotYetDue:
 class StopRequest:
     """Who stopped a turn.
 
-    `seq`: the entry by which the person at its home stopped it; None if nobody there did, so that a notice is sent
-    home.
+    `seq`: the entry that stopped it: a command, or a message from the home. If it is None, the home does not know of
+    the stop yet, and a notice is sent there.
     """
 
     by: str

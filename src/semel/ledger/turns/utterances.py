@@ -122,7 +122,11 @@ def list_blocks(tx: Tx, root: int, home: str | None) -> list[WrittenBlock]:
 
 
 def find_last_text(utterances: Iterable[Utterance]) -> Utterance | None:
-    """What the agent wrote last at home, ignoring tool sends and notices after it. A tool may have sent it before."""
+    """The last text that the agent wrote at home, or None.
+
+    Superseded texts and texts that only a tool sent do not count. If the agent wrote a text that a tool had sent, the
+    tool's utterance is returned.
+    """
     texts = [utterance for utterance in utterances if utterance.text_claim is not None and not utterance.superseded]
     return max(texts, key=lambda one: one.text_claim or 0, default=None)
 

@@ -47,7 +47,7 @@ class NumberedTexts:
         return [self.new() for _ in range(count)]
 
     def among(self, texts: Iterable[str]) -> Sequence[str]:
-        """Return the numbered texts that occur in `texts`, in order: the first one in each."""
+        """Find the first numbered text in each of `texts`. Returns them in order; texts without one are skipped."""
         return [match[0] for text in texts if (match := self._found.search(text))]
 
 

@@ -130,8 +130,8 @@ class CommandProcess:
     def wait(self, leftover_grace: float | None = None) -> CommandExit:
         """Wait until the command has ended and its output is recorded.
 
-        leftover_grace: seconds for the processes that it left in its group to end, after SIGTERM; the rest is killed.
-        Without it such processes go on running, and are not waited for.
+        leftover_grace: processes that the command left in its group get SIGTERM, and SIGKILL after this many seconds.
+        If it is None, they go on running, and are not waited for.
         """
         assert self._process is not None
         self._wait_for_exit()
@@ -147,7 +147,7 @@ class CommandProcess:
         return CommandExit(128 - code, _name_signal(-code), seconds) if code < 0 else CommandExit(code, None, seconds)
 
     def _wait_for_exit(self) -> None:
-        """Wait for the exit, if possible without reaping: until then its pid, and so its group's id, is not reused."""
+        """Wait for the command's exit. If possible, do not reap it yet: its pid (its group's id) must not be reused."""
         assert self._process is not None
         if hasattr(os, "waitid"):
             os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
