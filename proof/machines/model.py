@@ -441,7 +441,7 @@ class Model:
             assert done == old[1], f"Law 5: the same call was answered with {old[1]}, and then with {done}"
             return
         self.made[process.spawn, call] = args, done
-        self._judged(process, what, done, new=done.claim > before)
+        self._judged(process, what, done, new=done.claim_id > before)
 
     def _judged(self, process: Process, what: ClaimRequest, done: Any, new: bool) -> None:
         """Law 10: a call is of the newest turn of its process. `new`: it is a claim of its own, and no re-issue."""
@@ -454,7 +454,7 @@ class Model:
             why = f"{'a live' if process.live else 'a dead'} process, its turn {state}, to {what.dest}"
             assert (done.outcome == "refused") == refused, f"Law 10: a call ({why}) was {done.outcome}"
         if new and state in ("running", "done", "failed") and done.outcome != "refused":
-            [late] = [claim.late for claim in self.ledger.claims() if claim.id == done.claim]
+            [late] = [claim.late for claim in self.ledger.claims() if claim.id == done.claim_id]
             assert bool(late) == (state != "running"), f"Law 10: a call of a turn that is {state}; late: {bool(late)}"
         if done.outcome == "said" and run is not None and mine and what.is_home and what.kind == "text":
             run.speech.hold_back([what.text])

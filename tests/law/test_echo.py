@@ -28,28 +28,34 @@ class Root:
     claims: list[tuple[str, str, PriorClaim]] = field(default_factory=list)
     turn: int = 1
     attempt: Attempt = "start"
-    marks: ClaimBoundaries = field(default_factory=ClaimBoundaries)
+    boundaries: ClaimBoundaries = field(default_factory=ClaimBoundaries)
 
     def lost(self, attempt: Attempt) -> None:
         """The attempt is lost; another begins."""
         self.turn, self.attempt = self.turn + 1, attempt
-        self.marks = ClaimBoundaries(joined_root=self.marks.joined_root)
+        self.boundaries = ClaimBoundaries(joined_root=self.boundaries.joined_root)
 
     def joins(self) -> None:
         """Another prompt joins the turn."""
-        self.marks = replace(self.marks, joined=len(self.claims) - 1, joined_root=len(self.claims) - 1)
+        self.boundaries = replace(self.boundaries, joined=len(self.claims) - 1, joined_root=len(self.claims) - 1)
 
     def corrected(self) -> None:
         """Its agent is asked to correct what was held back."""
-        self.marks = replace(self.marks, corrected=len(self.claims) - 1)
+        self.boundaries = replace(self.boundaries, corrected=len(self.claims) - 1)
 
     def say(
         self, how: ClaimWay, text: str, dest: str = "home", more: bytes | None = None, last: bool = False
     ) -> int | None:
         same = [claim for at, form, claim in self.claims if at == dest and form == verbatim_form(text)]
         of = find_original(
-            how=how, turn=self.turn, attempt=self.attempt, earlier=same, file_digest=more, marks=self.marks, last=last
-        )  # fmt: skip
+            how=how,
+            turn=self.turn,
+            attempt=self.attempt,
+            earlier=same,
+            file_digest=more,
+            boundaries=self.boundaries,
+            is_last_of_attempt=last,
+        )
         claim = PriorClaim(
             len(self.claims), how, self.turn, "echo" if of is not None else "said", echo_of=of, file_digest=more
         )
@@ -64,7 +70,7 @@ class Root:
             if at == dest and form != verbatim_form(text) and may_become(text, form)
         ]
         return find_original_of_cut_block(
-            turn=self.turn, attempt=self.attempt, earlier=longer, marks=self.marks, last=last
+            turn=self.turn, attempt=self.attempt, earlier=longer, boundaries=self.boundaries, is_last_of_attempt=last
         )
 
     def falls(self, id: int) -> None:

@@ -158,7 +158,7 @@ def test_a_reissued_call_is_answered_with_the_id_of_what_was_said(desk: Desk) ->
     assert again == first
     assert desk.call(what, "k2", conn="c2") == first
     assert texts(desk) == ["Once."]
-    assert desk.look(lookup.find_message, desk.session().id, 1, f"c{again.claim}").seq == first.seq
+    assert desk.look(lookup.find_message, desk.session().id, 1, f"c{again.claim_id}").seq == first.seq
     assert desk.entries()[-1]["echoes"] == 1
 
 
@@ -243,7 +243,7 @@ def test_a_reference_finds_the_message_it_names(desk: Desk) -> None:
     assert (find("").seq, find("").own) == (1, False)
     assert find("1").seq == 1
     assert (find("2").seq, find("2").own) == (2, True)
-    assert find(f"C{made.claim}").seq == 2
+    assert find(f"C{made.claim_id}").seq == 2
     desk.hear("other", "chat")
-    assert desk.look(lookup.find_message, desk.session("chat").id, 1, f"c{made.claim}") is None
+    assert desk.look(lookup.find_message, desk.session("chat").id, 1, f"c{made.claim_id}") is None
     assert isinstance(begun, turns.BegunTurn)

@@ -93,7 +93,7 @@ class EchoesWhatFell(SqliteLedger):
     def call(self, made: Any, what: Any) -> Any:
         done = super().call(made, what)
         if made.call.startswith("again"):
-            self.write(_call_an_echo, done.claim)
+            self.write(_call_an_echo, done.claim_id)
         return done
 
 

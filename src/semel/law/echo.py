@@ -92,21 +92,21 @@ def find_original(
     attempt: Attempt,
     earlier: Sequence[PriorClaim],
     file_digest: bytes | None = None,
-    marks: ClaimBoundaries = ClaimBoundaries(),
-    last: bool = False,
+    boundaries: ClaimBoundaries = ClaimBoundaries(),
+    is_last_of_attempt: bool = False,
 ) -> int | None:
     """Find the original of which a new claim is an echo. Returns its id; None if the new claim is no echo.
 
     `how`, `turn`, `file_digest`: the new claim's, as in `PriorClaim`. `attempt`: how that attempt began.
-    `earlier`: the claims in the order in which they were judged, those of this attempt included. `last`: the new claim
-    is the last one of its attempt.
+    `earlier`: the claims in the order in which they were judged, those of this attempt included. `is_last_of_attempt`:
+    the new claim is the last one of its attempt.
     """
-    standing = _standing(earlier, -1 if how == "tool" else _since(attempt, marks, last))
+    standing = _standing(earlier, -1 if how == "tool" else _since(attempt, boundaries, is_last_of_attempt))
     copy = None
     if how != "tool":
         copy = _sent_by_tool((e for e in earlier if e.turn == turn), standing)
-    if copy is None and marks.corrected >= 0:
-        copy = _said_before_correction(turn, marks.corrected, earlier, standing.values())
+    if copy is None and boundaries.corrected >= 0:
+        copy = _said_before_correction(turn, boundaries.corrected, earlier, standing.values())
     if copy is None and attempt in ("restart", "recall"):
         copy = _lost_copy(turn, file_digest, earlier, standing.values())
     if copy is None and how != "tool":
@@ -119,29 +119,30 @@ def find_original_of_cut_block(
     turn: int | None,
     attempt: Attempt,
     earlier: Sequence[PriorClaim],
-    marks: ClaimBoundaries = ClaimBoundaries(),
-    last: bool = False,
+    boundaries: ClaimBoundaries = ClaimBoundaries(),
+    is_last_of_attempt: bool = False,
 ) -> int | None:
     """Find the original that a block was repeating when it broke off. Returns its id; None if the block is no echo.
 
     `earlier`: the claims whose text begins with the block and continues beyond it. The other arguments are those of
     `find_original`.
     """
-    standing = _standing(earlier, _since(attempt, marks, last))
+    standing = _standing(earlier, _since(attempt, boundaries, is_last_of_attempt))
     sent_by_tool = _sent_by_tool(earlier, standing)
     if sent_by_tool is not None:
         return sent_by_tool
     candidates = (
         e
         for e in standing.values()
-        if e.turn != turn or (e.how == "block" and e.is_delivered and e.id <= marks.corrected)
+        if e.turn != turn or (e.how == "block" and e.is_delivered and e.id <= boundaries.corrected)
     )
     return next((e.id for e in candidates), None)
 
 
-def _since(attempt: Attempt, marks: ClaimBoundaries, last: bool) -> int:
+def _since(attempt: Attempt, boundaries: ClaimBoundaries, is_last_of_attempt: bool) -> int:
     """Return the id up to which claims are too old to be a block's original: a prompt joined since (rule 5)."""
-    return marks.joined if attempt in ("restart", "recall") and not last else marks.joined_root
+    answers_again = attempt in ("restart", "recall") and not is_last_of_attempt
+    return boundaries.joined if answers_again else boundaries.joined_root
 
 
 def _standing(earlier: Iterable[PriorClaim], since: int) -> dict[int, PriorClaim]:

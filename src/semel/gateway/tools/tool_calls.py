@@ -280,9 +280,9 @@ def _instructions(home: bool, names: list[str]) -> str:
 
 
 def _make_answer(outcome: ClaimResult, names: list[str], home: bool) -> Json:
-    data = {"outcome": outcome.outcome, "id": f"c{outcome.claim}", "to": outcome.dest}
+    data = {"outcome": outcome.outcome, "id": f"c{outcome.claim_id}", "to": outcome.dest}
     if outcome.outcome == "said":
-        return {"ok": True, "text": f"sent (id c{outcome.claim})", "data": data}
+        return {"ok": True, "text": f"sent (id c{outcome.claim_id})", "data": data}
     if outcome.outcome == "echo":
         text = "already said: this very text reached the person before. Nothing is missing; do not send it again."
         return {"ok": True, "text": text, "data": data}

@@ -274,10 +274,12 @@ class BlockClaims:
     def _say_home(self, text: str, at_once: bool = False, last: bool = False) -> ClaimRequest:
         if self.home is None:
             # No home: the transcript is the delivery (glossary). The claim goes to the session itself.
-            return ClaimRequest("block", text, f"session:{self.session}", quiet_words=self.quiet, ends_turn=last)
+            return ClaimRequest(
+                "block", text, f"session:{self.session}", quiet_words=self.quiet, is_last_of_attempt=last
+            )
         leaves = at_once or self.places.narrates_all(self.home)
         legs = self.places.answer_legs(self.home, self.session, text) if leaves else ()
-        return ClaimRequest("block", text, self.home, legs=legs, quiet_words=self.quiet, ends_turn=last)
+        return ClaimRequest("block", text, self.home, legs=legs, quiet_words=self.quiet, is_last_of_attempt=last)
 
     # ------------------------------------------------------------ files
 

@@ -2,8 +2,8 @@
 
 `say` judges a claim: it is refused, quiet, an echo of an earlier claim, or said. A said claim gets an entry in its
 session and in every other session with the same home, and the parts in which it leaves. If a chat gets only closing
-texts, a block gets its parts later (`cutting.queue_closing_block`). If the original was never sent, and sending it now
-would break the order of the chat, the repeat is no echo: it is said, and the original is superseded.
+texts, a block gets its parts later (`cutting.queue_closing_block`). An original that was never sent, and can no longer
+be sent in order, is superseded; its repeat is said instead. Terms: docs/laws.md.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ClaimRequest:
     problem: str = ""
     quiet_words: tuple[str, ...] = ()  # words that count as saying nothing
     shown_seq: int | None = None  # seq of the live entry that previewed it
-    ends_turn: bool = False  # the turn ended together with this block
+    is_last_of_attempt: bool = False  # the attempt ended together with this block
     is_cut: bool = False  # incomplete: its turn, or its attempt, ended first
     edits: int | None = None  # the claim whose text it replaces
 
@@ -80,7 +80,7 @@ class Caller:
 class ClaimResult:
     """What became of a claim."""
 
-    claim: int
+    claim_id: int
     outcome: str
     reason: str = ""
     seq: int | None = None
@@ -88,41 +88,38 @@ class ClaimResult:
     dest: str | None = None
 
 
+@dataclass(frozen=True)
+class _Match:
+    """The earlier claim that a new one repeats, and the entries, as (session, seq), whose `superseded` this changes.
+
+    `original_id`: the claim of which the new one is an echo; None if it is no echo. `to_supersede`: the entries of
+    claims that the new one replaces. `to_count_again`: superseded entries of the original.
+    """
+
+    original_id: int | None = None
+    to_supersede: tuple[tuple[int, int], ...] = ()
+    to_count_again: tuple[tuple[int, int], ...] = ()
+
+
 def say(tx: Tx, caller: Caller, request: ClaimRequest) -> ClaimResult:
     """Judge a claim, and record it with its entries and parts."""
     if request.dest is None or request.problem:
         return refuse(tx, caller, request, request.problem or "it has no destination")
-    digest = (
-        verbatim_digest(request.text) if request.kind == "text" or (request.kind == "file" and request.text) else None
-    )
-    if request.kind == "text" and request.shown_seq is None and echo.is_quiet(request.text, request.quiet_words):
-        return ClaimResult(
-            _add_claim(tx, caller, request, "quiet", QUIET_REASON), "quiet", QUIET_REASON, dest=request.dest
-        )
-    original = (
-        _find_original(tx, caller, request, digest)
-        if request.file is None
-        else _find_original_file(tx, caller, request)
-    )
-    if original is not None:
-        return _add_echo(tx, caller, request, digest, original)
-    if request.is_cut and request.shown_seq is None and digest is not None:
-        if any(may_become(request.text, word) for word in request.quiet_words):
-            return ClaimResult(
-                _add_claim(tx, caller, request, "quiet", CUT_REASON), "quiet", CUT_REASON, dest=request.dest
-            )
-        original = _find_original_of_cut(tx, caller, request, digest)
-        if original is not None:
-            return _add_echo(tx, caller, request, None, original, CUT_REASON)
-    claim = _add_claim(tx, caller, request, "said", None, digest=digest)
-    seq = _add_said_entry(tx, caller, request, claim)
-    tx.run("claim_link", id=claim, seq=seq)
-    if request.edits is not None:
-        tx.run("claim_edits", id=claim, edits=request.edits, digest=verbatim_digest(request.text))
-    add_parts(tx, claim, request.legs)
-    _copy_to_sessions_at_home(tx, caller, request, claim)
-    _supersede_lost(tx, caller, request, claim)
-    return ClaimResult(claim, "said", seq=seq, dest=request.dest)
+    is_unshown = request.shown_seq is None
+    if request.kind == "text" and is_unshown and echo.is_quiet(request.text, request.quiet_words):
+        return _add_quiet(tx, caller, request, QUIET_REASON)
+    digest = _compute_digest(request)
+    match = _match_text(tx, caller, request, digest) if request.file is None else _match_file(tx, caller, request)
+    _update_superseded(tx, match)
+    if match.original_id is not None:
+        return _add_echo(tx, caller, request, digest, match.original_id)
+    is_unshown_cut = request.is_cut and is_unshown and digest is not None
+    if is_unshown_cut and any(may_become(request.text, word) for word in request.quiet_words):
+        return _add_quiet(tx, caller, request, CUT_REASON)
+    original_of_cut = _find_original_of_cut(tx, caller, request, digest) if is_unshown_cut else None
+    if original_of_cut is not None:
+        return _add_echo(tx, caller, request, None, original_of_cut, CUT_REASON)
+    return _add_utterance(tx, caller, request, digest)
 
 
 def refuse(tx: Tx, caller: Caller, request: ClaimRequest, reason: str) -> ClaimResult:
@@ -152,18 +149,18 @@ def add_home_notice(
     caller = Caller(session.id, session.key, turn.id if turn else None, turn.root if turn else None)
     legs = tuple(legs or cut(tx, session.home, session.key, text) or single_part(session.home, session.key, text))
     request = ClaimRequest("notice", text, session.home, legs=legs, more={} if about_seq is None else {"kind": kind})
-    return send_notice(tx, caller, request, kind, more, tell=tell, tell_there=tell or about_seq is None)
+    return queue_notice(tx, caller, request, kind, more, tell=tell, tell_there=tell or about_seq is None)
 
 
-def send_notice(
+def queue_notice(
     tx: Tx, caller: Caller, request: ClaimRequest, reason: str, more: dict[str, Any] | None = None, *,
     tell: bool = False, tell_there: bool = True,
 ) -> int:  # fmt: skip
-    """Record a notice that is sent: its claim, entries and parts. Returns the seq of the entry in the caller's session.
+    """Record a notice with its claim, entries and parts. Returns the seq of the entry in the caller's session.
 
-    If a turn runs in a session with this home, the turn's last text is sent first. `reason`: the claim's reason.
-    `more`: the fields of the caller's entry, if they are not `request.more`. `tell`,
-    `tell_there`: whether it is in the next prompt of the caller's session, and of other sessions with this home.
+    If a turn runs in a session with this home, the turn's last text is queued first. `reason`: the claim's reason.
+    `more`: the fields of the caller's entry, if they are not `request.more`. `tell`, `tell_there`: whether it is in the
+    next prompt of the caller's session, and of other sessions with this home.
     """
     for other in tx.all(HomeSession, "session_homes", home=request.dest):
         if other.turn is not None:
@@ -179,32 +176,42 @@ def send_notice(
     return seq
 
 
-def _find_original(tx: Tx, caller: Caller, request: ClaimRequest, digest: bytes | None) -> int | None:
-    """The claim that this one is an echo of (Law 5). Text that was shown while it streamed is never an echo.
+def _compute_digest(request: ClaimRequest) -> bytes | None:
+    """Return the digest by which a claim is compared with others; None if it has no text of its own."""
+    has_text = request.kind == "text" or (request.kind == "file" and request.text)
+    return verbatim_digest(request.text) if has_text else None
 
-    None also if the original stays behind (`_stays_behind`): its entries are then superseded, and its repeat is said.
+
+def _match_text(tx: Tx, caller: Caller, request: ClaimRequest, digest: bytes | None) -> _Match:
+    """Find the claim that a text is an echo of (Law 5). Text that was shown while it streamed is never an echo.
+
+    If the original can no longer be sent, the text is said, and replaces it.
     """
     if request.shown_seq is not None or digest is None or caller.root is None:
-        return None
+        return _Match()
     earlier = _list_earlier(tx, caller, request, digest)
     if not earlier:
-        return None
+        return _Match()
     original = echo.find_original(
-        how=request.how, turn=caller.turn, attempt=caller.turn_how, earlier=earlier, marks=_read_marks(tx, caller),
-        last=request.ends_turn,
-    )  # fmt: skip
+        how=request.how,
+        turn=caller.turn,
+        attempt=caller.turn_how,
+        earlier=earlier,
+        boundaries=_read_boundaries(tx, caller),
+        is_last_of_attempt=request.is_last_of_attempt,
+    )
     if original is None:
-        return None
-    is_stuck = _stays_behind(tx, request, original)
-    for entry in tx.all(ClaimEntry, "entries_of_claim", claim=original):
-        if (
-            entry.superseded != is_stuck
-        ):  # if it is not stuck but superseded: its chat has the text, so the entry counts again
-            entries.set_entry(tx, entry.session, entry.seq, superseded=is_stuck)
-    return None if is_stuck else original
+        return _Match()
+    is_unsendable = _can_no_longer_be_sent(tx, request, original)
+    found = tx.all(ClaimEntry, "entries_of_claim", claim=original)
+    changed = tuple((entry.session, entry.seq) for entry in found if entry.superseded != is_unsendable)
+    if is_unsendable:
+        return _Match(to_supersede=changed)
+    # A usable original counts again, even if a retry superseded it: its chat has the text.
+    return _Match(original, to_count_again=changed)
 
 
-def _stays_behind(tx: Tx, request: ClaimRequest, original: int) -> bool:
+def _can_no_longer_be_sent(tx: Tx, request: ClaimRequest, original: int) -> bool:
     """Whether an original was never sent to its chat and can no longer be sent in order (Law 7).
 
     True if its repeat is sent by a tool, which sends at once; or if a later block of the original's turn has been sent.
@@ -216,47 +223,43 @@ def _stays_behind(tx: Tx, request: ClaimRequest, original: int) -> bool:
     return request.how == "tool" or tx.exists("block_left_since", claim=original)
 
 
-def _find_original_of_cut(tx: Tx, caller: Caller, request: ClaimRequest, digest: bytes) -> int | None:
-    """The claim that a text was repeating when it was cut off (Law 5)."""
+def _find_original_of_cut(tx: Tx, caller: Caller, request: ClaimRequest, digest: bytes | None) -> int | None:
+    """Return the id of the claim that a text was repeating when it was cut off (Law 5); None if it was repeating none.
+
+    `digest`: the digest of the text as far as it came.
+    """
     if caller.root is None:
         return None
-    claims = tx.all(ClaimRow, "claims_of_root", root=caller.root)
-    texts = {
-        claim_row.digest: claim_row.text for claim_row in claims if claim_row.dest == request.dest and claim_row.digest
-    }
-    digests = [
-        digest_of_text
-        for digest_of_text, text in texts.items()
-        if digest_of_text != digest and may_become(request.text, text)
+    rows = tx.all(ClaimRow, "claims_of_root", root=caller.root)
+    texts = {row.digest: row.text for row in rows if row.dest == request.dest and row.digest}
+    longer_text_digests = [
+        other_digest
+        for other_digest, text in texts.items()
+        if other_digest != digest and may_become(request.text, text)
     ]
     earlier = sorted(
-        (claim for digest_of_text in digests for claim in _list_earlier(tx, caller, request, digest_of_text)),
-        key=lambda one: one.id,
+        (claim for other_digest in longer_text_digests for claim in _list_earlier(tx, caller, request, other_digest)),
+        key=lambda claim: claim.id,
     )
     if earlier:
         original = echo.find_original_of_cut_block(
             turn=caller.turn,
             attempt=caller.turn_how,
             earlier=earlier,
-            marks=_read_marks(tx, caller),
-            last=request.ends_turn,
+            boundaries=_read_boundaries(tx, caller),
+            is_last_of_attempt=request.is_last_of_attempt,
         )
         if original is not None:
             return original
     if not request.is_home or caller.turn_how == "start":
         return None
-    shown = (
-        claim_row
-        for claim_row in claims
-        if claim_row.how == "recovery" and claim_row.dest is None and claim_row.turn != caller.turn
-    )
-    return next(
-        (claim_row.id for claim_row in shown if may_become(request.text, claim_row.text)), None
-    )  # what an attempt showed before it was lost
+    # What an attempt showed before it was lost is recorded without a destination.
+    shown = (row for row in rows if row.how == "recovery" and row.dest is None and row.turn != caller.turn)
+    return next((row.id for row in shown if may_become(request.text, row.text)), None)
 
 
 def _list_earlier(tx: Tx, caller: Caller, request: ClaimRequest, digest: bytes) -> list[echo.PriorClaim]:
-    """The claims of this root and destination whose text has this digest, in order."""
+    """List the claims of this root and destination whose text has this digest, in order."""
     rows = tx.all(EarlierClaim, "claims_of_text", root=caller.root, dest=request.dest, digest=digest)
     local = is_local(request.dest)
     return [
@@ -273,34 +276,40 @@ def _list_earlier(tx: Tx, caller: Caller, request: ClaimRequest, digest: bytes) 
     ]
 
 
-def _read_marks(tx: Tx, caller: Caller) -> echo.ClaimBoundaries:
-    marks = tx.get(TurnClaimBoundaries, "turn_marks", turn=caller.turn, root=caller.root)
-    return echo.ClaimBoundaries(marks.joined, marks.joined_root, marks.corrected)
+def _read_boundaries(tx: Tx, caller: Caller) -> echo.ClaimBoundaries:
+    row = tx.get(TurnClaimBoundaries, "turn_claim_boundaries", turn=caller.turn, root=caller.root)
+    return echo.ClaimBoundaries(row.joined, row.joined_root, row.corrected)
 
 
-def _find_original_file(tx: Tx, caller: Caller, request: ClaimRequest) -> int | None:
-    """The claim that a file is an echo of: the same content was said in this root to the same destination (Law 5).
+def _match_file(tx: Tx, caller: Caller, request: ClaimRequest) -> _Match:
+    """Find the claim that a file is an echo of: the same content was said in this root to the same destination (Law 5).
 
-    A claim that was never sent, because it was not part of a closing text, is superseded, and the file is said again. A
-    file that is only a link is compared by its address.
+    Claims that were never sent, because they were not part of a closing text, are superseded, and the file is said
+    again. A file that is only a link is compared by its address.
     """
     assert request.file is not None
     if caller.root is None:
-        return None
+        return _Match()
     if request.file.get("id") is not None:
         rows = tx.all(EarlierClaim, "claims_of_file", root=caller.root, dest=request.dest, blob=request.file["id"])
     else:
         rows = tx.all(EarlierClaim, "claims_of_link", root=caller.root, dest=request.dest, uri=request.file.get("uri"))
-    marks = tx.get(TurnClaimBoundaries, "turn_marks", turn=caller.turn, root=caller.root)
-    joined = marks.joined if caller.turn_how in ("restart", "recall") else marks.joined_root
+    boundaries = _read_boundaries(tx, caller)
+    # As for a text (`echo`, rule 5), but without `is_last_of_attempt`: a file is claimed as soon as the agent hands it
+    # over, and nobody knows yet whether it is the last claim.
+    joined = boundaries.joined if caller.turn_how in ("restart", "recall") else boundaries.joined_root
     standing = [row for row in rows if row.id > joined and not row.gone]
     departed = [row.id for row in standing if row.leaves or is_local(request.dest)]
     if departed:
-        return departed[-1]
-    for row in standing:
-        if row.seq is not None:
-            entries.set_entry(tx, row.session, row.seq, superseded=True)
-    return None
+        return _Match(departed[-1])
+    return _Match(to_supersede=tuple((row.session, row.seq) for row in standing if row.seq is not None))
+
+
+def _update_superseded(tx: Tx, match: _Match) -> None:
+    for session, seq in match.to_supersede:
+        entries.set_entry(tx, session, seq, superseded=True)
+    for session, seq in match.to_count_again:
+        entries.set_entry(tx, session, seq, superseded=False)
 
 
 def _add_claim(
@@ -321,6 +330,11 @@ def _add_claim(
     )  # fmt: skip
 
 
+def _add_quiet(tx: Tx, caller: Caller, request: ClaimRequest, reason: str) -> ClaimResult:
+    claim = _add_claim(tx, caller, request, "quiet", reason)
+    return ClaimResult(claim, "quiet", reason, dest=request.dest)
+
+
 def _add_echo(
     tx: Tx, caller: Caller, request: ClaimRequest, digest: bytes | None, original: int, reason: str | None = None
 ) -> ClaimResult:
@@ -328,6 +342,18 @@ def _add_echo(
     for entry in tx.all(ClaimEntry, "entries_of_claim", claim=original):
         entries.touch_entry(tx, entry.session, entry.seq)
     return ClaimResult(claim, "echo", reason or "", echo_of=original, dest=request.dest)
+
+
+def _add_utterance(tx: Tx, caller: Caller, request: ClaimRequest, digest: bytes | None) -> ClaimResult:
+    claim = _add_claim(tx, caller, request, "said", None, digest=digest)
+    seq = _add_said_entry(tx, caller, request, claim)
+    tx.run("claim_link", id=claim, seq=seq)
+    if request.edits is not None:
+        tx.run("claim_edits", id=claim, edits=request.edits, digest=verbatim_digest(request.text))
+    add_parts(tx, claim, request.legs)
+    _copy_to_sessions_at_home(tx, caller, request, claim)
+    _supersede_lost(tx, caller, request, claim)
+    return ClaimResult(claim, "said", seq=seq, dest=request.dest)
 
 
 def _add_said_entry(tx: Tx, caller: Caller, request: ClaimRequest, claim: int) -> int:
@@ -351,17 +377,15 @@ def _add_said_entry(tx: Tx, caller: Caller, request: ClaimRequest, claim: int) -
 
 
 def _copy_to_sessions_at_home(tx: Tx, caller: Caller, request: ClaimRequest, claim: int, tell: bool = True) -> None:
-    """Add an entry, without a wake, in each other session whose home this is: it must know what its person was told
-    (Law 6).
+    """Copy the text into every other session with this home, without waking its agent (Law 6).
 
     Two sessions share a home if two agents talk with one person in one place.
     """
     role = "notice" if request.how == "notice" else "agent"
     for other in tx.all(HomeSession, "session_homes", home=request.dest):
         if other.id != caller.session:
-            shared_fields = {
-                k: v for k, v in request.more.items() if k not in ("of", "item")
-            }  # rows of the caller's session
+            # "of" and "item" refer to rows of the caller's session.
+            shared_fields = {name: value for name, value in request.more.items() if name not in ("of", "item")}
             more = {**shared_fields, "from": caller.key}
             entries.add_entry(tx, other.id, role=role, text=request.text, claim=claim, tell=tell, more=more)
 
@@ -382,8 +406,13 @@ def supersede_beginnings(tx: Tx, caller: Caller, text: str, dest: str | None, cl
     for lost in tx.all(ClaimRow, "claims_of_root", root=caller.root):
         if lost.seq is None or lost.session != caller.session or lost.id >= claim:
             continue
-        earlier = lost.turn != caller.turn or (lost.how == "recovery" and lost.dest == dest)  # or from its history
-        if earlier and without_white_space(text).startswith(without_white_space(lost.text)) and _is_cut_off(tx, lost):
+        # A text that this turn recovered from the agent's history is an earlier attempt's, too.
+        is_earlier = lost.turn != caller.turn or (lost.how == "recovery" and lost.dest == dest)
+        if (
+            is_earlier
+            and without_white_space(text).startswith(without_white_space(lost.text))
+            and _is_cut_off(tx, lost)
+        ):
             entries.set_entry(tx, caller.session, lost.seq, superseded=True, tell=False)
 
 

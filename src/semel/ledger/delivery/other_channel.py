@@ -40,7 +40,7 @@ def send_failure_notice(tx: Tx, move: PartMove, channels: Collection[str]) -> No
     failed = "may not have arrived" if held else "could not be delivered"
     reason_text = notices.end_sentence((move.error or "no reason was given")[:MAX_REASON_CHARS])
     text = f"A message for you on {channel} {failed}: {reason_text} {notices.quote_part(part)}".strip()
-    claims.send_notice(
+    claims.queue_notice(
         tx,
         Caller(part.session, part.session_key, None, None),
         _notice_request(part.session_key, other_dest, text),

@@ -48,7 +48,7 @@ UPDATE turn SET joined = (SELECT coalesce(max(id), 0) FROM claim) WHERE id = :id
 -- the agent is asked to correct a text that was held back: what it repeats later is an echo (Law 5)
 UPDATE turn SET corrected = (SELECT coalesce(max(id), 0) FROM claim) WHERE id = :id AND state = 'running'
 
--- name: turn_marks
+-- name: turn_claim_boundaries
 -- the newest claims at three moments that decide what may be an echo (Law 5); -1: the moment has not come
 SELECT coalesce(max(corrected) FILTER (WHERE id = :turn), -1) AS corrected,
   coalesce(max(joined) FILTER (WHERE id = :turn), -1) AS joined, coalesce(max(joined), -1) AS joined_root

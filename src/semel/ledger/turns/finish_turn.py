@@ -152,7 +152,7 @@ def _deliver_answer(tx: Tx, session: SessionRow, caller: claims.Caller, claim: i
         legs = cut_claim(tx, session, original)
         departed_claim = claims.say(
             tx, caller, claims.ClaimRequest("recovery", original.text, session.home, legs=legs)
-        ).claim
+        ).claim_id
     return departed_claim
 
 

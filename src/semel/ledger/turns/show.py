@@ -87,9 +87,9 @@ class OpBatch:
             if request.is_home and is_first_at_home:  # further claims to home are not the block's own text
                 self._link_home_text(op, result)
                 is_first_at_home = False
-                self.first_claims[op.slot] = result.claim
+                self.first_claims[op.slot] = result.claim_id
                 if op.follows in self.first_claims:
-                    self.tx.run("claim_part_of", id=result.claim, first=self.first_claims[op.follows])
+                    self.tx.run("claim_part_of", id=result.claim_id, first=self.first_claims[op.follows])
         if shown is not None:
             self._close_unsaid(shown, op.partial)
 
@@ -100,7 +100,7 @@ class OpBatch:
         """
         if result.outcome == "echo" and result.reason == claims.CUT_REASON:
             return
-        claim = result.echo_of if result.outcome == "echo" else result.claim
+        claim = result.echo_of if result.outcome == "echo" else result.claim_id
         if claim is not None and result.outcome in ("said", "echo"):
             self.claims[op.slot] = claim
         if result.outcome == "echo" and not op.partial:
