@@ -2,7 +2,7 @@
 
 `Fold` takes ACP updates one by one and returns what changed (`Began`, `Grew`, `Changed`, `Ended`); `Fold.items` yields
 the view. A `Profile` describes how an agent's stream differs from others. Reading order: ops, profiles, redelivery,
-block, messages, dialect, tool_output, tool_calls, history, folding, wire, view.
+block, messages, output_fields, tool_output, tool_calls, history, folding, wire, view.
 """
 
 from semel.acp_stream.display import render_terminal

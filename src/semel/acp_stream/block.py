@@ -144,7 +144,10 @@ def missing_newlines(before: str, after: str) -> int:
 
 
 def supersede(block: TextBlock, repeated: bool = False) -> list[Op]:
-    """Mark the block as an attempt that a later block replaces. `repeated`: that block contains its whole text."""
+    """Mark the block as a failed attempt. `repeated`: the later block that replaces it contains its whole text.
+
+    Returns the operation by which the view changed, if it did.
+    """
     marks = {"superseded": True, "repeated": True} if repeated else {"superseded": True}
     marks = {key: value for key, value in marks.items() if not block.fields.get(key)}
     block.fields.update(marks)

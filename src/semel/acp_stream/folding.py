@@ -63,7 +63,8 @@ class Fold:
     def settle(self) -> list[Op]:
         """Show all that waits for a further update, because none comes for now.
 
-        This ends a replay, treats a chunk that was held back as a copy, and shows U+FFFD for half a surrogate pair.
+        This ends a replay, treats a thought's chunk that was held back as a copy (see `messages`), and shows U+FFFD for
+        half a surrogate pair.
         """
         return self._show_lost_halves() + self._finish_replay() + self.talk.settle()
 
@@ -185,7 +186,7 @@ class Fold:
             return []
 
     def _update_halves(self, data: Mapping[str, Any], text: str | None, replay: bool) -> list[Op]:
-        """Fold an update if its text contains half of a surrogate pair, or if an earlier half waits for the other one.
+        """Fold an update whose text contains half of a surrogate pair, or that comes while an earlier half waits.
 
         `text`: the update's streamed text; None if it has none.
         """

@@ -1,9 +1,9 @@
 """Replay: compare the history that an agent sends when a session is loaded with what the fold already knows.
 
-A message or call is *known* if it is in the view, or if the caller has added it from its record. Known ones are not
-shown again; unknown ones are shown once and marked as history. They are compared by id first (message id, tool call
-id), then by text without white space (agents trim). A known message accounts for one copy in the replay: if it comes
-twice, the second one is new. Time is never evidence.
+A message or call is *known* if it is in the view, or if the caller has added it from its record. Known messages and
+calls are not shown again; unknown ones are shown once and marked as history. They are compared by id first (message id,
+tool call id), then by *bare* text: the text without its white space, because agents trim. A known message accounts for
+one copy in the replay: if the replay has it twice, the second copy is new. Time is never evidence.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ ROLES = {"agent_message_chunk": "agent", "user_message_chunk": "user", "agent_th
 
 
 class KnownText:
-    """A known text. `repeated_size`: how many of its characters, without white space, this replay has repeated."""
+    """A known text. `bare`: the text without white space. `repeated_size`: how much of `bare` this replay has repeated.
+
+    Sizes are in characters.
+    """
 
     __slots__ = ("bare", "index", "node", "repeated_size")
 
@@ -47,10 +50,10 @@ class KnownText:
 
 
 class Replay:
-    """One replay, from its first update to its last.
+    """One replay, from its first update to its last. Methods return the operations by which the view changed.
 
-    `before`: what the caller has added from its record. `pieces`, `role`, `mid`: the text that is being collected, its
-    role and its message id.
+    `before`: the items that the caller has added from its record. `pieces`, `role`, `mid`: the text that is being
+    collected, its role and its message id.
     """
 
     def __init__(
@@ -64,7 +67,7 @@ class Replay:
         self.role = ""
         self.mid: str | None = None
         self.known_texts: dict[str, list[KnownText]] = {"agent": [], "user": [], "thought": []}
-        self.by_id: dict[tuple[str, str], KnownText | None] = {}
+        self.by_id: dict[tuple[str, str], KnownText | None] = {}  # None: this replay has added the message
         self.by_text: dict[tuple[str, str], deque[KnownText]] = {}
         self.by_start: dict[tuple[str, str], deque[KnownText]] = {}
         self.by_end: dict[tuple[str, str], list[KnownText]] = {}
@@ -75,8 +78,8 @@ class Replay:
         self.interrupted_message: tuple[str, str | None] | None = (
             None  # role and id of the message that an attachment interrupts
         )
-        self.unrepeated_calls: dict[str, tuple[ToolCall, set[str]]] = {}
-        self.known_call_ids: set[str] = set()
+        self.unrepeated_calls: dict[str, tuple[ToolCall, set[str]]] = {}  # known calls and their `_marks`, by id
+        self.known_call_ids: set[str] = set()  # ids of replayed calls that repeat a known one
         self.previous_role = ""  # role of the previous message, or "tool"
         self.new_calls: set[str] = set()  # ids of calls that are new in this replay
         for node in [*before, *board.nodes]:
@@ -170,8 +173,8 @@ class Replay:
     def flush(self) -> list[Op]:
         """Fold the text collected so far, because its message is complete.
 
-        If it came in several chunks without a message id, it is compared with the known texts as a whole and, if it
-        repeats none, chunk by chunk.
+        A text that came in several chunks without a message id is compared with the known texts as a whole. If it
+        repeats none of them, its chunks are compared one by one.
         """
         pieces, role, mid = self.pieces, self.role, self.mid
         self.pieces, self.role, self.mid = [], "", None
@@ -191,7 +194,7 @@ class Replay:
         return ops + self._fold_message(role, mid, "".join(unknown))
 
     def _fold_message(self, role: str, mid: str | None, text: str) -> list[Op]:
-        """Fold one complete message: ignore it if it is known, or complete a known text with it, or add it."""
+        """Fold one complete message: ignore it if it is known, else complete a text that was cut short, else add it."""
         bare_text = without_white_space(text)
         if not text:
             return []
@@ -227,8 +230,8 @@ class Replay:
     def _consume(self, role: str, bare_text: str) -> bool:
         """Mark as repeated the known texts that `bare_text` repeats. Returns False if it repeats none.
 
-        It may repeat one known text, the next part of one, or several in a row. It may also equal one except for failed
-        attempts before either of the two.
+        It may repeat one known text, the next part of one, or several in a row. It may also equal a known text but for
+        failed attempts (`_take_with_attempts`).
         """
         same = self.by_text.get((role, bare_text), deque())
         while same:
@@ -262,7 +265,7 @@ class Replay:
         return True
 
     def _take_with_attempts(self, role: str, bare_text: str) -> bool:
-        """Mark a known text as repeated if it and `bare_text` differ only by failed attempts at the beginning of one.
+        """Mark the known text that `bare_text` equals but for failed attempts at the beginning of one of the two.
 
         An agent that retries without saying so may store or stream the attempts and the answer as one text. Returns
         False if there is no such known text.

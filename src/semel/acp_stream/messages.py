@@ -1,19 +1,21 @@
 """Messages and thoughts: join streamed chunks into blocks, and recognise failed attempts and copies.
 
 A block ends at a tool call, a new message id, or the turn's end; a thought also ends when a message begins. The chunks
-of a block are joined unchanged. `block` defines the words attempt, copy, rival and section; `redelivery` says what
-evidence a re-delivery needs.
+of a block are joined unchanged. The view shows a text once, although an agent may send it again in two ways:
 
-- If the whole text of a block comes again as the beginning of a later block, the earlier block was a failed attempt. It
-  stays in the record, marked superseded.
-- If an adapter streams a block and then sends a whole copy of it in one chunk, the view shows the text once.
+- If the model's stream breaks, the agent may make another *attempt* at the message, from its beginning. So if the whole
+  text of a block comes again as the beginning of a later block, the earlier block was a failed attempt. It stays in the
+  record, marked superseded. The *rivals* of a block are the earlier blocks that may be failed attempts at it.
+- An *adapter* (the program that speaks ACP for an agent) may stream a block and then send a whole *copy* of it in one
+  chunk.
 
-A copy of a thought needs less evidence. Adapters often stream a summary in tokens and then send it whole; the only
-sign of the copy is that it comes in one chunk. A wrong decision also costs less, because thoughts are not sent to
-chats. So a copy of a thought may be shorter than the limits in `redelivery`: a chunk counts as a copy if it repeats the
-whole thought (or its current section), which came in several chunks, and if nothing follows it. Such a chunk is held
-back until the next one arrives; if the thought continues, the chunk is added after all. The rule fails only for a
-thought that is the same words twice and nothing else, first in several chunks and then in one.
+`redelivery` says what evidence proves an attempt or a copy. A copy of a thought needs less evidence: adapters often
+stream a summary in tokens and then send it whole, and the only sign of the copy is that it comes in one chunk. A wrong
+decision also costs less, because thoughts are not sent to chats. So a copy of a thought may be shorter than the limits
+in `redelivery`. A chunk counts as a copy if it repeats the whole thought (or its current *section*, which began after a
+chunk of newlines), if that text came in several chunks, and if nothing follows the chunk. Such a chunk is *held back*
+until the next one arrives; if the thought continues, the chunk is added after all. The rule fails only for a thought
+that is the same words twice and nothing else, first in several chunks and then in one.
 """
 
 from __future__ import annotations
@@ -34,7 +36,10 @@ MAX_RIVALS = 8  # how many earlier blocks, at most, a block is compared with
 
 
 class BlockAssembler:
-    """Joins the chunks of messages and thoughts (ACP's `agent_message_chunk`, `agent_thought_chunk`) into blocks."""
+    """Joins the chunks of messages and thoughts (ACP's `agent_message_chunk`, `agent_thought_chunk`) into blocks.
+
+    Methods return the operations by which the view changed.
+    """
 
     def __init__(self, board: ViewItems, profile: Profile) -> None:
         self.board = board
@@ -114,7 +119,7 @@ class BlockAssembler:
             folded = self._fold_copy(block, text)
             return ops + (folded if folded is not None else self._grow(block, text))
         if block is not None and self._is_copy_of(block, text):
-            block.mid = block.fields["message_id"] = mid  # only the copy has the block's message id
+            block.mid = block.fields["message_id"] = mid  # the streamed chunks had another id, or none
             return [Changed(block.id, {"message_id": mid}), *self._append_rest(block, text[block.size :])]
         if block is None and not self.void_blocks[kind] and self._is_repeat_after_call(kind, text):
             return []
@@ -137,7 +142,10 @@ class BlockAssembler:
         return ops + self._grow(block, text)
 
     def _lead_chars(self, kind: str) -> frozenset[str]:
-        """Return the first characters of chunks that may be a notice or a copy, and so must leave the fast path."""
+        """Return the characters that take a chunk off the fast path if it begins with one of them.
+
+        A message's chunk may then be a notice. A thought's chunk may then end a section, or have a frame to remove.
+        """
         return self.profile.prose_leads if kind == MESSAGE else frozenset("\n" + self.profile.thought_frame[:1])
 
     def _grow(self, block: TextBlock, text: str) -> list[Op]:
@@ -163,7 +171,7 @@ class BlockAssembler:
         return ops
 
     def _has_section(self, block: TextBlock) -> bool:
-        """Whether the first character of a thought's current section is known. Always true for messages."""
+        """Whether a thought's current section has any text yet. Always true for messages."""
         return block.kind is MESSAGE or bool(block.section.pieces)
 
     # ---- attempts
@@ -202,9 +210,9 @@ class BlockAssembler:
         return self.profile.another_id == "retry" and None not in (block.mid, mid) and block.mid != mid
 
     def _find_restart(self, block: TextBlock, start: int, text: str) -> list[Op]:
-        """Detect that another attempt begins inside the block, for agents that retry without saying so.
+        """Split the block if another attempt begins inside it, because the agent retried without saying so.
 
-        `text`: the latest chunk, which begins at `start`.
+        `text`: the latest chunk. `start`: the chunk's offset in the block.
         """
         if block.repeat_cursor is not None and not block.repeat_cursor.feed(text):
             block.repeat_cursor = None
@@ -221,9 +229,10 @@ class BlockAssembler:
         return self._split_attempt(block, text_so_far)
 
     def _split_attempt(self, block: TextBlock, text_so_far: str) -> list[Op]:
-        """Split a block at the point (`repeat_start`) at which another attempt begins.
+        """Split a block at the offset `repeat_start`, at which another attempt begins.
 
-        A message becomes two blocks, the first of them superseded. A thought keeps only the new attempt.
+        A message becomes two blocks, and the first is superseded. A thought keeps only the new attempt. `text_so_far`:
+        the whole text of the block.
         """
         attempt, next_text = text_so_far[: block.repeat_start], text_so_far[block.repeat_start :]
         if block.kind == THOUGHT:  # the new attempt repeats every character, and thoughts are not sent to chats
@@ -238,11 +247,14 @@ class BlockAssembler:
         ops += self._begin(block.kind, block.mid, next_text)
         next_block = self.open_blocks[block.kind]
         if next_block is not None:
-            next_block.first_chunk_size = 0  # its text came in pieces, too
+            next_block.first_chunk_size = 0  # its text came in several chunks, too, so it counts as streamed
         return ops
 
     def announce_retry(self) -> list[Op]:
-        """Fold a retry signal: end the open blocks. They are superseded once the next attempt produces text."""
+        """Fold a retry signal: end the open blocks, and discard all blocks since the last side effect.
+
+        The discarded blocks are superseded once the next attempt produces text (`_superseded_by`).
+        """
         ops = self._close_open(**({"broken": True} if self.profile.signal_means_retry else {}))
         for kind, void in self.void_blocks.items():
             void[:] = [b for b in self.recent_blocks if b.kind == kind and not b.superseded]
@@ -251,7 +263,8 @@ class BlockAssembler:
     def _superseded_by(self, kind: str) -> list[Op]:
         """Mark as superseded the blocks that a retry signal discarded, because the next attempt begins.
 
-        `kind`: of the block that begins. A new thought supersedes only thoughts, a new message both kinds.
+        `kind`: the kind of the block that begins. A thought supersedes only thoughts, a message supersedes both kinds.
+        Nothing is marked if the agent's signals do not mean a retry (`Profile.signal_means_retry`).
         """
         kinds = (THOUGHT,) if kind == THOUGHT else (THOUGHT, MESSAGE)
         void = [block for block_kind in kinds for block in self.void_blocks[block_kind]]
@@ -294,7 +307,7 @@ class BlockAssembler:
         return (text == block_text and block.streamed) or is_redelivery(block_text, text)
 
     def _fold_copy(self, block: TextBlock, text: str) -> list[Op] | None:
-        """Fold the chunk `text` if it begins with a copy of the whole block so far. Returns None if it does not."""
+        """Fold the chunk `text` if it begins with a copy of the whole block so far; otherwise return None."""
         if not block.size:
             return None
         if block.kind == THOUGHT:
@@ -308,9 +321,9 @@ class BlockAssembler:
         return self._append_rest(block, text[block.size :]) if glued_copy or is_redelivery(block_text, text) else None
 
     def _fold_thought_copy(self, block: TextBlock, text: str) -> list[Op] | None:
-        """Fold the chunk `text` if it begins with a copy of a thought, of its section, or of its latest chunk.
+        """Fold the chunk `text` if it begins with a copy of a thought, of its current section, or of its latest chunk.
 
-        Returns None if it does not.
+        Otherwise, return None.
         """
         for part in (block.all_chunks, block.section):
             repeat = part.find_repeat(text)
@@ -331,9 +344,9 @@ class BlockAssembler:
         return []
 
     def _settle_held(self, block: TextBlock, text: str = "") -> list[Op]:
-        """Decide about the chunk that was held back: if nothing or an empty line follows, it is a copy, otherwise text.
+        """Decide about the chunk that was held back. If nothing or an empty line follows, it is a copy.
 
-        `text`: the next chunk; "" if there is none.
+        Otherwise, it is added to the block. `text`: the next chunk; "" if there is none.
         """
         if block.held_copy is None:
             return []
@@ -344,7 +357,8 @@ class BlockAssembler:
     def _is_repeat_after_call(self, kind: str, text: str) -> bool:
         """Whether `text`, a chunk after a tool call, is a copy of the whole latest block.
 
-        For a thought, equal wording is enough: adapters repeat a summary after a tool call.
+        For a thought, equal wording is enough, because adapters repeat a summary after a tool call. A message must also
+        be long, and have come in several chunks.
         """
         block = self.latest_blocks[kind]
         if block is None or block.superseded or abs(block.size - len(text)) > MAX_EDGE:
@@ -392,7 +406,7 @@ class BlockAssembler:
         ops = self._settle_held(block)
         self.open_blocks[kind] = None
         for rival, cursor in block.rivals:
-            is_whole_repeat = not cursor.remaining and rival.size == block.size  # equal: even a short text counts
+            is_whole_repeat = not cursor.remaining and rival.size == block.size  # equal: even short texts count
             if is_whole_repeat and self._retries_under_another_id(rival, block.mid):
                 ops += supersede(rival, repeated=True)
         block.rivals, block.repeat_cursor = [], None
@@ -417,7 +431,7 @@ class BlockAssembler:
         return self._settle_held(block) if block is not None else []
 
     def begin_turn(self) -> list[Op]:
-        """Begin a turn: end the open blocks, and forget those with which later text would be compared."""
+        """Begin a turn: end the open blocks, and forget the blocks with which later text would be compared."""
         ops = self._close_open()
         self.note_side_effect()
         self.latest_blocks = {MESSAGE: None, THOUGHT: None}

@@ -54,8 +54,8 @@ Op = Began | Grew | Changed | Ended
 class Limits:
     """How much of a tool call's output a `ViewItem` keeps in memory, in characters.
 
-    `head`: from its beginning; None: all of it. `tail`: from its end. What lies between is the gap. The operations
-    always carry every character, so that the ledger can store it (Laws 8, 11).
+    `head`: how many from its beginning; None: all. `tail`: how many from its end. What lies between is the gap. The
+    operations always carry every character, so that the ledger can store the whole output (Laws 8, 11).
     """
 
     head: int | None = 32_768
@@ -98,7 +98,7 @@ class GrowingItem:
     __slots__ = ("ended", "fields", "id", "kind", "pieces")
 
     def __init__(self, kind: str, fields: dict[str, Any]) -> None:
-        self.id = 0  # until it is added to a board
+        self.id = 0  # until the item is added to `ViewItems`
         self.kind = kind
         self.fields = fields
         self.pieces: list[str] = []
@@ -138,7 +138,7 @@ class ViewItems:
         return f"<Board {len(self.nodes)} of {self.last_id} items>"
 
     def add(self, node: GrowingItem) -> Began:
-        """Give the node the next id and append it. Returns the operation that announces it."""
+        """Give the item `node` the next id and append it. Returns the operation that announces the item."""
         self.last_id += 1
         node.id = self.last_id
         self.nodes.append(node)

@@ -1,7 +1,8 @@
 """Read a tool call's output, exit code and diffs from wherever agents put them (see docs/agents.md).
 
 All functions are stateless: each reads one update. A *source* is a field in which an agent states a call's output; an
-update may have several sources, and each gives a `Snapshot`.
+update may have several sources, and each gives a `Snapshot`. An *adapter* is the program that speaks ACP for an agent;
+some adapters put tags or a code fence around the output.
 """
 
 from __future__ import annotations
@@ -57,7 +58,10 @@ class Snapshot(NamedTuple):
 
 
 def unwrap(text: str) -> tuple[str, bool]:
-    """Return (the text without an adapter's wrapper, whether the wrapper says that part of the output is missing)."""
+    """Remove the tags that an adapter put around an output.
+
+    Returns (the text without the tags, whether they say that part of the output is missing).
+    """
     for start, pattern, missing in _WRAPPERS:
         if start in text[:64] and (wrapped := pattern.match(text)):
             return wrapped[1], missing
@@ -69,9 +73,9 @@ def is_wrapped(text: str) -> bool:
 
 
 def read_snapshots(data: Mapping[str, Any], profile: Profile, result: bool) -> list[Snapshot]:
-    """Return one snapshot for each source in an update that contains output, richest source first.
+    """Return a snapshot of each source of the update `data` that contains output, richest source first.
 
-    `data`: the update. `result`: whether the call has ended, in this update or before.
+    `result`: whether the call has ended, in this update or before.
     """
     result_list: list[Snapshot] = []
     response = tool_response(data.get("_meta"))

@@ -38,7 +38,7 @@ class Profile:
     """Whether a chunk without a message id is a notice: the agent gives every message of its model an id."""
 
     foreign_id_errors: Pattern | None = None
-    """How an error notice begins. It counts as one only under a message id that is not the model's (`model_id`)."""
+    """How an error notice begins. Such a text is a notice only if its message id is not the model's (`model_id`)."""
     model_id: str = ""
     """How message ids of the model's own messages begin."""
 
@@ -57,8 +57,8 @@ class Profile:
     """What the adapter puts before every chunk of a thought: the markup of a title without the title. It is removed."""
 
     terminal: Literal["delta", "snapshot", "flips"] = "delta"
-    """What `_meta.terminal_output.data` is. `delta`: new output. `snapshot`: all of the output. `flips`: new output, or
-    the newest part of the output if it is long and overlaps the output so far."""
+    """What `_meta.terminal_output.data` is. `delta`: new output. `snapshot`: all of the output. `flips`: new output,
+    but a long text that overlaps the output so far is the newest part of the output."""
 
     content: Literal["replace", "window"] = "replace"
     """What the text in a tool call's content is. `replace`: the whole output. `window`: the newest part of it."""
@@ -67,10 +67,12 @@ class Profile:
     """What the content of a call without a result is: the output so far, its arguments as text, or nothing of use."""
 
     window_marks: tuple[Pattern, ...] = ()
-    """Notes at the start of a snapshot that say that its beginning was cut. Removed if the known output has it."""
+    """Notes at the start of a snapshot that say that its beginning was cut. A note is removed if the output that was
+    cut is known."""
 
     cut_notes: tuple[Pattern, ...] = ()
-    """Notes at the end of a snapshot that say that the rest was cut. Removed; the call is marked as truncated."""
+    """Notes at the end of a snapshot that say that the rest was cut. They are removed, and the call is marked as
+    truncated."""
 
     fences: tuple[str, ...] = ("console",)
     """The info strings of code fences that the adapter puts around the text in a tool call's content."""
@@ -95,8 +97,9 @@ class Profile:
     """How user messages begin that no person wrote: the agent or its adapter put them into the history."""
 
     second: Literal["queues", "steers"] = "queues"
-    """What the agent does with a second prompt during a turn. `steers`: it reads it in that turn and answers both.
-    `queues`: anything else (measured: it queues it, cancels the first, refuses, or never answers), so Semel queues."""
+    """What the agent does with a second prompt during a turn. `steers`: it reads the prompt in that turn and answers
+    both. `queues`: anything else, so Semel queues the prompt. (Measured: agents queue it, refuse it, never answer it,
+    or cancel the first.)"""
 
     exact: bool = False
     """Whether every message has its own id and every chunk is new text. Then nothing is compared with anything."""
@@ -165,7 +168,7 @@ PROFILES: dict[str, Profile] = {
             model_id="msg_",
             usage_seals=True,
             terminal="snapshot",
-            content_before_result="none",  # the call's description
+            content_before_result="none",  # it is the call's description
             fences=("console", ""),
         ),
         replace(CAREFUL, name="codex", another_id="message", unidentified_is_notice=True),
@@ -210,8 +213,8 @@ PROFILES: dict[str, Profile] = {
     )
 }
 
-# (part of the lower-cased agentInfo.name, profile): the first that fits counts. npm scopes tell the Codex adapters
-# apart.
+# Pairs of a part of the lower-cased agentInfo.name and a profile's name. The first pair whose part occurs counts. npm
+# scopes tell the Codex adapters apart.
 _NAMES: tuple[tuple[str, str], ...] = (
     ("@agentclientprotocol/codex", "codex"),
     ("zed-industries/codex", "codex-zed"),

@@ -1,16 +1,18 @@
 """Decide whether text that comes again is a re-delivery or an honest repeat (Law 8).
 
 A *re-delivery* is text that an agent sends twice although it wrote it once; an *honest* repeat was written twice. "ha",
-"ha" is haha and "1", "0", "0", "0" is 1000, and an answer may say its first sentence, verse or line twice. So a text
-that comes again counts as honest unless something besides its wording is evidence against that: a retry signal, a
-message id that is documented as another attempt, or one chunk that holds all of what came in several. Without such
-evidence, all of the text so far must come again, and it must be longer than any honest repeat that was measured:
+"ha" is haha and "1", "0", "0", "0" is 1000, and an answer may say its first sentence, verse or line twice. So a repeat
+counts as honest unless there is evidence besides its wording: a retry signal, a message id that is documented as
+another attempt, or one chunk that holds all of what came in several.
 
-- `LEAST_RETRY_CHARS`: of 50,224 texts on a Debian system and in its Python packages (manuals, code, tables, logs,
-  changelogs; 516 million characters), 430 say a phrase twice in a row from the beginning of one of their lines on. The
-  longest phrase has 3,062 characters (a keyboard map that holds one block twice), the next 1,025.
-- `LEAST_GLUED_CHARS`: if the second copy is *glued* to the last word of the first ("and thenPartial text"), as after a
-  broken stream, the limit is lower: there are 7 such texts, and the longest phrase has 55 characters.
+Without such evidence, a repeat is a re-delivery only if all of the text so far comes again, and if that text is longer
+than any honest repeat that was measured:
+
+- `LEAST_RETRY_CHARS` is the usual limit. Of 50,224 texts on a Debian system and in its Python packages (manuals, code,
+  tables, logs, changelogs; 516 million characters), 430 contain a phrase that begins a line and directly follows
+  itself. The longest such phrase has 3,062 characters (a keyboard map that holds one block twice), the next 1,025.
+- `LEAST_GLUED_CHARS` is the lower limit if the second copy is *glued* to the last word of the first ("and thenPartial
+  text"), as after a broken stream. Such a phrase occurs in 7 of the texts; the longest has 55 characters.
 
 `bench/honest_repeats.py` measures both.
 """
@@ -28,8 +30,8 @@ _WORD = re.compile(r"[^\W_]+")
 def is_distinctive(text: str, length: int = 8, words: int = 2) -> bool:
     """Whether a text is unlikely to be repeated by chance.
 
-    It has at least `length` characters and `words` different words, does not end with a newline, and is not itself a
-    shorter text repeated.
+    It must have at least `length` characters and `words` different words. It must not end with a newline, nor consist
+    of a shorter text repeated.
     """
     if len(text) < length or text.endswith("\n"):
         return False
@@ -41,7 +43,7 @@ def is_distinctive(text: str, length: int = 8, words: int = 2) -> bool:
 def is_redelivery(before: str, after: str, least_glued: int = LEAST_GLUED_CHARS) -> bool:
     """Whether the wording alone proves a re-delivery, given that `after` follows `before` and begins with all of it.
 
-    `least_glued`: the least length of `before` if the two are glued.
+    `least_glued`: the minimum length of `before`, in characters, if the two texts are glued (`is_glued`).
     """
     least = least_glued if is_glued(before, after) else LEAST_RETRY_CHARS
     return len(before) >= least and is_distinctive(before)
@@ -70,7 +72,10 @@ def without_white_space(text: str) -> str:
 
 
 def are_attempts(texts: str, answer: str) -> bool:
-    """Whether `texts` is one or more beginnings of `answer`, one after another. Neither contains white space."""
+    """Whether `texts` consists of one or more beginnings of `answer`, one after another: failed attempts at it.
+
+    Both arguments must be without white space.
+    """
     offset = 0
     while offset < len(texts):
         following = texts[offset : offset + len(answer)]
@@ -93,7 +98,10 @@ class TextCursor:
         self.remaining = size  # characters of the known text that were not compared yet
 
     def feed(self, text: str) -> bool:
-        """Whether `text` equals the next characters of the known text. What goes beyond its end is not compared."""
+        """Compare the next piece, `text`, with the next characters of the known text. Return whether they are equal.
+
+        Characters of `text` beyond the end of the known text are not compared.
+        """
         offset, end = 0, len(text)
         while offset < end and self.remaining:
             piece = self.pieces[self.index]

@@ -17,12 +17,15 @@ def percent(used: object, size: object) -> float | None:
 
 
 def _step(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a step of a plan, without its status or priority if that is not a string."""
+    """Return a step of a plan. A status or priority that is not a string is left out."""
     return {k: v for k, v in entry.items() if k not in ("status", "priority") or isinstance(v, str)}
 
 
 class SessionState:
-    """Folds updates of plan, usage, mode, commands and title. Each has one item in the view."""
+    """Folds updates of plan, usage, mode, commands and title. Each has one item in the view.
+
+    Methods return the operations by which the view changed.
+    """
 
     def __init__(self, board: ViewItems) -> None:
         self.board = board

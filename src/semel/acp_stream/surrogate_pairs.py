@@ -53,7 +53,10 @@ def replace_streamed_text(update: Mapping[str, Any], text: str) -> Json:
 
 
 def scrub_update(update: Mapping[str, Any]) -> Json:
-    """Return the update with U+FFFD for each half surrogate pair, except in its streamed text: the fold joins those."""
+    """Return the update with U+FFFD in place of each half surrogate pair.
+
+    Halves in the update's streamed text stay, because the fold joins them.
+    """
     text = find_streamed_text(update)
     scrubbed: Json = scrub(update)
     return scrubbed if text is None or not has_lone_surrogate(text) else replace_streamed_text(scrubbed, text)
@@ -62,8 +65,8 @@ def scrub_update(update: Mapping[str, Any]) -> Json:
 class PendingSurrogates:
     """Halves of surrogate pairs that wait for their other half.
 
-    `waiting`: by stream, (the half, the update whose text ended with it). A stream is the chunks of one kind, or the
-    output of one tool call.
+    A *stream* is the chunks of one kind, or the output of one tool call. `waiting` maps a stream to (the half, the
+    update whose text ended with that half).
     """
 
     __slots__ = ("waiting",)
@@ -77,9 +80,9 @@ class PendingSurrogates:
     def join(self, update: Mapping[str, Any], text: str, waits: bool = True) -> Json | None:
         """Join the half that waits in the update's stream with the update. Returns the update without unpaired halves.
 
-        Returns None if the update is a chunk that contains nothing but a half. `text`: the update's streamed text.
-        `waits`: whether a half at the end of the text waits for the next update; false if each update of the stream
-        repeats the whole text.
+        Returns None for a chunk of which no text is left, because the half at its end now waits. `text`: the update's
+        streamed text. `waits`: whether a half at the end of the text waits for the next update; false if each update of
+        the stream repeats the whole text.
         """
         stream = _stream_of(update)
         half, _ = self.waiting.pop(stream, ("", {}))
@@ -94,8 +97,8 @@ class PendingSurrogates:
     def take_lost(self, update: Mapping[str, Any] | None = None, tools_only: bool = False) -> Iterator[Json]:
         """Remove each half whose other half will not come, and yield an update that shows U+FFFD in its place.
 
-        `update`: the next update, which decides which halves are lost; None: all of them. `tools_only`: only halves in
-        the output of tool calls.
+        `update`: the next update, which decides which halves are lost; if it is None, all of them are. `tools_only`:
+        take only halves in the output of tool calls.
         """
         for stream, (_, last) in list(self.waiting.items()):
             if tools_only and stream in CHUNKS:

@@ -1,7 +1,7 @@
 """Tool calls: upserts by id. Updates may come in any order.
 
 The statuses done, failed and cancelled are final; output that comes later is kept, and the call is marked late. The
-output is one text (`tool_output`), in whatever fields the agent put it (`dialect`).
+output is one text (`tool_output`), in whatever fields the agent put it (`output_fields`).
 
 An id is unique only within a turn: if it is announced again in a later turn, that is another call. A call without a
 result at the end of its turn gets the status "no result"; a later result still counts. A permission request under an id
@@ -64,8 +64,8 @@ class ToolCall(GrowingItem):
 class ToolCalls:
     """Folds ACP's `tool_call` and `tool_call_update`, and the `toolCall` of permission requests.
 
-    `cid` is always the id that the agent gives a call (`toolCallId`). `by_id` has a call under two ids if its
-    permission request had an id of its own.
+    Methods return the operations by which the view changed. `cid` is always the id that the agent gives a call
+    (`toolCallId`). `by_id` has a call under two ids if its permission request had an id of its own.
     """
 
     def __init__(self, board: ViewItems, profile: Profile, limits: Limits) -> None:
@@ -184,7 +184,7 @@ class ToolCalls:
     def _take_over_request(self, cid: str, data: Mapping[str, Any]) -> ToolCall | None:
         """Return the call that is known only from a permission request and now comes under the new id `cid`.
 
-        It then has both ids. Returns None if there is no such call.
+        The call is then found under both ids. Returns None if there is no such call.
         """
         call = self._find_alike(data, [call for call in self._requests if call.is_only_requested and not call.ended])
         if call is not None:
@@ -192,9 +192,9 @@ class ToolCalls:
         return call
 
     def _find_alike(self, data: Mapping[str, Any], calls: Iterable[ToolCall]) -> ToolCall | None:
-        """Return the first of `calls` with the same input or, if either has no input, the same title of several words.
+        """Return the first of `calls` with the same input as `data`; None if there is none.
 
-        None if there is no such call.
+        If the call or `data` has no input, their titles must be equal and have several words.
         """
         tool_input, title = data.get("rawInput"), str(data.get("title") or "")
         for call in calls:
@@ -281,14 +281,14 @@ class ToolCalls:
         return ops
 
     def _is_repeated_delta(self, call: ToolCall, data: Mapping[str, Any], delta: str) -> bool:
-        """Whether an ended call gets its final update again, with output (`delta`) that is known already."""
+        """Whether an update repeats the final one of an ended call: the output in it (`delta`) is known already."""
         final = call.ended and STATUS.get(str(data.get("status"))) in FINAL
         return final and call.output.end(len(delta)) == delta
 
     def _parse_prose(self, call: ToolCall, snapshot: Snapshot, ops: list[Op]) -> Snapshot:
-        """Replace a result that the agent writes as prose by the output in it, and set the call's exit code.
+        """Return the snapshot. If it is a result that the agent wrote as prose, its text is only the output in it.
 
-        Appends the operation for the exit code to `ops`. Other snapshots are returned unchanged.
+        The exit code in the prose becomes the call's; the operation for that is appended to `ops`.
         """
         pattern = self.profile.result_prose
         match = pattern.match(snapshot.text) if pattern is not None else None
@@ -336,7 +336,7 @@ class ToolCalls:
         return Changed(call.id, {name: value})
 
     def _unwrap_output(self, call: ToolCall) -> list[Op]:
-        """Remove an adapter's wrapper from a finished call's output. If it came in pieces, only the whole shows it."""
+        """Remove an adapter's tags from a finished call's output: only the whole output shows whether it has them."""
         if self.profile.exact or not is_wrapped(call.output.start(64)):
             return []
         head, gap, _ = call.output.shown()

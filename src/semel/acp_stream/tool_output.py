@@ -5,8 +5,8 @@ A *delta* is new output. A *snapshot* is all of the output so far, or a *window*
 forward as the output grows (see `profiles`). The *known text* is what was merged so far. The rules:
 
 - Within one source, a delta is appended, and a snapshot from `content` or `rawOutput` replaces the known text, even if
-  it is shorter. It replaces nothing if it is empty, if it says itself that it is cut, or if it may be a window: then it
-  is joined with the known text where the two overlap.
+  it is shorter. But a snapshot that says itself that it is cut, or that may be a window, replaces nothing: it is joined
+  with the known text where the two overlap. An empty snapshot changes nothing.
 - Between sources, the richest one stays, in whatever order they come: a summary in `content` never replaces what a
   terminal printed, and what a terminal prints replaces such a summary. If one text is the beginning or the end of the
   other, the longer one stays: it has every character of both.
@@ -71,7 +71,7 @@ class ToolOutput:
         self.total = 0  # characters of the known text, dropped ones included
         self.accounted = 0  # how many characters of the text came as deltas; the rest is from a snapshot
         self.headless = False  # the first snapshot said that its beginning was cut
-        self.rank = 0  # the rank of the text's source (`dialect`)
+        self.rank = 0  # the rank of the text's source (`output_fields`)
         self.snapshot = ""  # the latest snapshot, if the text is equal to it
 
     def __repr__(self) -> str:
@@ -80,10 +80,7 @@ class ToolOutput:
     # ---- reading
 
     def shown(self) -> tuple[str, int, str]:
-        """Return (head, number of characters between head and tail, tail), as long as the limits allow.
-
-        If the whole text fits, it is the head.
-        """
+        """Return (head, number of characters left out, tail). If the limits allow the whole text, it is the head."""
         head, tail, limits = self._joined_head(), self._joined_tail(), self._limits
         if limits.head is None or self.total <= limits.head + limits.tail:
             return head + tail, 0, ""
@@ -158,7 +155,7 @@ class ToolOutput:
         self.append(text)
 
     def apply_delta(self, text: str) -> OutputChange | None:
-        """Append a delta, without the part that is known already from a snapshot. Returns None if all of it is."""
+        """Append a delta, without the part that a snapshot has brought already. Returns None if nothing is new."""
         if self.accounted < self.total:
             known_text = self._known_text(self.accounted, len(text))
             if known_text is None or text.startswith(known_text):
@@ -179,7 +176,7 @@ class ToolOutput:
         return OutputChange(text)
 
     def is_contradicted_by(self, delta: str) -> bool:
-        """Whether this first delta differs from the known text, which came as a snapshot from a poorer source."""
+        """Whether the known text came from a poorer source, as a snapshot, and differs from the first delta."""
         if not self.total or self.accounted or self.rank >= DIRECT:
             return False
         known_text = self._known_text(0, len(delta))
@@ -221,7 +218,7 @@ class ToolOutput:
             if not window or len(text) >= self.total:
                 self.rank = max(self.rank, rank)
             change = self._join(new_text, text if len(text) >= self.total else "")
-            cut = missing and not window and self.total == len(text)  # nothing is known beyond what was cut
+            cut = missing and not window and self.total == len(text)  # the known text ends where the snapshot was cut
             return OutputChange(new_text, missing=True) if cut else change
         if window or missing:
             filled = self._fill(text, rank)
@@ -244,9 +241,9 @@ class ToolOutput:
         return None if poorer or rank < self.rank else self._set(text, rank, missing)
 
     def _is_replacement(self, rank: int, window: bool, missing: bool) -> bool:
-        """Whether a snapshot replaces the known text of the same source, because it is neither cut nor sliding.
+        """Whether a snapshot replaces the known text: both have the same source, and it is neither cut nor a window.
 
-        Snapshots of a terminal or `toolResponse` never do. `rank`, `window`, `missing`: as in `Snapshot`.
+        Snapshots of a terminal or of `toolResponse` replace nothing. `rank`, `window`, `missing`: as in `Snapshot`.
         """
         slides = window and self.total >= LEAST_WINDOW
         return rank < DIRECT and is_same_source(rank, self.rank) and not missing and not slides
@@ -265,9 +262,10 @@ class ToolOutput:
         return OutputChange(new_text) if new_text else None
 
     def _find_new_text(self, text: str) -> str | None:
-        """Return the text that a snapshot adds to the known text; None if it neither continues nor repeats that text.
+        """Return the text that the snapshot `text` adds at the end of the known text.
 
-        Returns "" if it only repeats the known text or the beginning or end of it. White space at the end may differ.
+        Returns "" if the snapshot repeats the known text, or the beginning or end of that text, and adds nothing. White
+        space at the end may differ. Returns None if the snapshot neither continues nor repeats the known text.
         """
         if self.snapshot and text.startswith(self.snapshot):
             return text[len(self.snapshot) :]
@@ -307,7 +305,7 @@ class ToolOutput:
     def _fill(self, text: str, rank: int) -> OutputChange | None:
         """Fill the place where output never arrived (`_gap`), wholly or in part, from a snapshot's text.
 
-        The snapshot must contain all of the known text after that place, and something before it. Otherwise, returns
+        The snapshot must contain other text, and then all of the known text that follows that place. Otherwise, returns
         None. `rank`: the snapshot's.
         """
         before, after = self._gap

@@ -30,7 +30,7 @@ MAX_EARLY = 10_000  # how many updates are kept of a terminal to which no call h
 
 
 class Terminal:
-    """A display terminal. `call`: the id of the call that refers to it; `early`: the updates before that was known."""
+    """A display terminal. `call`: the id of the call that refers to it. `early`: updates that came before that call."""
 
     __slots__ = ("call", "decoder", "early")
 
@@ -41,7 +41,10 @@ class Terminal:
 
 
 class Version2:
-    """Translates updates of ACP v2 into changes of messages (`talk`) and tool calls (`calls`)."""
+    """Translates updates of ACP v2 into changes of messages (`talk`) and tool calls (`calls`).
+
+    Methods return the operations by which the view changed.
+    """
 
     def __init__(self, board: ViewItems, talk: BlockAssembler, calls: ToolCalls) -> None:
         self.board = board

@@ -17,7 +17,7 @@ OPTIONAL_TOOL_FIELDS = frozenset(("truncated", "exit", "late", "history", "name"
 
 @dataclass(frozen=True)
 class View:
-    """The items that a person sees, in order. `sessions`: by session id; `items`: of all sessions."""
+    """The items that a person sees, in order. `sessions` maps a session's id to its items; `items` has all of them."""
 
     sessions: dict[str, tuple[ViewItem, ...]]
 
@@ -37,7 +37,7 @@ class View:
         ]
 
     def json(self) -> Iterator[dict[str, Any]]:
-        """Yield the items as JSON objects (`as_json`); with the session's id if there are several sessions."""
+        """Yield the items as JSON objects (`as_json`). If there are several sessions, each has its session's id."""
         for session, items in self.sessions.items():
             for item in items:
                 row = as_json(item)
@@ -85,11 +85,12 @@ def fold(
 ) -> View:
     """Fold a whole stream, and return the final view.
 
-    `profile`: a profile or an agent's name; None: by the agent's name in the answer to ACP's initialize, if the stream
-    has one. Each element of the stream is one of: an ACP update (`{"sessionUpdate": ...}`), a JSON-RPC message, a
-    record of a trace (`{"t", "dir", "msg"}`), a line of JSON that is one of these, or a remark on what the client did:
-    `{"_prompt": text}`, `{"_load": true}`, `{"_cancel": true}`, `{"_permission": toolCall}`, `{"_died": true}`,
-    `{"_end_turn": stop reason}`. Lines that are not JSON are ignored.
+    `profile`: a profile or an agent's name. If it is None, the profile is chosen by the agent's name in the answer to
+    ACP's initialize; without such an answer, it is CAREFUL. Each element of the stream is one of: an ACP update
+    (`{"sessionUpdate": ...}`), a JSON-RPC message, a record of a trace (`{"t", "dir", "msg"}`), a remark on what the
+    client did, or a line of JSON that is one of these. The remarks are `{"_prompt": text}`, `{"_load": true}`,
+    `{"_cancel": true}`, `{"_permission": toolCall}`, `{"_died": true}` and `{"_end_turn": stop reason}`. Lines that are
+    not JSON are ignored.
     """
     wire = ConnectionFolder(profile_for(profile) if isinstance(profile, str) else profile, limits)
     reader = RecordedStreamReader(wire)

@@ -15,7 +15,7 @@ from semel.acp_stream.ops import WHOLE, Limits, Op
 from semel.acp_stream.profiles import CAREFUL, Profile, profile_for
 from semel.text.json_types import object_at, objects_in, text_at
 
-END_REMARKS = ("eof", "exit", "spawn")  # after one of these, the process sends nothing more; after "kill" it may
+END_REMARKS = ("eof", "exit", "spawn")  # keys of notes after which the process sends nothing more; after "kill" it may
 
 
 class ConnectionFolder:
@@ -88,7 +88,7 @@ class ConnectionFolder:
         return self.fold(session).update(data, session in self._replaying)
 
     def fold_note(self, note: object) -> list[Op]:
-        """Fold a note that the recorder put into the trace. If it says that the process has ended, turns end."""
+        """Fold a note that the recorder put into the trace. If the note says that the process has ended, turns end."""
         if not isinstance(note, dict) or not any(key in note for key in END_REMARKS):
             return []
         return self.fold_death()

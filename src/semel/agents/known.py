@@ -30,7 +30,7 @@ class KnownAgent:
 
 
 KNOWN_AGENTS = (
-    # Without ENABLE_TOOL_SEARCH=false, its model does not see the tool send_message until it searches for it.
+    # Without ENABLE_TOOL_SEARCH=false, Claude's model does not see the tool send_message until it searches for tools.
     KnownAgent(
         "claude",
         ("claude-agent-acp",),

@@ -51,8 +51,8 @@ APPROVALS = frozenset({"approve", "deny"})
 class RolePermissions:
     """What a role may do.
 
-    `commands`: the slash commands that it may use. `approves`: where it may answer permission requests: anywhere, only
-    in a direct chat with an agent that allows it, or never.
+    `commands`: the slash commands that the role may use. `approves`: where it may answer permission requests. "direct"
+    stands for a direct chat with an agent whose `approvals` name the role; the function `approves` has the details.
     """
 
     commands: frozenset[str]
@@ -86,9 +86,9 @@ def approves(role: Role, person: str, direct: bool, approvers: Collection[str]) 
 def may_hold_agent(guests: Collection[str], others: Collection[Collection[str]], max_agents: int) -> bool:
     """Whether a guests' turn may keep its agent process while it waits for an answer to a permission request.
 
-    `guests`: the guests whose messages the turn answers. `others`: the same for each other guests' turn that waits now.
-    `max_agents`: how many agents may run at once. Each guest may keep one agent waiting, and all guests together at
-    most half of `max_agents`, so that other people are still served.
+    Each guest may keep one agent waiting, and all guests together at most half of `max_agents`, so that other people
+    are still served. `guests`: the guests whose messages the turn answers. `others`: for each other turn of guests that
+    waits now, the guests whose messages it answers. `max_agents`: how many agents may run at once.
     """
     return len(others) < max_agents // 2 and not any(set(guests) & set(other) for other in others)
 
@@ -100,7 +100,7 @@ def format_approvers(approvers: Collection[str]) -> str:
 
 
 def explain_denied_approval(role: Role, approvers: Collection[str]) -> str:
-    """Return an explanation for a person of this role who may not answer a request here: who may, or where."""
+    """Return a text for a person of this role who may not answer a request here: it says who may, or where."""
     if role == "member" and "member" in approvers:
         return "answer it in a conversation alone with the agent, not in a group; or ask the owner."
     return f"what the agent asks here is answered by {format_approvers(set(approvers) - {'member'})}."

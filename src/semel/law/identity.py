@@ -77,9 +77,9 @@ def check_event_key(key: str) -> str:
 def digest_fields(fields: Mapping[str, Any]) -> bytes:
     """Return the BLAKE2b-128 digest of the fields' canonical JSON.
 
-    Canonical: names are sorted; no white space; characters beyond ASCII are escaped; Unicode is not normalised. Tuples
-    count as arrays. Raises BadFields if a value is not JSON: a float that is not finite, a name that is not a string,
-    bytes, or values that are nested too deeply.
+    In canonical JSON, names are sorted, there is no white space, characters beyond ASCII are escaped, and Unicode is
+    not normalised. Tuples count as arrays. Raises BadFields if a value is not JSON: a float that is not finite, a name
+    that is not a string, bytes, or values that are nested too deeply.
     """
     try:
         plain = _plain(fields, "the fields")

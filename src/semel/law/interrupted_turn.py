@@ -111,11 +111,11 @@ class MessageRemainder:
 def find_turn(
     items: Sequence[ViewItem], prompts: Sequence[str], before: Sequence[tuple[str, str]] = (), *, ended: bool = False
 ) -> Remembered | None:
-    """Find the interrupted turn in a history. None if the history lacks its prompt or has nothing after it.
+    """Return the part of a history that belongs to the interrupted turn.
 
-    `items`: the session's view, which contains the replayed history. `prompts`: the turn's prompts, oldest first.
-    `before`: (role, text) of the entries recorded before this turn. `ended`: the history marks the end of a turn after
-    its last item.
+    Returns None if the history lacks the turn's prompt, or has nothing after that prompt. `items`: the session's view,
+    which contains the replayed history. `prompts`: the turn's prompts, oldest first. `before`: the entries recorded
+    before this turn, each as (role, text). `ended`: the history marks the end of a turn after its last item.
     """
     past = [item for item in items if item.fields.get("history") and item.kind in ("message", "tool")]
     first_prompt = _first_prompt(past, prompts)
@@ -141,7 +141,7 @@ def is_open(call: ViewItem) -> bool:
 def _first_prompt(past: Sequence[ViewItem], prompts: Sequence[str]) -> int | None:
     """Return the index in `past` of the turn's first prompt; None if it is missing.
 
-    It is searched from the end: later prompts of the same turn were steered into it or have resumed it.
+    The search goes backwards from the end, over later prompts that were steered into the turn or have resumed it.
     """
     first, remaining = None, [prompt for prompt in prompts if verbatim_form(prompt)]
     for n in range(len(past) - 1, -1, -1):
@@ -185,8 +185,9 @@ def _is_earlier(
 ) -> bool:
     """Whether a prompt belongs to an earlier turn, although it contains a message of this turn (one of `prompts`).
 
-    It does if it also contains another, earlier message that is at least as long. If the earlier message equals this
-    turn's, it does if one of the texts after the prompt (`following`) was said before. `before`: as in `find_turn`.
+    That is so in two cases. Either the prompt also contains another, earlier message that is at least as long. Or an
+    earlier message equals this turn's, and the agent had already said one of the texts that follow the prompt
+    (`following`). `before`: as in `find_turn`.
     """
     if RESUME_PROMPT_START in prompt.text:
         return False
@@ -205,7 +206,7 @@ def _is_earlier(
     )
 
 
-# ---------------------------------------------------------------- comparing it with the record
+# ---------------------------------------------------------------- comparing the turn with the record
 
 
 def match_calls(
@@ -233,13 +234,15 @@ def _form(value: object) -> str:
 
 
 def compare_messages(messages: Mapping[int, str], written: Sequence[RecordedText]) -> dict[int, MessageRemainder]:
-    """Find the end of each message of a history that the record lacks. Returns the results by the messages' numbers.
+    """Find, for each message of a history, the text at its end that the record lacks.
+
+    Returns the results by the messages' numbers.
 
     `messages`: the agent's messages by number, in order. `written`: the recorded texts. White space is ignored, and
     each copy of a text accounts for one copy in the history. A message may equal one text, a part of one, or several in
     a row; the history may lack texts, and may break off inside one. If a message continues beyond a text that was cut
-    off, or beyond a failed attempt at a text, its `rest` starts at the beginning of that text. A message may also
-    consist of failed attempts at a text and then the complete text: some agents store all that they streamed.
+    off, or beyond a failed attempt at a text, the `rest` of the message starts where that text starts. A message may
+    also consist of failed attempts at a text and then the complete text: some agents store all that they streamed.
     """
     texts = _Texts(written)
     equal_claims = {n: texts.take_equal(without_white_space(text)) for n, text in messages.items()}
@@ -281,9 +284,9 @@ class _Texts:
         return None
 
     def take_with_attempts(self, form: str) -> int | None:
-        """Match an unmatched, complete text with which `form` ends, if only attempts at that text precede it there.
+        """Match an unmatched, complete text with which `form` ends after attempts at that text, and nothing else.
 
-        Returns its claim; None if there is no such text.
+        Returns the text's claim; None if there is no such text.
         """
         for n, text_form in enumerate(self.forms):
             if (
@@ -317,8 +320,8 @@ class _Texts:
     def _take_part(self, form: str, following: str) -> bool:
         """Match `form` with the first text whose unmatched rest begins with it. Returns False if no text fits.
 
-        A short form that ends inside a word does not fit, because the text may begin with it by chance, unless what
-        follows in the history confirms it (`_breaks_off`). `following`: as in `find_remainder`.
+        A text may begin with a short form by chance. So a short form that ends inside a word of the text fits only if
+        `_breaks_off` confirms it. `following`: as in `find_remainder`.
         """
         for n, recorded in enumerate(self.written):
             if not self._remaining(n).startswith(form):
@@ -382,8 +385,8 @@ class _Texts:
         """Match two recorded attempts at the message whose form is `form`. Returns False if they are not found.
 
         The first attempt broke off, and was recorded as a text of its own because the agent started over under another
-        message id; the second was cut off when the turn was interrupted. If both are matched, the whole message is said
-        again.
+        message id. The second was cut off when the turn was interrupted. If both are matched, the `rest` is the whole
+        message.
         """
         if "".join(map(self._remaining, range(len(self.forms)))).startswith(form):
             return False  # the message is simply the texts in their order
@@ -405,14 +408,17 @@ class _Texts:
         return False
 
     def _begins_another_text(self, form: str, row: Sequence[int]) -> bool:
-        """Whether what is unmatched of a text begins with `form`. `row`: numbers of texts that do not count."""
+        """Whether the unmatched rest of a text begins with `form`. `row`: the numbers of texts that do not count."""
         return any(self._remaining(n).startswith(form) for n in range(len(self.forms)) if n not in row)
 
     def _remaining(self, n: int) -> str:
         return self.forms[n][self.matched[n] :]
 
     def _find_leading_texts(self, form: str) -> list[int]:
-        """Return the numbers of the texts with which `form` begins, in order: the sequence that covers most of it."""
+        """Return the numbers of the texts that make up the beginning of `form`, in order.
+
+        Of several such sequences, the one that covers most of `form` is returned.
+        """
         rows: dict[int, list[int]] = {0: []}
         for n in range(len(self.forms)):
             remaining = self._remaining(n)

@@ -21,7 +21,7 @@ from semel.law.echo import QUIET_WORD, is_quiet
 from semel.text.message_markup import MarkupProblem, MarkupReader, Said
 
 MAX_QUOTED_CHARS = 1_500  # characters of one text that are quoted to the agent
-MIN_REMAINDER_CHARS = 8  # a message that is partly recorded is extra only if at least this many characters are not
+MIN_REMAINDER_CHARS = 8  # a partly recorded message counts as extra only if it has this many unrecorded characters
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class RecordedMessage:
 class Difference:
     """How a history differs from the record.
 
-    `lacks`: needed messages of the record that the history lacks. `extra`: texts of the history that the record lacks:
-    the agent believes it said them, but they were never delivered.
+    `lacks`: needed messages of the record that the history lacks. `extra`: texts of the history that the record lacks.
+    The agent believes that it said the `extra` texts, but they were never delivered.
     """
 
     lacks: tuple[RecordedMessage, ...] = ()
@@ -60,7 +60,7 @@ def find_difference(
     is_whole_chapter: bool = True,
     quiet: Collection[str] = (QUIET_WORD,),
 ) -> Difference:
-    """Compare the record with the history that an agent replayed.
+    """Compare the record with the history that an agent replayed, and return how they differ.
 
     `recorded`: the record's messages, oldest first. `items`: the session's view, which contains the replayed history.
     `names`: the destinations that the session may reach besides its home; if there are any, addressing markup in the
@@ -115,9 +115,10 @@ def _was_quoted(text: str, prompts: str) -> bool:
 
 
 class _History:
-    """What the agent said in a history: its messages' texts, and the inputs of its tool calls.
+    """What the agent said in a history: the texts of its messages, and the inputs of its tool calls.
 
-    `joined`: all the texts without white space. `take` overwrites what it matches with NUL characters.
+    `joined`: all these texts in a row, without white space. `take` overwrites the text that it matches with NUL
+    characters.
     """
 
     def __init__(self, replayed: Sequence[ViewItem], names: Collection[str], quiet: Collection[str]) -> None:
@@ -125,10 +126,10 @@ class _History:
         self.texts = [text for message in spoken for text in _segments(message, names) if not is_quiet(text, quiet)]
         self.tool_inputs = [flatten_texts(i.fields.get("input")) for i in replayed if i.kind == "tool"]
         self.joined = "".join(without_white_space(text) for text in self.texts)
-        self.oldest_match = len(self.joined)  # offset of the oldest text that the record knows
+        self.oldest_match = len(self.joined)  # offset of the oldest text that the record has, too
 
     def take(self, text: str) -> bool:
-        """Whether the history contains this text. One copy of it in the history is then used up."""
+        """Use up one copy of this text in the history. Returns False if the history contains none (any more)."""
         form = without_white_space(text)
         if not form:
             return True
@@ -179,7 +180,7 @@ class _History:
 
 
 def _segments(text: str, names: Collection[str]) -> list[str]:
-    """Split a message by destination: its text for home first. Text marked as internal is left out."""
+    """Return a message's text for each destination, home first. Text marked as internal is left out."""
     reader = MarkupReader(bool(names), names)
     parts = [*reader.feed(text), *reader.end()]
     home = "".join(p.text for p in parts if isinstance(p, Said) and p.dest is None)

@@ -51,8 +51,8 @@ class PermissionRequest:
 class ChosenOption:
     """A valid answer to a request.
 
-    `item`: the request's. `option`: the id of the chosen option; None if the request is cancelled. `confirmation`: the
-    text that confirms the answer to the person.
+    `item`: the request's id in the session's view. `option`: the id of the chosen option; None if the request is
+    cancelled. `confirmation`: the text that confirms the answer to the person.
     """
 
     item: int
@@ -119,7 +119,7 @@ def format_numbers(request: PermissionRequest) -> str:
 
 
 def choose_option(request: PermissionRequest, allow: bool, number: int | None) -> ChosenOption | str:
-    """Find the option that an answer chooses. Returns an error message for the person if there is none.
+    """Return the option that an answer chooses. If there is none, return an error message for the person.
 
     `allow`: the answer allows the request; otherwise it denies it, and never chooses an option that allows. `number`:
     the option's number, if the answer gives one; it must be one of the request's.

@@ -63,8 +63,9 @@ class NoticePart:
 class PosedRequest:
     """A request, with its state at the time an answer is heard.
 
-    `first_rev`: the first rev of the view that shows it. `parts`: of its notice. `ending`: how it ended, in words, if
-    it is not open. `is_elsewhere`: it belongs to another session that has its home in the same chat.
+    `first_rev`: the first rev of the view that shows the request. `parts`: the parts of its notice. `ending`: how the
+    request ended, in words; "" while it is open. `is_elsewhere`: it belongs to another session that has its home in the
+    same chat.
     """
 
     request: PermissionRequest
@@ -79,9 +80,9 @@ class PosedRequest:
 class AnswerOrigin:
     """Where and when an answer was written.
 
-    `dest`: the chat in which it was written; None if it came over the API. `shown_rev`: the rev that its face had
-    shown. `message_id`, `written_at` (ms): the platform's data for the answer. `has_growing_numbers`: the platform's
-    message ids end with a number that grows with each message in a chat, ours included.
+    `dest`: the chat in which it was written; None for the page, the terminal and the API. `shown_rev`: the rev that the
+    face had shown. `message_id`, `written_at` (ms): the platform's data for the answer. `has_growing_numbers`: the
+    platform's message ids end with a number that grows with each message in a chat, ours included.
     """
 
     dest: str | None
@@ -94,11 +95,11 @@ class AnswerOrigin:
 def name_request(
     posed: Sequence[PosedRequest], origin: AnswerOrigin, allow: bool, number: int | None = None, reply: Reply = None
 ) -> ChosenOption | str:
-    """Find the request that an answer is for, and the option that it chooses.
+    """Find the request that an answer is for, and return the option that the answer chooses.
 
-    `posed`: the open requests and the most recently closed ones, oldest first. `allow`: the answer allows; otherwise it
-    denies. `number`: the number that the answer gives. Returns an explanation for the person if the answer counts for
-    no request.
+    If the answer counts for no request, returns an explanation for the person. `posed`: the open requests and the most
+    recently closed ones, oldest first. `allow`: the answer allows; otherwise it denies. `number`: the number that the
+    answer gives. `reply`: what the answer replies to.
     """
     own_requests = [posed_request for posed_request in posed if not posed_request.is_elsewhere]
     if reply == "elsewhere":
@@ -169,9 +170,10 @@ def _by_number(posed: Sequence[PosedRequest], origin: AnswerOrigin, allow: bool,
 
 
 def _the_only_one(posed: Sequence[PosedRequest], origin: AnswerOrigin, allow: bool) -> ChosenOption | str:
-    """Match an answer without a number to the only open request that had reached its writer.
+    """Match an answer without a number to the only open request that had reached its writer, and return its option.
 
-    Returns an explanation if there is none or more than one: a person must not allow what they have not read.
+    Returns an explanation if there is no such request or more than one: a person must not allow what they have not
+    read.
     """
     open_requests = _open(posed)
     if origin.dest is None and origin.shown_rev is None and open_requests:

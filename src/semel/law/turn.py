@@ -25,6 +25,8 @@ from typing import Literal
 State = Literal["running", "done", "failed", "cancelled", "lost"]
 Event = Literal["answered", "errored", "cancelled", "lost", "given up"]
 How = Literal["start", "restart", "resume", "recall"]
+"""How an attempt begins. "start": with the prompt. "restart": with the same prompt again. "resume": with a request to
+continue, because the agent has its memory again. "recall": without a prompt, because that memory holds the answer."""
 
 STOPPED_BY_NEWER_MESSAGE = "a newer message"  # the cause when a message in busy mode `interrupt` cancels a turn
 STOPPED_BY_NEW_CHAPTER = "a new chapter"  # the cause when /new cancels a turn of the previous chapter

@@ -58,7 +58,8 @@ class Wake:
 def next_wake(now: int, pending: Wake | None, pause: WakeDelay) -> Wake:
     """Return the session's pending wake after one more waking event.
 
-    `now`: when the event arrived, in ms. `pending`: the wake before it, if there was one.
+    `now`: when the event arrived, in ms. `pending`: the session's wake before the event, if there was one. `pause`: how
+    long the wake waits for further events.
     """
     since = pending.since if pending is not None else now
     if not pause.debounce:
@@ -79,7 +80,7 @@ Busy = Literal["queue", "steer", "interrupt", "collect"]
 MODES: tuple[Busy, ...] = get_args(Busy)
 
 COLLECT = WakeDelay(debounce=2_000, max_wait=15_000)
-"""The default pause of the mode `collect`: about as long as people pause between two lines."""
+"""The default delay of the mode `collect`: about as long as people pause between two lines."""
 
 BusyAction = Literal["wake", "steer", "interrupt"]
 """What the gateway does once the message is recorded: wake the session, steer the message into the running turn, or

@@ -21,7 +21,7 @@ _PIECES = re.compile(r"( {0,3})(`{3,}|~{3,})([ \t]*)(.*)")
 
 
 class FenceLine:
-    """One line, read piece by piece, and whether it opens or closes a fence."""
+    """Reads one line piece by piece, and decides whether the line opens or closes a fence."""
 
     __slots__ = ("_indent", "_rest", "mark", "plain", "run")
 

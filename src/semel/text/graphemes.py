@@ -90,7 +90,7 @@ def may_join_previous(char: str) -> bool:
 
 
 def nfc(text: str) -> str:
-    """Normalise the text to NFC in linear time: a longer run than MAX_JOINING_RUN is normalised in pieces."""
+    """Normalise the text to NFC in linear time. Runs of more than MAX_JOINING_RUN joining characters are cut first."""
     if text.isascii():
         return text
     cuts = _cuts(text)

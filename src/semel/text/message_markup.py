@@ -9,11 +9,11 @@ If a session may reach only its home, nothing is markup. If it may reach more de
   between and after addressed blocks are separate *stretches*: each is judged on its own as an echo or not (Law 5).
 - Nothing inside a code fence or a code span is markup. Within a body, a complete `<message to=...>...</message>` is an
   example and part of the body; within `<internal>`, everything is internal.
-- The content of an open tag is a *region*. A file that arrives within a region belongs to it. In a body, it goes to the
-  body's destination, after the text; in `<internal>`, it stays internal; in a text that is held back, it is held back,
-  too. A file that arrives in the middle of a tag counts as after the tag.
-- A body without visible text is never sent. For an unknown name, an unclosed block or an unreadable tag, the parser
-  returns a `MarkupProblem` with the text that was held back. `match_name` decides which destination a name means.
+- A body without visible text is never sent. A text with an unknown name, an unclosed block or an unreadable tag is
+  *held back*: the parser returns it as a `MarkupProblem`. `match_name` decides which destination a name means.
+- The content of an open tag is a *region*. A file that arrives within a region belongs to it. In a body, the file goes
+  to the body's destination, after the text; in `<internal>`, it stays internal; in a text that is held back, it is held
+  back, too. A file that arrives in the middle of a tag counts as after the tag.
 
 Law 8: only markup is removed. No character of a body is changed or decoded. White space that pads a body inside its
 tags belongs to the markup: everything before its first and after its last visible character, except for the indentation
@@ -127,7 +127,7 @@ class MarkupReader:
 
     @property
     def waiting(self) -> int:
-        """How many characters are withheld until it is clear whether they are markup, without those in open regions."""
+        """How many characters outside of open regions are withheld until it is clear whether they are markup."""
         return self._lexer.waiting
 
     def feed(self, text: str) -> list[Piece]:

@@ -37,11 +37,11 @@ class ReadingState(Enum):
 
 
 class PrefixReading:
-    """One reading of the text so far. Call `step` for each character; they are in NFC, with every line end as LF."""
+    """One reading of the text so far. Call `step` for each character of a text in NFC, with every line end as LF."""
 
     def __init__(self, originals: Originals):
         self._texts = originals.texts
-        self._lo, self._hi, self._matched = 0, len(originals), 0  # texts[lo:hi] share their first n characters
+        self._lo, self._hi, self._matched = 0, len(originals), 0  # texts[lo:hi] match, so far `_matched` characters
         self._place = ReadingState.TEXT
         self._gap = ""  # white space that counts only if something follows
         self._line = FenceLine()

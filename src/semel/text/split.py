@@ -23,6 +23,7 @@ _PARAGRAPH = re.compile(r"\n(?:[ \t]*\r?\n)+")
 _LINE = re.compile(r"(?<=\n)")
 _SENTENCE = re.compile(r"[.!?…][\"'”’)\]]*\s+|[。！？]\s*")
 _WORD = re.compile(r"\s+")
+# (pattern after whose matches a text is cut, whether also inside a fence), best first
 _BREAKS = ((_PARAGRAPH, False), (_LINE, False), (_LINE, True), (_SENTENCE, True), (_WORD, True))
 
 
@@ -111,7 +112,7 @@ class _Splitter:
     # ------------------------------------------------------------ fences
 
     def _fence_at(self, cut: int) -> CodeFence | None:
-        """Return the fence that a cut before text[cut] splits, be it in its marker lines; None if there is none."""
+        """Return the fence that a cut before text[cut] splits, even in a marker line; None if it splits none."""
         n = bisect_right(self.fence_starts, cut) - 1
         return self.fences[n] if n >= 0 and self.fence_starts[n] < cut < self.fences[n].hi else None
 
@@ -148,8 +149,11 @@ class _Splitter:
         return max(hi, lo + 1)
 
     def _best_cut(self, lo: int, end: int) -> int:
-        """Return the best cut in (lo, end]: at a break in the last two thirds, else at any break (`_BREAKS`), else
-        between two visible characters, else `end`."""
+        """Return the offset of the best cut in (lo, end].
+
+        That is at a break (`_BREAKS`) in the last two thirds, else at any break, else between two visible characters,
+        else `end`.
+        """
         for least in (lo + (end - lo) // 3, lo):
             for pattern, inside in _BREAKS:
                 if cut := self._last_cut(pattern, lo, least, end, inside):

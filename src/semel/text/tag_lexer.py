@@ -83,7 +83,7 @@ def read_tag(text: str, start: int, final: bool) -> Tag | _More | None:
 def _is_unfinished(window: str) -> bool:
     """Whether more characters could complete the tag that `window` begins: it has no unquoted `>` and no second `<`.
 
-    It uses no regular expression, because one with possessive groups fails to match on CPython 3.11.0 to 3.11.4.
+    This is no regular expression, because one with possessive groups fails to match on CPython 3.11.0 to 3.11.4.
     """
     quote = ""
     for char in window[1:]:

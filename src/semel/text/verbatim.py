@@ -1,8 +1,8 @@
 """The verbatim form of a text (Law 5), and `EchoHold`, which withholds a streaming text that may still become an echo.
 
-The verbatim form: Unicode NFC; outside code fences every run of white space becomes one blank; inside fences everything
-is exact except for line endings; both ends trimmed; letter case kept. One newline separates a fence from the text
-around it.
+The verbatim form is in Unicode NFC. Outside code fences, every run of white space becomes one blank; inside fences,
+everything is exact except for line endings. Both ends are trimmed, and letter case is kept. One newline separates a
+fence from the text around it.
 """
 
 from __future__ import annotations

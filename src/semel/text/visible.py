@@ -62,7 +62,7 @@ def visible_within(text: str, fits: bool) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Whether a reader sees nothing of the text: it has only white space, and characters without glyph or stand-in."""
+    """Whether a reader sees nothing of the text: each character is white space, or has neither glyph nor stand-in."""
     stripped = text.strip()
     return not stripped or (
         all(char.isspace() or is_unseen(char) for char in stripped) and visible(stripped) == stripped

@@ -116,7 +116,8 @@ def next_cron(cron: Cron, zone: tzinfo, after: int) -> int | None:
     if not cron.is_rhythm:
         instants = (first_at(zone, wall) for wall in cron.walls(start))
         return next((instant for instant in instants if instant > after), None)
-    # A rhythm fires at both occurrences of a wall time: take the earlier of the next first one and the next last one.
+    # A rhythm fires at both occurrences of a wall time. So find the next first occurrence (fold 0) and the next last
+    # one (fold 1), and take the earlier.
     start = min(start, wall_at(zone, after + DAY_S) - timedelta(days=1))
     firings: list[int] = []
     for fold in (0, 1):
@@ -225,7 +226,10 @@ class Firings:
 
 
 def doubtful_firings(schedule: ParsedSchedule, due: int, until: int) -> Firings:
-    """Run none of the firings due from `due` to `until`, when the ledger was restored: they may have run (Law 14)."""
+    """Return the decision to run none of the firings due from `due` to `until`.
+
+    It is made after the ledger was restored from a backup, because the firings may have run already (Law 14).
+    """
     instants, has_more = newest_instants(schedule, due, until, MAX_MADE_UP_FIRINGS)
     return Firings((), len(instants), has_more, doubtful=True)
 

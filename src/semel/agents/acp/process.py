@@ -81,7 +81,7 @@ class GuardedProcess:
                 self.stdout.close()
                 await self.end(0.0)
                 raise
-            with contextlib.suppress(OSError):  # it is dead already; the watcher reports that
+            with contextlib.suppress(OSError):  # the launcher is dead already; `call_on_exit` reports that
                 os.write(control, f"{self.mark}\n".encode())
             return self
         finally:

@@ -122,7 +122,7 @@ def _whole_beginning(tail: bytes) -> bytes:
 
 
 def fill_gap(call: IncomingCall, missing_bytes: int) -> bool:
-    """Replace the gap marker in a message by a note of how many bytes are missing.
+    """Replace the gap marker in a message, in place, by a note that says how many bytes are missing.
 
     Returns False if the gap does not lie in the content of a file or tool call.
     """

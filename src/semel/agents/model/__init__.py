@@ -49,7 +49,8 @@ class ToolAccess(Protocol):
 class ModelAgent:
     """A configured model agent (`semel.gateway.ports.Agent`).
 
-    - `door`: makes Semel's own tools (send_message and the others) for a conversation; None: it has none of them.
+    - `door`: makes Semel's own tools (send_message and the others) for a conversation. If it is None, or returns None,
+      the conversation has none of them.
     - `hidden`: names of variables that are never passed on from the gateway's environment to the agent's commands.
     """
 

@@ -34,7 +34,7 @@ class BuiltinTool:
 
     - `kind`: ACP's tool kind ("read", "edit", "search", "execute").
     - `title`: a format string for a call's title, which people see; its fields are the arguments.
-    - `arguments`: by name, (JSON Schema, description).
+    - `arguments`: for the name of each argument, (JSON Schema, description).
     - `needs_permission`: a call may change something, so a person is asked first.
     """
 

@@ -33,7 +33,7 @@ log = logging.getLogger("semel.agents")
 
 AGENT_NAME = "semel-model"
 MAX_INSTRUCTIONS_CHARS = 200_000  # how much of the instructions file is read
-CONTEXT_SHARES = (0.75, 0.2, 0.0)  # for system prompt and past; after an overflow, the next share is tried
+CONTEXT_SHARES = (0.75, 0.2, 0.0)  # of the context, for system prompt and past; an overflow leads to the next share
 MIN_PAST_BYTES = 3_000  # the past may always take this much, even with a huge system prompt
 
 BASE_PROMPT = (
@@ -102,9 +102,9 @@ class ModelConversation:
     async def open(
         cls, models: ConfiguredModel, inside: Inside, door: ToolAccess | None, spawn: int, hidden: Collection[str] = ()
     ) -> ModelConversation:
-        """Connect to the MCP servers, and ask the gateway for destinations and instructions. Raises AgentError.
+        """Make a conversation: connect to the MCP servers, and ask the gateway for destinations and instructions.
 
-        `spawn`: the id of the spawn row. `hidden`: as in `ModelAgent`.
+        `spawn`: the id of the spawn row. `hidden`: as in `ModelAgent`. Raises AgentError.
         """
         agent = models.agent
         greeting = await door.greet() if door is not None else ""

@@ -69,7 +69,7 @@ def error_answer(text: str, passing: bool, after: float | None = None) -> Answer
 
 
 def describe_error(error: Exception) -> str:
-    """Describe an error to people, in one sentence. Callers must remove the API key (`Models.without_key`)."""
+    """Describe an error to people, in one sentence. Callers must remove the API key (`ConfiguredModel.without_key`)."""
     if isinstance(error, theirs.ModelContextWindowExceededError):
         return (
             f"the request was longer than the model's context window: set a lower `context` ({_extract_message(error)})"

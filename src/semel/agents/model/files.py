@@ -75,7 +75,7 @@ def write(workspace: Workspace, arguments: Json) -> str:
 
 
 def edit(workspace: Workspace, arguments: Json) -> str:
-    """Replace the passage `old` by `new`. It must occur exactly once, unless `all` is set."""
+    """Replace the passage `old` by `new`. Unless `all` is set, `old` must occur exactly once."""
     fd, status = workspace.open(arguments["path"])
     with os.fdopen(fd, "rb") as file:
         if status.st_size > MAX_FILE_BYTES:

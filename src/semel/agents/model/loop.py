@@ -3,8 +3,8 @@
 Nothing is retried here. A failed request ends the prompt with an error, and the gateway decides about a retry as it
 does for every agent (Law 9). Text that was already streamed stays.
 
-A chat completion may contain images and sound that pydantic-ai does not pass on. `plainly.py` collects them while the
-response streams, and this module shows them.
+A chat completion may contain images and sound that pydantic-ai does not pass on. `openai_patches.py` collects them
+while the response streams, and this module shows them.
 """
 
 from __future__ import annotations
@@ -76,10 +76,10 @@ class RequestLoop:
         return f"<Loop of {self._models.agent.model}, {self._requests} requests>"
 
     async def run(self, messages: list[ModelMessage], content: Block) -> Answered:
-        """Answer a prompt.
+        """Answer a prompt, and return the signal that ends it.
 
-        `messages`: the messages before it; requests and responses are appended. `content`: the prompt's ACP content
-        blocks. Raises the errors of a failed request.
+        `messages`: the messages before the prompt; requests and responses are appended. `content`: the prompt's ACP
+        content blocks. Raises the errors of a failed request.
         """
         self.joined_prompts, self.answered_requests = [], 0
         history.append_prompt(messages, history.convert_content(content))

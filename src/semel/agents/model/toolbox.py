@@ -145,8 +145,8 @@ class Toolbox:
     async def _ask_permission(self, id: str, name: str, allowance: str, arguments: Json) -> ToolResult | None:
         """Ask a person whether a call may run. Returns None if it may, else the result that says that it was not run.
 
-        `id`: the call's. `name`: the tool's. `allowance`: identifies what the answer "always" allows: a tool, or one
-        command line.
+        `id`: the call's id. `name`: the tool's name. `allowance`: identifies what the answer "always" allows: a tool,
+        or one command line.
         """
         if allowance in self._always_allowed:
             return None
