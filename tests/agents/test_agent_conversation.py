@@ -393,7 +393,7 @@ async def test_an_agent_that_wants_a_login_says_which(house: House) -> None:
         read()
         """,
     )
-    assert "wants a login first" in said and "Run `x login`" in said
+    assert "is not logged in (Authentication required)" in said and "Run `x login`" in said
 
 
 async def test_an_agent_of_another_protocol_version_is_refused(house: House) -> None:

@@ -266,7 +266,8 @@ async def test_the_mcp_server_an_agent_is_given_carries_this_spawns_token(house:
         m = expect("initialize")
         caps = m["params"]["clientCapabilities"]
         assert caps["fs"] == {"readTextFile": False, "writeTextFile": False} and caps["terminal"] is False
-        assert caps["_meta"] == {"terminal_output": True} and m["params"]["protocolVersion"] == 1
+        assert caps["_meta"] == {"terminal_output": True, "terminal-auth": True}
+        assert caps["auth"] == {"terminal": True} and m["params"]["protocolVersion"] == 1
         out(id=m["id"], result={})
         m = expect("session/new")
         out(id=m["id"], result={"sessionId": "s1"})

@@ -8,13 +8,11 @@ message id, its position, or `_meta`. All other text is the agent's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from semel.acp_stream.ops import GrowingItem, Op, ViewItems
 from semel.acp_stream.profiles import Profile
 from semel.text.json_types import object_at, text_at
-
-Spoken = Literal["note", "retry", "resumed", "queued"]
 
 
 class Notices:

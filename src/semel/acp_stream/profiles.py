@@ -96,6 +96,14 @@ class Profile:
     synthetic_user: tuple[Pattern, ...] = ()
     """How user messages begin that no person wrote: the agent or its adapter put them into the history."""
 
+    unattended_modes: frozenset[str] = frozenset()
+    """The modes in which the agent decides by itself what it may do, without asking."""
+    asking_mode: str | None = None
+    """The mode in which the agent asks for permissions; set if a person is to be asked."""
+
+    logged_out_error: Pattern | None = None
+    """How an agent that nobody has logged in refuses a session, if it does not use ACP's code for that."""
+
     second: Literal["queues", "steers"] = "queues"
     """What the agent does with a second prompt during a turn. `steers`: it reads the prompt in that turn and answers
     both. `queues`: anything else, so Semel queues the prompt. (Measured: agents queue it, refuse it, never answer it,
@@ -170,6 +178,9 @@ PROFILES: dict[str, Profile] = {
             terminal="snapshot",
             content_before_result="none",  # it is the call's description
             fences=("console", ""),
+            unattended_modes=frozenset(("auto", "dontAsk", "bypassPermissions")),
+            asking_mode="default",
+            logged_out_error=re.compile(r"Claude Code process exited with code 1\Z"),
         ),
         replace(CAREFUL, name="codex", another_id="message", unidentified_is_notice=True),
         replace(CAREFUL, name="codex-zed", retry="whole", fences=("console", "sh")),

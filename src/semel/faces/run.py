@@ -164,13 +164,13 @@ def _build_http_settings(config: GatewayConfig) -> Settings:
 
 
 async def _recall_sources(store: Store, configured: Sequence[NodeSettings]) -> tuple[NodeSettings, ...]:
-    """Give each node the event source that the ledger recorded for its token: a renamed node keeps it (Law 1)."""
+    """Give each node the event source that the ledger recorded for its token: a renamed node keeps its own (Law 1)."""
     sources = await store.write(nodes.assign_sources, {node.name: node.digest for node in configured})
     return tuple(node.model_copy(update={"recorded_source": sources[node.name]}) for node in configured)
 
 
 def read_owner_token(data_dir: Path) -> str:
-    """The owner's token, created at the first start. Raises CannotStart if other users may read the file."""
+    """Read the owner's token; it is created at the first start. Raises CannotStart if other users may read the file."""
     path = data_dir / OWNER_TOKEN_FILE
     try:
         with contextlib.suppress(FileExistsError):
@@ -224,7 +224,7 @@ def _build_agents(config: GatewayConfig) -> dict[str, AcpAgent | ModelAgent]:
 
 
 def _make_inside_tools(launch: Launch) -> InProcessTools | None:
-    """The tools of an agent that runs inside the gateway; `None` for an agent that is a process of its own."""
+    """Make the tools of an agent that runs inside the gateway; `None` for an agent that is a process of its own."""
     return InProcessTools(launch.inside.call, launch.token) if launch.inside is not None else None
 
 
@@ -239,6 +239,8 @@ def _build_agent(settings: AgentSettings, config: GatewayConfig) -> AcpAgent | M
         permissions=settings.permissions,
         hidden=config.secrets,
         trace=settings.trace,
+        mode=settings.mode,
+        model=settings.model,
     )
 
 
@@ -252,7 +254,7 @@ def _build_workplaces(config: GatewayConfig) -> dict[str, JobEnvironment]:
 
 
 def _kill_orphaned_agent(process: OrphanedProcess) -> bool:
-    """Kill the agent process that a dead gateway left behind, with its group (Law 10). True if it was still there."""
+    """Kill an agent process that a dead gateway left behind, with its group (Law 10). Returns whether it was there."""
     if process.pid is None or process.pgid is None or process.born is None:
         return False
     return kill_group_if_same(process.pid, process.pgid, process.born)

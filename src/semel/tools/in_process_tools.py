@@ -19,7 +19,7 @@ Handler = Callable[[str, Json], Awaitable[Json]]
 
 
 class InProcessTools:
-    """The tools of one conversation, for an agent inside the gateway (`semel.agents.model.Door`).
+    """The tools of one conversation, for an agent inside the gateway (`semel.agents.model.ToolAccess`).
 
     handler   the gateway's handler of tool requests
     token     the fencing token of the conversation's spawn
@@ -41,11 +41,11 @@ class InProcessTools:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The destinations besides home."""
+        """The names of the destinations besides home."""
         return self._greeting.destinations
 
     def listing(self) -> list[Json]:
-        """The tools in the format of MCP's tools/list."""
+        """Return the tools in the format of MCP's tools/list."""
         return catalogue.list_tools(self._greeting)
 
     async def call(self, name: str, raw_arguments: Json, tool_call_id: str) -> tuple[str, bool]:

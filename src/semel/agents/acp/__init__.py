@@ -10,7 +10,7 @@ from pathlib import Path
 
 from semel.agents.acp.conversation import AcpConversation
 from semel.agents.acp.environment import build_environment
-from semel.agents.acp.open_session import open_session
+from semel.agents.acp.open_session import SessionOptions, initialize, open_session
 from semel.agents.acp.process import GuardedProcess
 from semel.agents.acp.session import TOOL_SERVER_COMMAND
 from semel.agents.acp.wire import Trace
@@ -28,7 +28,9 @@ class AcpAgent:
     - `command`: its argv. The program is looked up on the PATH that the agent gets.
     - `cwd`: its workspace, an absolute path.
     - `env`: variables added to the ordinary ones (`semel.agents.acp.environment`).
-    - `permissions`: "ask", "allow" or "deny" its permission requests; only the gateway reads this.
+    - `permissions`: "ask", "allow" or "deny" its permission requests. The gateway answers them; with "ask", an agent
+      that would decide by itself is put into a mode in which it asks.
+    - `mode`, `model`: what each of its sessions starts with; None: the agent's own choice.
     - `hidden`: names of variables that are never passed on from the gateway's environment.
     - `trace`: the directory for traces of the messages, in the format that `semel fold` reads; None: no traces.
     - `timeout`: seconds for each of initialize, session/load, session/resume and session/new.
@@ -49,6 +51,8 @@ class AcpAgent:
         trace: Path | None = None,
         timeout: float = 60.0,
         tools: Sequence[str] = TOOL_SERVER_COMMAND,
+        mode: str | None = None,
+        model: str | None = None,
     ) -> None:
         if not command:
             raise ValueError(f"agent {name!r} has an empty command")
@@ -61,6 +65,8 @@ class AcpAgent:
         self._trace = trace
         self._timeout = timeout
         self._tools = tuple(tools)
+        self.mode = mode
+        self.model = model
 
     def __repr__(self) -> str:
         return f"<AcpAgent {self.name} {' '.join(self.command)}>"
@@ -86,11 +92,16 @@ class AcpAgent:
             raise AgentError(f"agent {self.name!r} could not be started: {reason}") from error
         conversation = AcpConversation(self.name, process, process.stdout, trace)
         try:
-            await open_session(conversation, launch, str(self.cwd), self._timeout, self._tools)
+            initialized = await initialize(conversation, self.command, self._timeout)
+            await open_session(conversation, launch, initialized, self._session_options(env))
         except BaseException:
             await conversation.close(0.0)
             raise
         return conversation
+
+    def _session_options(self, env: Mapping[str, str]) -> SessionOptions:
+        asks = self.permissions == "ask"
+        return SessionOptions(str(self.cwd), env, self._timeout, self._tools, self.mode, self.model, asks)
 
     def _environment(self) -> dict[str, str]:
         """Build the agent's environment and check that workspace and command exist. Raises AgentError."""

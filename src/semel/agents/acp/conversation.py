@@ -21,12 +21,13 @@ from semel.agents.acp.process import GuardedProcess
 from semel.agents.acp.session import Choices, RpcError, normalize_id, parse_prompt_answer
 from semel.agents.acp.wire import AcpWire, AgentReply, Id, IncomingCall, Message, Noise, Trace
 from semel.gateway.ports import AgentError, Asked, Died, Json, Signal, Update
-from semel.text.json_types import object_at, objects_in
+from semel.text.json_types import object_at, objects_in, text_at
 
 log = logging.getLogger("semel.agents")
 
 PAUSE_ABOVE_SIGNALS, RESUME_AT_SIGNALS = 4096, 512  # numbers of queued signals at which reading pauses and resumes
 PIPE_DRAIN_TIMEOUT_S = 1.0  # how long output is read after the agent's exit, if another process holds the pipe open
+CHOICE_TIMEOUT_S = 30.0  # for an answer to a change of mode or model
 METHOD_NOT_FOUND, REQUEST_CANCELLED = -32601, -32800
 
 
@@ -40,6 +41,8 @@ class AcpConversation:
         self.profile = ""
         self.images = False
         self.choices = Choices()
+        self.is_logged_out = False  # the agent reported that nobody is logged in (`_auth/status_update`)
+        self.login_help = ""  # what a person can do if the agent demands a login
         self.process = process
         self.name = name
         self._trace = trace
@@ -110,18 +113,28 @@ class AcpConversation:
 
     async def set_mode(self, mode: str) -> None:
         """Set the session's mode. Raises AgentError if the mode is unknown or the agent refuses."""
-        await self._request_choice(lambda: self.choices.mode_request(mode))
+        await self._request_choice("mode", lambda: self.choices.mode_request(mode), mode)
         self.choices.apply_choice(mode=mode)
 
     async def set_model(self, model: str) -> None:
         """Set the session's model. Raises AgentError if the model is unknown or the agent refuses."""
-        await self._request_choice(lambda: self.choices.model_request(model))
+        await self._request_choice("model", lambda: self.choices.model_request(model), model)
         self.choices.apply_choice(model=model)
 
-    async def _request_choice(self, request: Callable[[], tuple[str, Json]], timeout: float = 30.0) -> None:
+    async def _request_choice(
+        self, kind: Literal["mode", "model"], request: Callable[[], tuple[str, Json]], value: str
+    ) -> None:
+        """Send the request for a mode or model. An agent that lists both ways may know only the newer one."""
         try:
             method, params = request()
-            await self.request(method, {"sessionId": self.memory, **params}, timeout)
+            try:
+                await self.request(method, {"sessionId": self.memory, **params}, CHOICE_TIMEOUT_S)
+            except RpcError as error:
+                option = self.choices.options.get(kind)
+                if error.code != METHOD_NOT_FOUND or option is None:
+                    raise
+                params = {"sessionId": self.memory, "configId": option, "value": value}
+                await self.request("session/set_config_option", params, CHOICE_TIMEOUT_S)
         except (ValueError, RpcError) as error:
             raise AgentError(f"agent {self.name!r}: {error}") from error
 
@@ -175,12 +188,12 @@ class AcpConversation:
             self._pending_requests.pop(id, None)
 
     def describe_failure(self, reason: str) -> str:
-        """Describe a failure to people: the agent's name, `reason`, and the last lines that the agent printed."""
+        """Describe a failure to people: the agent's name, `reason`, and the error that the agent printed."""
         text = f"agent {self.name!r} {reason}"
         if self._stray_lines and not self.agent_name:
             text += f"; it printed {' / '.join(self._stray_lines)!r} where ACP was expected: check its command"
-        if last_lines := self.process.stderr.tail(3):
-            text += f"; it said: {last_lines}"
+        if line := self.process.stderr.error_line():
+            text += f"; it said: {line}"
         return text
 
     # ---------------------------------------------------------------- messages from the agent
@@ -195,6 +208,8 @@ class AcpConversation:
                 "_session/retrying"
             ):  # Vibe: the model's stream broke; the next chunks replace the text so far
                 self._add_signal(Update({**message.params, "sessionUpdate": message.method}, self.replaying))
+            case IncomingCall("_auth/status_update"):  # Claude Code, Codex
+                self.is_logged_out = text_at(message.params, "authStatus", "kind") == "none"
             case IncomingCall("$/cancel_request"):
                 self._withdraw_question(message.params.get("requestId"))
             case IncomingCall() if message.is_request:
@@ -244,7 +259,7 @@ class AcpConversation:
         if id in self._prompts:
             self._prompts.discard(id)
             self._cancelling = self._cancelling and bool(self._prompts)
-            self._add_signal(parse_prompt_answer(reply))
+            self._add_signal(parse_prompt_answer(reply, self.login_help))
         elif (future := self._pending_requests.get(id)) is not None and not future.done():
             if id == self._replay_ends:
                 self.replaying = False
@@ -315,8 +330,8 @@ class AcpConversation:
 
     def _kill_and_die(self, reason: str) -> None:
         self._kill_group()
-        last_line = self.process.stderr.tail(1)
-        self._die(f"{reason}; its last words: {last_line}" if last_line else reason)
+        line = self.process.stderr.error_line()
+        self._die(f"{reason}; its last words: {line}" if line else reason)
 
     def _die(self, reason: str) -> None:
         if self._died:

@@ -3,16 +3,21 @@
 If the agent had the session before, it is asked to load or else to resume it. `memory` is the session id that the agent
 gave then. If neither works, a new session is created; `AcpConversation.restored` says which of the three was done. An
 agent that rejects our MCP server gets a session without it.
+
+If the agent demands a login and its environment has a key that one of its login methods takes, Semel authenticates with
+that method once and asks again. Otherwise the error says what a person can do (`semel.agents.acp.login`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from semel.acp_stream.profiles import profile_for
+from semel.acp_stream.profiles import Profile, profile_for
 from semel.agents.acp.conversation import AcpConversation
+from semel.agents.acp.login import describe_login
 from semel.agents.acp.session import (
     AUTH_REQUIRED,
     PROTOCOL_VERSION,
@@ -30,91 +35,181 @@ log = logging.getLogger("semel.agents")
 LATE_REPLAY_QUIET_S = 0.5  # seconds without a signal, after which a replay whose end is not marked counts as complete
 
 
-async def open_session(
-    conversation: AcpConversation, launch: Launch, cwd: str, timeout: float, tools: Sequence[str]
-) -> None:
-    """Initialize the agent and open its session. Raises AgentError.
+@dataclass(frozen=True)
+class SessionOptions:
+    """How an agent's sessions are opened.
 
-    `cwd`: the workspace. `timeout`: seconds for each request. `tools`: the command of Semel's MCP server.
+    `cwd`: the workspace. `env`: the agent's environment. `timeout`: seconds for each request. `tools`: the command of
+    Semel's MCP server. `mode`, `model`: what each session starts with; None: the agent's own choice. `asks`: a person
+    is asked for permissions, so the agent should not be in a mode in which it decides by itself.
     """
-    initialized = await _initialize(conversation, timeout)
-    conversation.agent_name = initialized.name
-    conversation.profile = profile_for(initialized.name).name
-    conversation.images = initialized.images
-    session_params: Json = {"cwd": cwd, "mcpServers": [build_mcp_server(launch, conversation.process.mark, tools)]}
-    if launch.memory and await _restore(conversation, launch.memory, session_params, initialized, timeout):
-        return
-    conversation.memory, conversation.replaying = "", False
-    conversation.drop_signals()
-    await _new(conversation, session_params, initialized, timeout)
+
+    cwd: str
+    env: Mapping[str, str]
+    timeout: float
+    tools: Sequence[str]
+    mode: str | None = None
+    model: str | None = None
+    asks: bool = True
 
 
-async def _initialize(conversation: AcpConversation, timeout: float) -> InitializeResult:
+async def initialize(conversation: AcpConversation, command: Sequence[str], timeout: float) -> InitializeResult:
+    """Send `initialize` and note in the conversation what the agent is. Raises AgentError.
+
+    `command`: the agent's argv. `timeout`: in seconds.
+    """
     try:
-        initialized = InitializeResult.read(await conversation.request("initialize", initialize_params(), timeout))
+        result = await conversation.request("initialize", initialize_params(), timeout)
     except RpcError as error:
         raise AgentError(f"agent {conversation.name!r} refused `initialize`: {error}") from error
+    initialized = InitializeResult.read(result, command)
     if isinstance(initialized.protocol, int) and initialized.protocol != PROTOCOL_VERSION:
         raise AgentError(
             f"agent {conversation.name!r} speaks ACP version {initialized.protocol}, "
             f"Semel speaks version {PROTOCOL_VERSION}: install a version of the agent that does, too"
         )
+    conversation.agent_name = initialized.name
+    conversation.profile = profile_for(initialized.name).name
+    conversation.images = initialized.images
+    conversation.login_help = describe_login(conversation.name, initialized.logins)
     return initialized
 
 
-async def _restore(
-    conversation: AcpConversation, memory: str, session_params: Json, initialized: InitializeResult, timeout: float
-) -> bool:
-    """Load the session with the id `memory`, else resume it. Returns False if neither works.
-
-    Loading is tried first, because the replay shows what the agent remembers (Law 9).
-    """
-    ways: list[tuple[str, Literal["loaded", "resumed"]]] = []
-    if initialized.can_load:
-        ways.append(("session/load", "loaded"))
-    if initialized.can_resume:
-        ways.append(("session/resume", "resumed"))
-    replays_late = profile_for(initialized.name).replay_until == "prompt"
-    conversation.memory = memory
-    for method, restored in ways:
-        conversation.replaying = True
-        try:
-            params = {"sessionId": memory, **session_params}
-            result = await conversation.request(method, params, timeout, ends_replay=not replays_late)
-        except RpcError as error:
-            if error.code == AUTH_REQUIRED:
-                raise _wants_login(conversation, initialized, error) from error
-            log.warning("agent %s: %s of %s failed: %s", conversation.name, method, memory, error)
-            conversation.drop_signals()
-            continue
-        conversation.restored, conversation.choices = restored, Choices.read(result)
-        if replays_late:  # this agent replays after its answer, without any mark
-            await conversation.wait_for_silence(LATE_REPLAY_QUIET_S)
-        return True
-    return False
-
-
-async def _new(
-    conversation: AcpConversation, session_params: Json, initialized: InitializeResult, timeout: float
+async def open_session(
+    conversation: AcpConversation, launch: Launch, initialized: InitializeResult, options: SessionOptions
 ) -> None:
-    try:
+    """Open the session of an agent that has answered `initialize`. Raises AgentError."""
+    opener = _SessionOpener(conversation, launch, initialized, options)
+    if not (launch.memory and await opener.restore(launch.memory)):
+        conversation.memory, conversation.replaying = "", False
+        conversation.drop_signals()
+        await opener.create()
+    await opener.apply_choices()
+
+
+class _SessionOpener:
+    def __init__(
+        self, conversation: AcpConversation, launch: Launch, initialized: InitializeResult, options: SessionOptions
+    ) -> None:
+        self.conversation = conversation
+        self.initialized = initialized
+        self.options = options
+        self.profile: Profile = profile_for(initialized.name)
+        mcp_server = build_mcp_server(launch, conversation.process.mark, options.tools)
+        self.session_params: Json = {"cwd": options.cwd, "mcpServers": [mcp_server]}
+
+    async def restore(self, memory: str) -> bool:
+        """Load the session with the id `memory`, else resume it. Returns False if neither works.
+
+        Loading is tried first, because the replay shows what the agent remembers (Law 9).
+        """
+        ways: list[tuple[str, Literal["loaded", "resumed"]]] = []
+        if self.initialized.can_load:
+            ways.append(("session/load", "loaded"))
+        if self.initialized.can_resume:
+            ways.append(("session/resume", "resumed"))
+        replays_late = self.profile.replay_until == "prompt"
+        conversation = self.conversation
+        conversation.memory = memory
+        for method, restored in ways:
+            conversation.replaying = True
+            try:
+                params = {"sessionId": memory, **self.session_params}
+                result = await self._request(method, params, ends_replay=not replays_late)
+            except RpcError as error:
+                log.warning("agent %s: %s of %s failed: %s", conversation.name, method, memory, error)
+                conversation.drop_signals()
+                continue
+            conversation.restored, conversation.choices = restored, Choices.read(result)
+            if replays_late:  # this agent replays after its answer, without any mark
+                await conversation.wait_for_silence(LATE_REPLAY_QUIET_S)
+            return True
+        return False
+
+    async def create(self) -> None:
+        """Create a new session. Raises AgentError."""
+        conversation = self.conversation
         try:
-            result = await conversation.request("session/new", session_params, timeout)
+            try:
+                result = await self._request("session/new", self.session_params)
+            except RpcError as error:
+                if "mcp" not in str(error).lower():
+                    raise
+                log.warning("agent %s takes no tools, so it cannot speak mid-turn: %s", conversation.name, error)
+                result = await self._request("session/new", {**self.session_params, "mcpServers": []})
         except RpcError as error:
-            if "mcp" not in str(error).lower():
+            raise AgentError(f"agent {conversation.name!r} refused a new session: {error}") from error
+        memory = text_at(result, "sessionId")
+        if not memory:
+            raise AgentError(f"agent {conversation.name!r} answered session/new without a sessionId")
+        conversation.memory, conversation.choices = memory, Choices.read(result)
+
+    async def apply_choices(self) -> None:
+        """Set the configured mode and model. Raises AgentError if the agent does not offer them.
+
+        Without a configured mode, an agent that would decide by itself is put into a mode in which it asks, if a person
+        is to be asked and the agent has such a mode.
+        """
+        conversation, options = self.conversation, self.options
+        current = str((conversation.modes or {}).get("currentModeId"))
+        mode = options.mode
+        if mode is None and options.asks and current in self.profile.unattended_modes:
+            mode = self.profile.asking_mode
+        try:
+            if mode is not None and mode != current:
+                await conversation.set_mode(mode)
+            if options.model is not None:
+                await conversation.set_model(options.model)
+        except AgentError as error:
+            if options.mode is None and options.model is None:
+                log.warning(
+                    "agent %s decides by itself what it may do (mode %s): %s", conversation.name, current, error
+                )
+                return
+            raise AgentError(f"{error}. Correct `mode` or `model` under [agents.{conversation.name}]") from error
+
+    async def _request(self, method: str, params: Json, *, ends_replay: bool = False) -> Any:
+        """Send a request that opens a session. If the agent demands a login, log in if possible, and send it again.
+
+        Raises RpcError for any other error of the agent, and AgentError if a person has to log in.
+        """
+        conversation, timeout = self.conversation, self.options.timeout
+        try:
+            return await conversation.request(method, params, timeout, ends_replay=ends_replay)
+        except RpcError as error:
+            if not self._demands_login(error):
                 raise
-            log.warning("agent %s takes no tools, so it cannot speak mid-turn: %s", conversation.name, error)
-            result = await conversation.request("session/new", {**session_params, "mcpServers": []}, timeout)
-    except RpcError as error:
-        if error.code == AUTH_REQUIRED:
-            raise _wants_login(conversation, initialized, error) from error
-        raise AgentError(f"agent {conversation.name!r} refused a new session: {error}") from error
-    memory = text_at(result, "sessionId")
-    if not memory:
-        raise AgentError(f"agent {conversation.name!r} answered session/new without a sessionId")
-    conversation.memory, conversation.choices = memory, Choices.read(result)
+            used_variable = await self._authenticate(error)
+        try:
+            return await conversation.request(method, params, timeout, ends_replay=ends_replay)
+        except RpcError as error:
+            if not self._demands_login(error):
+                raise
+            raise self._login_error(f"{error}, although {used_variable} is set") from error
 
+    def _demands_login(self, error: RpcError) -> bool:
+        """Whether the agent refused because nobody is logged in. Some say so only beside the error, or in its words."""
+        words = self.profile.logged_out_error
+        return (
+            error.code == AUTH_REQUIRED
+            or self.conversation.is_logged_out
+            or (words is not None and words.search(str(error)) is not None)
+        )
 
-def _wants_login(conversation: AcpConversation, initialized: InitializeResult, error: RpcError) -> AgentError:
-    ways = "; ".join(initialized.logins) or "see its documentation"
-    return AgentError(f"agent {conversation.name!r} wants a login first ({error}). It offers: {ways}")
+    async def _authenticate(self, refusal: RpcError) -> str:
+        """Log in with a key from the agent's environment. Returns the key's variable. Raises AgentError."""
+        for method in self.initialized.logins:
+            variable = method.find_variable(self.options.env)
+            if variable is None or method.command:
+                continue
+            try:
+                await self.conversation.request("authenticate", {"methodId": method.id}, self.options.timeout)
+            except RpcError as error:
+                raise self._login_error(f"{error}, with {variable}") from error
+            log.info("agent %s was logged in with %s", self.conversation.name, variable)
+            return variable
+        raise self._login_error(str(refusal)) from refusal
+
+    def _login_error(self, reason: str) -> AgentError:
+        name = self.conversation.name
+        return AgentError(f"agent {name!r} is not logged in ({reason}): {self.conversation.login_help}")

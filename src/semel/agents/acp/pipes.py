@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 from collections import deque
 from collections.abc import Callable
 from typing import IO
@@ -18,6 +19,9 @@ MAX_UNSENT_BYTES = 64 * 1024 * 1024  # if an agent leaves more than this unread,
 MAX_STDERR_LINE_BYTES = 4096  # the rest of a longer line is dropped
 MAX_DRAINED_CHUNKS = 64
 KEPT_STDERR_LINES = 20  # blank lines do not count
+_STATES_ERROR = re.compile(
+    r"\s*(?:Uncaught )?(?:[\w.]*(?:Error|Exception)(?: \[\w+\])?:|(?:error|fatal|panic)\b)", re.I
+)
 
 
 class StdinWriter:
@@ -140,6 +144,13 @@ class StderrReader:
     def tail(self, lines: int = 5) -> str:
         """Return the last `lines` lines that are not blank (20 at most), joined by newlines; "" if there are none."""
         return "\n".join(list(self._lines)[-lines:])
+
+    def error_line(self) -> str:
+        """Return the last line that states an error, as in "Error: Cannot find module"; else the last line; else "".
+
+        A crash of Node.js ends with the error's fields and the version, a crash of Python with the error itself.
+        """
+        return next((line for line in reversed(self._lines) if _STATES_ERROR.match(line)), self.tail(1)).strip()
 
     def drain(self) -> None:
         """Read all that is in the pipe now."""

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import semel
+from semel.agents.acp.login import LoginMethod, read_login_methods
 from semel.agents.acp.wire import AgentReply, Id
 from semel.gateway.ports import Answered, Json, Launch
 from semel.text.json_types import object_at, objects_in, text_at, value_at
@@ -22,15 +23,16 @@ AUTH_REQUIRED = -32000  # ACP ErrorCode
 def initialize_params() -> Json:
     """Return the parameters of ACP's initialize.
 
-    Semel offers no file system and no terminals, and asks for the output of terminals as deltas in
-    `_meta.terminal_output`.
+    Semel offers no file system and no terminals. It asks for the output of terminals as deltas in
+    `_meta.terminal_output`, and for login methods that need a terminal: `semel agents login` opens one.
     """
     return {
         "protocolVersion": PROTOCOL_VERSION,
         "clientCapabilities": {
             "fs": {"readTextFile": False, "writeTextFile": False},
             "terminal": False,
-            "_meta": {"terminal_output": True},
+            "auth": {"terminal": True},
+            "_meta": {"terminal_output": True, "terminal-auth": True},
         },
         "clientInfo": {"name": "semel", "title": "Semel", "version": semel.__version__},
     }
@@ -63,11 +65,11 @@ class InitializeResult:
     protocol: Any  # as received; should be an integer
     can_load: bool
     can_resume: bool
-    logins: tuple[str, ...]  # its authMethods, in words for people
+    logins: tuple[LoginMethod, ...] = ()
     images: bool = False  # promptCapabilities.image
 
     @classmethod
-    def read(cls, result: Any) -> InitializeResult:
+    def read(cls, result: Any, agent_command: Sequence[str] = ()) -> InitializeResult:
         answer, info, caps = object_at(result), object_at(result, "agentInfo"), object_at(result, "agentCapabilities")
         return cls(
             name=str(info.get("name") or ""),
@@ -75,10 +77,7 @@ class InitializeResult:
             protocol=answer.get("protocolVersion", PROTOCOL_VERSION),
             can_load=caps.get("loadSession") is True,
             can_resume=value_at(caps, "sessionCapabilities", "resume") not in (None, False),
-            logins=tuple(
-                f"{method.get('name') or method.get('id')}: {method.get('description') or method.get('id')}"
-                for method in objects_in(answer.get("authMethods"))
-            ),
+            logins=read_login_methods(answer, agent_command),
             images=value_at(caps, "promptCapabilities", "image") is True,
         )
 
@@ -95,6 +94,8 @@ class Choices:
     models: Json | None = None
     mode_option: str | None = None  # id of the configuration option that sets the mode, if there is one
     model_option: str | None = None
+    options: dict[str, str] = field(default_factory=dict)
+    """The ids of the configuration options "mode" and "model", also where `modes` and `models` are what is shown."""
 
     @classmethod
     def read(cls, result: Any) -> Choices:
@@ -106,6 +107,8 @@ class Choices:
         """Apply the `configOptions` in the answer that opens a session, or in a `config_option_update`."""
         for option in objects_in(options):
             category = option.get("category") or option.get("id")
+            if category in ("mode", "model"):
+                self.options[category] = str(option.get("id"))
             if category == "mode" and (self.modes is None or self.mode_option):
                 self.mode_option = str(option.get("id"))
                 self.modes = {
@@ -199,15 +202,18 @@ def normalize_id(id: Id) -> Id:
     return int(id) if isinstance(id, str) and id.isdecimal() and len(id) < 20 else id
 
 
-def parse_prompt_answer(reply: AgentReply) -> Answered:
+def parse_prompt_answer(reply: AgentReply, login_help: str = "") -> Answered:
     """Convert the response to a prompt into a signal.
 
     The signal's `meta` is the response's `_meta`, with `usage` added if the response has it. If the response is an
-    error, `meta` has the error's code and data.
+    error, `meta` has the error's code and data. `login_help`: added to the error if the agent demands a login.
     """
     if reply.error is not None:
         facts: Json = {name: reply.error[name] for name in ("code", "data") if name in reply.error}
-        return Answered("error", describe_rpc_error(reply.error), facts)
+        error = describe_rpc_error(reply.error)
+        if reply.error.get("code") == AUTH_REQUIRED and login_help:
+            error = f"{error}. The agent is not logged in: {login_help}"
+        return Answered("error", error, facts)
     meta = dict(object_at(reply.result, "_meta"))
     if isinstance(usage := value_at(reply.result, "usage"), dict):
         meta.setdefault("usage", usage)

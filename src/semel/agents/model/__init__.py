@@ -20,7 +20,7 @@ from semel.text.json_types import Json
 if TYPE_CHECKING:
     from semel.agents.model.provider import ConfiguredModel
 
-__all__ = ["Door", "ModelAgent"]
+__all__ = ["ModelAgent", "ToolAccess"]
 
 INSTALL_COMMAND = 'pip install "semel[model]"'
 

@@ -159,7 +159,7 @@ class BuiltinTools:
     async def _search(self, arguments: Json) -> ToolResult:
         path = self.workspace.path(arguments.get("path") or ".")
         relative_path = self.workspace.name(path)
-        command = commands.build_search_command(arguments["pattern"], self.workspace.root, relative_path)
+        command = commands.build_search_command(arguments["pattern"], relative_path)
         result = await commands.run_command(
             command, self.workspace.root, self._env, lambda text: None, SEARCH_TIMEOUT_S
         )

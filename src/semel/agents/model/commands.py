@@ -108,7 +108,7 @@ def build_shell_command(command: str) -> list[str]:
     return [program, "-c", f"exec 2>&1\n{command}"]
 
 
-def build_search_command(pattern: str, root: Path, relative_path: str) -> list[str]:
+def build_search_command(pattern: str, relative_path: str) -> list[str]:
     """Return the argv that searches a file or directory for a regular expression: ripgrep if installed, else grep.
 
     `relative_path`: the file or directory.

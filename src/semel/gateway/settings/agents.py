@@ -23,11 +23,10 @@ from semel.gateway.settings.tables import (
 )
 from semel.law.turn import MAX_ATTEMPTS
 
-ModelName = Annotated[str, Field(pattern=r"^[^:\s]+:\S+$")]  # "provider:name"
 BuiltinTool = Literal["read", "write", "edit", "list", "search", "shell"]
 
 MODEL_SETTINGS = frozenset({
-    "model", "key", "base_url", "instructions", "tools", "mcp", "context", "compaction", "max_tokens", "max_requests",
+    "key", "base_url", "instructions", "tools", "mcp", "context", "compaction", "max_tokens", "max_requests",
     "request_settings",
 })  # fmt: skip
 """The fields of `AgentSettings` that only an agent of kind "model" has."""
@@ -71,6 +70,9 @@ class AgentSettings(NamedTable):
     """Environment variables for the agent. "env:NAME" takes the value of another variable."""
     permissions: Literal["ask", "allow", "deny"] = "ask"
     """How its permission requests are answered: ask a person, allow all, or deny all."""
+    mode: str | None = Field(default=None, min_length=1, examples=["default"])
+    """The mode that each of its sessions starts in, as the agent names it (`/mode` lists them). Default: a mode in
+    which it asks, if `permissions` is "ask" and Semel knows one; else the agent's own choice."""
     approvals: Strings = ("owner",)
     """Who may answer its permission requests in a chat: "owner", "member" and names of people (docs/people.md)."""
     idle_after_s: Duration | None = Field(default=None, examples=["10m"])
@@ -82,8 +84,9 @@ class AgentSettings(NamedTable):
     trace: OptionalPath = Field(default=None, examples=["traces"])
     """A directory for logs of all messages between gateway and agent, readable by `semel fold`. A relative path
     starts at this file. The logs contain all texts and are never deleted. Default: no logs."""
-    model: ModelName | None = Field(default=None, examples=["anthropic:claude-opus-5"])
-    """The model of an agent of kind "model", like "anthropic:claude-opus-5"."""
+    model: str | None = Field(default=None, min_length=1, examples=["anthropic:claude-opus-5"])
+    """The model. For kind "model", PROVIDER:NAME. For kind "acp", the model that each of its sessions starts with, as
+    the agent names it (`/model` lists them); default: the agent's own choice."""
     key: SecretReference | None = Field(default=None, repr=False, examples=["env:ANTHROPIC_API_KEY"])
     """The API key: "env:NAME" or "file:PATH". Default: the environment variable that the provider documents."""
     base_url: str | None = Field(default=None, examples=["http://127.0.0.1:11434/v1"])
@@ -110,6 +113,12 @@ class AgentSettings(NamedTable):
         if self.kind == "model":
             if self.model is None:
                 raise ValueError('an agent of kind "model" needs a model, like model = "anthropic:claude-opus-5"')
+            if not re.fullmatch(r"[^:\s]+:\S+", self.model):
+                raise ValueError(
+                    f'model is "{self.model}", and should be PROVIDER:NAME, like "anthropic:claude-opus-5"'
+                )
+            if self.mode is not None:
+                raise ValueError('mode is for agents of kind "acp"')
             if self.command or self.trace is not None:
                 raise ValueError('an agent of kind "model" has no command and no trace, because it has no process')
             if "max_retries" in self.request_settings:

@@ -1,0 +1,98 @@
+"""How a person logs an agent in, and what Semel can do by itself (ACP v1, "Authentication"; RFD "auth-methods").
+
+An agent lists its login methods in its answer to `initialize`. A method works in one of three ways:
+
+- with a key from the agent's environment: Semel calls `authenticate` by itself if the variable is set;
+- in a terminal: `semel agents login` starts the program that the method names, and the person logs in there;
+- by the agent itself, which may open a browser: `semel agents login` calls `authenticate` and waits.
+
+Adapters name a key's variable in different places: in `vars`, as a provider in `_meta`, or only in words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from semel.gateway.ports import Json
+from semel.text.json_types import object_at, objects_in, text_at, value_at
+
+PROVIDER_VARIABLES = {
+    "openai": ("OPENAI_API_KEY", "CODEX_API_KEY"),
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "google": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+}
+"""The variables that hold a provider's key, by the provider's name in `_meta["api-key"].provider`."""
+_KEY_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:API_KEY|TOKEN)\b")
+
+
+@dataclass(frozen=True)
+class LoginMethod:
+    """One of an agent's login methods.
+
+    `variables`: those whose value is the key; one of them is enough. `command`: the argv to run in a terminal, with the
+    variables `env`; empty if the method needs no terminal.
+    """
+
+    id: str
+    name: str
+    description: str = ""
+    variables: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, method: Json, agent_command: Sequence[str]) -> LoginMethod:
+        """Read an entry of `authMethods`. `agent_command`: the agent's own argv, which a terminal login extends."""
+        id = str(method.get("id") or "")
+        name, description = str(method.get("name") or id), str(method.get("description") or "")
+        command: tuple[str, ...] = ()
+        terminal = object_at(method, "_meta", "terminal-auth")
+        if method.get("type") == "terminal":
+            command, terminal = (*agent_command, *_texts(method.get("args"))), method
+        elif text_at(terminal, "command"):
+            command = (str(terminal["command"]), *_texts(terminal.get("args")))
+        return cls(id, name, description, _key_variables(method), command, _variables(terminal.get("env")))
+
+    def find_variable(self, env: Mapping[str, str]) -> str | None:
+        """Return the variable in `env` that holds this method's key; None if none of them is set."""
+        return next((name for name in self.variables if env.get(name)), None)
+
+
+def read_login_methods(result: Any, agent_command: Sequence[str]) -> tuple[LoginMethod, ...]:
+    """Return the login methods in an agent's answer to `initialize`. Entries without an id are left out."""
+    methods = (LoginMethod.read(entry, agent_command) for entry in objects_in(value_at(result, "authMethods")))
+    return tuple(method for method in methods if method.id)
+
+
+def describe_login(agent: str, methods: Sequence[LoginMethod]) -> str:
+    """Say what a person can do about an agent that is not logged in, with the line to add to semel.toml."""
+    steps = []
+    variables = list(dict.fromkeys(name for method in methods for name in method.variables))
+    if variables:
+        line = f'env = {{ {variables[0]} = "env:{variables[0]}" }}'
+        steps.append(f"set {' or '.join(variables)} where `semel up` runs (or under [agents.{agent}]: {line})")
+    if not methods or any(method.command or not method.variables for method in methods):
+        steps.append(f"run `semel agents login {agent}` in a terminal")
+    offers = [f"{method.name}: {method.description}" if method.description else method.name for method in methods]
+    return ", or ".join(steps) + (f". It offers: {'; '.join(offers)}" if offers else "")
+
+
+def _key_variables(method: Json) -> tuple[str, ...]:
+    declared = [name for entry in objects_in(method.get("vars")) if (name := text_at(entry, "name"))]
+    provider = PROVIDER_VARIABLES.get(str(value_at(method, "_meta", "api-key", "provider")), ())
+    words = _KEY_VARIABLE.findall(" ".join(str(method.get(key) or "") for key in ("id", "name", "description")))
+    return tuple(dict.fromkeys((*declared, *provider, *words)))
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
+
+
+def _variables(value: Any) -> dict[str, str]:
+    """Read variables as an object, or as ACP's list of {"name", "value"}."""
+    if isinstance(value, dict):
+        return {str(name): str(text) for name, text in value.items()}
+    return {str(entry["name"]): str(entry.get("value", "")) for entry in objects_in(value) if entry.get("name")}

@@ -1,0 +1,99 @@
+"""An ACP agent that demands a login, written from the protocol alone: `python login_agent.py KIND`.
+
+KIND: "key" (codex-acp 2.6.0: a method whose key is OPENAI_API_KEY, told as a provider in `_meta`), "words" (the older
+codex adapter: the variable stands in the description), "status" (claude-agent-acp 0.101.0: a status before an internal
+error, logins in a terminal), "plain" (no methods), "wrong" (refuses every key), "node" (a crash of Node.js), "modes"
+(starts in the mode "auto"), "prompt" (opens a session, and refuses the first prompt), "option" (lists models twice, and
+knows only session/set_config_option).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+KIND = sys.argv[1]
+LOGINS: dict[str, list[dict[str, Any]]] = {
+    "key": [
+        {"id": "api-key", "name": "API Key", "_meta": {"api-key": {"provider": "openai"}}},
+        {"id": "chat-gpt", "name": "ChatGPT", "description": "Use ChatGPT to authenticate"},
+    ],
+    "words": [{"id": "openai-api-key", "name": "Use OPENAI_API_KEY", "description": "Requires OPENAI_API_KEY."}],
+    "wrong": [{"id": "k", "name": "Key", "type": "env_var", "vars": [{"name": "OPENAI_API_KEY"}]}],
+    "status": [
+        {
+            "id": "claude-ai-login",
+            "name": "Claude",
+            "type": "terminal",
+            "args": ["login", "--browser"],
+            "env": {"A": "b"},
+        }
+    ],
+    "plain": [],
+    "prompt": [{"id": "in", "name": "Log in", "description": "Run `agent login`"}],
+}
+MODELS = {"currentModelId": "small", "availableModels": [{"modelId": m, "name": m} for m in ("small", "large")]}
+MODES = {"currentModeId": "auto", "availableModes": [{"id": m, "name": m} for m in ("auto", "default", "plan")]}
+OPTION = {
+    "id": "llm", "category": "model", "type": "select", "currentValue": "small",
+    "options": [{"value": m, "name": m} for m in ("small", "large")],
+}  # fmt: skip
+
+
+def send(**message: Any) -> None:
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+
+def refuse(id: Any, code: int, message: str) -> None:
+    send(id=id, error={"code": code, "message": message})
+
+
+def main() -> None:
+    if sys.argv[2:]:  # the login in a terminal
+        print("logged in with", " ".join(sys.argv[2:]), os.environ.get("A"))
+        return
+    logged_in = KIND in ("modes", "option", "prompt")
+    for line in sys.stdin:
+        call = json.loads(line)
+        id, method, params = call.get("id"), call.get("method"), call.get("params", {})
+        if method == "initialize":
+            if KIND == "node":
+                sys.stderr.write(
+                    "node:internal/modules/cjs/loader:1386\n  throw err;\n  ^\n\nError: Cannot find module 'pi'\n"
+                    "    at Function._resolveFilename (node:internal:1383:15) {\n  code: 'MODULE_NOT_FOUND',\n"
+                    "  requireStack: []\n}\n\nNode.js v24.21.0\n"
+                )
+                sys.exit(1)
+            name = "claude-agent-acp" if KIND in ("modes", "status") else "login-agent"
+            info = {"name": name, "version": "1"}
+            send(id=id, result={"protocolVersion": 1, "agentInfo": info, "authMethods": LOGINS.get(KIND, [])})
+        elif method == "authenticate":
+            if KIND == "wrong" or not os.environ.get("OPENAI_API_KEY"):
+                refuse(id, -32603, "the key was not accepted")
+            else:
+                logged_in = True
+                send(id=id, result={})
+        elif method == "session/new" and not logged_in:
+            if KIND == "status":
+                status = {"authStatus": {"kind": "none", "label": "Not logged in"}}
+                send(method="_auth/status_update", params=status)
+                refuse(id, -32603, "Internal error")
+            else:
+                refuse(id, -32000, "Authentication required")
+        elif method == "session/new":
+            offers: dict[str, Any] = {"modes": MODES} if KIND == "modes" else {}
+            if KIND == "option":
+                offers = {"models": MODELS, "configOptions": [OPTION]}
+            send(id=id, result={"sessionId": "s1", **offers})
+        elif method == "session/prompt":
+            refuse(id, -32000, "Authentication required")
+        elif method == "session/set_mode" or (method == "session/set_config_option" and params["configId"] == "llm"):
+            send(id=id, result={})
+            sys.stderr.write(json.dumps([method, params]) + "\n")
+        elif id is not None and method is not None:
+            refuse(id, -32601, f"Method not found: {method}")
+
+
+main()

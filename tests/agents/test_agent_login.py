@@ -1,0 +1,118 @@
+"""An agent that is not logged in: Semel uses a key that is there, and else says in words what a person can do."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from agents_house import House, turn
+
+from semel.agents.acp.login import LoginMethod, describe_login, read_login_methods
+from semel.gateway.ports import AgentError, Answered
+
+AGENT = str(Path(__file__).with_name("login_agent.py"))
+KEY = {"OPENAI_API_KEY": "sk-test"}
+
+
+def command(kind: str) -> list[str]:
+    return [sys.executable, AGENT, kind]
+
+
+async def why(house: House, kind: str, **env: str) -> str:
+    """Why an agent of this kind cannot be opened."""
+    with pytest.raises(AgentError) as refusal:
+        await house.open(house.agent(command(kind), env=env))
+    return str(refusal.value)
+
+
+@pytest.mark.parametrize("kind", ["key", "words"])
+async def test_an_agent_is_logged_in_with_the_key_of_its_environment(house: House, kind: str) -> None:
+    talk = await house.open(house.agent(command(kind), env=KEY))
+    assert talk.memory == "s1"
+
+
+async def test_without_a_key_a_person_is_told_which_variable_to_set_and_where(house: House) -> None:
+    said = await why(house, "key")
+    assert "is not logged in (Authentication required)" in said
+    assert "set OPENAI_API_KEY or CODEX_API_KEY where `semel up` runs" in said
+    assert 'env = { OPENAI_API_KEY = "env:OPENAI_API_KEY" }' in said and "[agents.test]" in said
+    assert "run `semel agents login test` in a terminal" in said
+    assert "ChatGPT: Use ChatGPT to authenticate" in said
+
+
+async def test_a_key_that_is_refused_is_said_to_be(house: House) -> None:
+    assert "the key was not accepted, with OPENAI_API_KEY" in await why(house, "wrong", **KEY)
+
+
+async def test_an_agent_that_only_reports_that_nobody_is_logged_in_is_understood(house: House) -> None:
+    """claude-agent-acp 0.101.0: an internal error, and a status before it."""
+    said = await why(house, "status")
+    assert "is not logged in (Internal error): run `semel agents login test` in a terminal" in said
+
+
+async def test_a_prompt_that_is_refused_for_want_of_a_login_says_what_to_do(house: House) -> None:
+    """claude-agent-acp 0.101.0 opens a session without a login."""
+    talk = await house.open(house.agent(command("prompt")))
+    end = (await turn(talk, "hello")).end
+    assert isinstance(end, Answered) and end.error is not None
+    assert end.error.startswith("Authentication required. The agent is not logged in: run `semel agents login test`")
+
+
+async def test_an_agent_without_login_methods_is_pointed_to_the_terminal(house: House) -> None:
+    assert "run `semel agents login test` in a terminal" in await why(house, "plain")
+
+
+async def test_a_crash_is_told_by_the_line_with_the_error(house: House) -> None:
+    said = await why(house, "node")
+    assert "Error: Cannot find module 'pi'" in said and "requireStack" not in said
+
+
+def test_the_login_methods_of_measured_agents_are_read() -> None:
+    """As claude-agent-acp 0.101.0, copilot 1.0.102, opencode 1.18.33 and the specification have them."""
+    result = {
+        "authMethods": [
+            {"id": "claude-ai-login", "name": "Claude", "type": "terminal", "args": ["--cli", "auth", "login"],
+             "env": [{"name": "A", "value": "b"}], "_meta": {"terminal-auth": {"command": "/x/node", "args": ["y"]}}},
+            {"id": "copilot-login", "name": "Log in", "description": "Run `copilot login`",
+             "_meta": {"terminal-auth": {"command": "/x/copilot", "args": ["login"], "label": "Copilot"}}},
+            {"id": "gemini-api-key", "name": "Key", "_meta": {"api-key": {"provider": "google"}}},
+            {"id": "v", "name": "V", "type": "env_var", "vars": [{"name": "MY_KEY"}, {"name": 7}, "x"]},
+            {"name": "no id"}, "x", {"id": "odd", "args": 5, "type": "terminal", "_meta": 3},
+        ]
+    }  # fmt: skip
+    methods = {method.id: method for method in read_login_methods(result, ["claude-agent-acp"])}
+    assert methods["claude-ai-login"].command == ("claude-agent-acp", "--cli", "auth", "login")
+    assert methods["claude-ai-login"].env == {"A": "b"}
+    assert methods["copilot-login"].command == ("/x/copilot", "login")
+    assert methods["gemini-api-key"].find_variable({"GOOGLE_API_KEY": "k"}) == "GOOGLE_API_KEY"
+    assert methods["v"].variables == ("MY_KEY",)
+    assert methods["odd"].command == ("claude-agent-acp",)
+    assert set(methods) == {"claude-ai-login", "copilot-login", "gemini-api-key", "v", "odd"}
+
+
+def test_a_key_alone_needs_no_terminal() -> None:
+    assert "terminal" not in describe_login("x", [LoginMethod("k", "Key", variables=("MY_KEY",))])
+
+
+async def test_an_agent_that_would_decide_by_itself_is_put_into_a_mode_in_which_it_asks(house: House) -> None:
+    """claude-agent-acp 0.101.0 starts in `auto`."""
+    talk = await house.open(house.agent(command("modes")))
+    assert talk.modes is not None and talk.modes["currentModeId"] == "default"
+    allowed = await house.open(house.agent(command("modes"), permissions="allow"))
+    assert allowed.modes is not None and allowed.modes["currentModeId"] == "auto"
+
+
+async def test_a_configured_mode_is_set_and_one_that_is_not_offered_is_an_error(house: House) -> None:
+    talk = await house.open(house.agent(command("modes"), mode="plan"))
+    assert talk.modes is not None and talk.modes["currentModeId"] == "plan"
+    with pytest.raises(AgentError, match=r"no mode 'fly'; this agent's modes: auto, default, plan\. Correct `mode`"):
+        await house.open(house.agent(command("modes"), mode="fly"))
+
+
+async def test_a_model_is_set_by_the_way_that_the_agent_knows(house: House) -> None:
+    """pi-acp 0.0.34 lists its models in both ways of ACP, and answers only the newer request."""
+    talk = await house.open(house.agent(command("option"), model="large"))
+    assert json.loads(talk.process.stderr.tail(1))[0] == "session/set_config_option"
+    assert talk.models is not None and talk.models["currentModelId"] == "large"
