@@ -65,7 +65,10 @@ _OWN = {
 
 @cache
 def kinds() -> Mapping[str, Kind]:
-    """All kinds by name: the built-in ones and those of installed packages. Raises ChannelError for a broken one."""
+    """Return all kinds by name: the built-in ones and those of installed packages.
+
+    Raises ChannelError if a package's kind cannot be used.
+    """
     known = dict(_OWN)
     for entry in metadata.entry_points(group=GROUP):
         package = f"the package {entry.dist.name}" if entry.dist else "a package"

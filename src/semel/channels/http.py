@@ -60,7 +60,7 @@ class HttpAnswer:
 def is_public(address: str) -> bool:
     """Whether an IP address is outside of loopback, private, link-local and other special ranges.
 
-    An IPv6 address that embeds IPv4 addresses is public if it and all of them are (RFC 4291, 6052, 4380, 5214). For
+    An IPv6 address that embeds IPv4 addresses is public only if all of these are, too (RFC 4291, 6052, 4380, 5214). For
     IPv4-mapped and 6to4 addresses (RFC 3056) only the embedded address counts, because `is_global` of the outer one
     differs between Python versions. Raises ValueError if `address` is not an IP address.
     """
@@ -110,7 +110,7 @@ async def request(
     tls: ssl.SSLContext | None = None,
     most: int = MAX_ANSWER_BYTES,
 ) -> HttpAnswer:
-    """Send one request, trying the host's addresses in turn until one accepts the connection.
+    """Send one request and return the answer. Tries the host's addresses in turn until one accepts the connection.
 
     `timeout`: seconds for the answer, once connected. `most`: bytes of the answer's body to read.
 
@@ -149,8 +149,11 @@ class _OutgoingRequest:
 
 
 async def _attempt(outgoing: _OutgoingRequest, address: str, connect: float) -> HttpAnswer:
-    """Send the request to one address. `connect`: seconds to connect. Raises NotSent if no byte left, else Unknown."""
-    may_have_left = False  # whether a byte of the request may have left
+    """Send the request to one address and return the answer. `connect`: seconds to connect.
+
+    Raises NotSent if no byte of the request was sent, else Unknown.
+    """
+    may_have_left = False  # whether a byte of the request may have been sent
 
     async def trace(event: str, info: Mapping[str, Any]) -> None:
         nonlocal may_have_left
@@ -197,8 +200,10 @@ async def _read(response: httpx2.Response, max_bytes: int) -> HttpAnswer:
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds to wait according to the Retry-After header, or None. `now`: seconds since the epoch (default: the
-    clock). Header names must be lower-case."""
+    """Return the seconds to wait according to the Retry-After header; None if there is none.
+
+    `headers`: with names in lower case. `now`: seconds since the epoch, by default the clock's time.
+    """
     return read_retry_after(headers.get("retry-after", ""), time.time() if now is None else now)
 
 
@@ -212,5 +217,5 @@ def _describe_error(error: BaseException, host: str) -> str:
 
 @cache
 def system_tls_context() -> ssl.SSLContext:
-    """A TLS context with the system's certificates. Cached; the first call takes 0.2 s: make it in a thread."""
+    """Return a cached TLS context with the system's certificates. Make the first call in a thread: it takes 0.2 s."""
     return httpx2.create_ssl_context(trust_env=False)

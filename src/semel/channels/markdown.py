@@ -68,7 +68,7 @@ class _LosslessMarkdown(MarkdownIt):
 
 
 def make_parser() -> MarkdownIt:
-    """A new parser, for callers that change its rules or options."""
+    """Return a new parser, for callers that change its rules or options."""
     return _LosslessMarkdown()
 
 
@@ -76,15 +76,15 @@ _shared_parser = cache(make_parser)
 
 
 def parse(text: str) -> list[Token]:
-    """The text as markdown-it-py block tokens; the `children` of an `inline` token are its inline tokens."""
+    """Parse a text into markdown-it-py block tokens. The `children` of an `inline` token are its inline tokens."""
     return _shared_parser().parse(text)
 
 
 def write_out_links(tokens: Sequence[Token], follows: Callable[[str], bool], keep: bool = False) -> None:
     """Write out the addresses of links and images that readers could not follow: "text (address)". Changes `tokens`.
 
-    `follows` says whether the destination shows an address as a working link. With `keep`, links whose address is
-    written out stay links, too; without it, only their text and address remain.
+    `follows(address)`: whether the destination shows this address as a working link. `keep`: whether a link whose
+    address is written out also stays a link; if not, only its text and address remain.
     """
     for token in tokens:
         if token.children:
@@ -97,7 +97,7 @@ def follows_no_links(address: str) -> bool:
 
 
 def has_scheme(schemes: frozenset[str]) -> Callable[[str], bool]:
-    """A `follows` argument for `write_out_links`: true for addresses with one of these schemes."""
+    """Return a `follows` argument for `write_out_links`: true for addresses with one of these schemes."""
     return lambda address: address.partition(":")[0].lower() in schemes and ":" in address
 
 
@@ -124,7 +124,7 @@ def _cells(state: StateBlock, line: int) -> list[str]:
 
 
 def _plain(text: str) -> list[Token]:
-    """The whole text as one unformatted paragraph."""
+    """Return the whole text as one unformatted paragraph."""
     return _paragraph(text, 0, [0, text.count("\n") + 1])
 
 

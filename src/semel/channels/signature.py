@@ -42,13 +42,13 @@ def decode_secret(secret: str) -> bytes:
 
 
 def sign(key: bytes, id: str, timestamp: int, body: bytes) -> str:
-    """One `v1,...` signature. `timestamp`: seconds since the Unix epoch."""
+    """Make one `v1,...` signature. `timestamp`: seconds since the Unix epoch."""
     content = b"%s.%d.%s" % (id.encode(), timestamp, body)
     return "v1," + base64.b64encode(hmac.new(key, content, hashlib.sha256).digest()).decode()
 
 
 def headers(key: bytes | None, id: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """The webhook headers of one attempt. Without a key the signature is left out."""
+    """Return the webhook headers of one attempt. Without a `key`, the signature is left out."""
     fields = {"webhook-id": id, "webhook-timestamp": str(timestamp)}
     if key is not None:
         fields["webhook-signature"] = sign(key, id, timestamp, body)

@@ -157,7 +157,7 @@ class WebhookChannel:
 
 
 def make_payload(op: Op) -> bytes:
-    """The request body. A retry of a part sends the same bytes, unless a person asked to send it again."""
+    """Return the request body. A retry of a part has the same bytes, unless a person asked to send the part again."""
     data: dict[str, Any] = {
         "session": op.session,
         "to": op.address,
@@ -175,7 +175,7 @@ def make_payload(op: Op) -> bytes:
 
 
 def read_outcome(answer: HttpAnswer, key: str, now: float) -> Receipt:
-    """The receipt of a 2xx answer. Raises NotSent, Rejected or Unknown for the others.
+    """Return the receipt of a 2xx answer. Raises NotSent, Rejected or Unknown for other answers.
 
     - NotSent (not accepted, retried later): 429, and 503 with a Retry-After.
     - Unknown (retried with the same id): 408, 409, 425 and the other 5xx.

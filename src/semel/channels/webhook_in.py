@@ -143,7 +143,7 @@ class WebhookReceiver:
 
 
 def make_problem(status: int, detail: str) -> Json:
-    """A problem details object (RFC 9457)."""
+    """Make a problem details object (RFC 9457)."""
     return {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
 
 

@@ -31,13 +31,13 @@ WAITING_REASONS = {"collect": "the agent is asked when nothing more comes"}
 
 
 def format_waiting_state(mode: str, place: int | None = None) -> str:
-    """How a message waits, like "queued, 2nd in line". `place` counts from 1 in the session's queue."""
+    """Say how a message waits, like "queued, 2nd in line". `place`: its place in the session's queue, from 1."""
     label = WAITING_LABELS.get(mode, mode)
     return f"{label}, {format_ordinal(place)} in line" if mode == "queue" and place else label
 
 
 def describe_waiting(receipt: Json) -> str:
-    """How a message waits and why, from the gateway's answer to it; "" if it did not have to wait."""
+    """Say how a message waits and why, from the gateway's answer to it. Returns "" if it did not have to wait."""
     if "waiting" not in receipt:
         return ""
     reason = receipt.get("why") or WAITING_REASONS.get(receipt["waiting"])
@@ -51,7 +51,7 @@ def number_waiting(entries: Iterable[Json]) -> dict[int, int]:
 
 
 def format_time_left(at: float) -> str:
-    """The time left until `at` (ms since the epoch) as words: "now", "in 40 s", "in 3 min"."""
+    """Format the time left until `at` (ms since the epoch): "now", "in 40 s", "in 3 min"."""
     seconds = math.ceil(at / 1000 - time.time())
     if seconds <= 0:
         return "now"

@@ -73,7 +73,7 @@ class Client:
     # ------------------------------------------------------------ one request, one answer
 
     async def get(self, path: str, **query: str | int | None) -> Json:
-        """The JSON answer of GET on this path. Values of the query that are `None` are not sent."""
+        """Make a GET request and return the JSON answer. Values of the query that are `None` are not sent."""
         parameters = {name: value for name, value in query.items() if value is not None}
         return await self._ask("GET", path + (f"?{urlencode(parameters)}" if parameters else ""))
 
@@ -102,9 +102,10 @@ class Client:
         automatic: bool = False,
         seen: int | None = None,
     ) -> Json:
-        """Send a message; if the answer is lost, send it again with the same id, so that it is accepted once.
+        """Send a message and return the gateway's answer. If the answer is lost, send the message again with the same
+        id, so that it is accepted once.
 
-        `seen` is the rev of the view that the person was looking at.
+        `seen`: the rev of the view that the person was looking at.
 
         Raises NoGateway if the message provably did not arrive, OutcomeUnknown if it may have arrived.
         """
@@ -127,7 +128,7 @@ class Client:
     # ------------------------------------------------------------ listings of many pages
 
     async def sessions(self, archived: bool = False) -> list[Json]:
-        """All sessions, newest first; with `archived`, the archived ones instead."""
+        """Return all sessions that are not archived, newest first; with `archived`, the archived ones instead."""
         rows: list[Json] = []
         while True:
             before = rows[-1]["key"] if rows else None
@@ -137,7 +138,7 @@ class Client:
                 return rows
 
     async def entries(self, session: str, after: int = 0) -> list[Json]:
-        """Every entry whose rev is above `after`, in the order of the view."""
+        """Return every entry whose rev is above `after`, in the order of the view."""
         entries: dict[int, Json] = {}
         while True:
             page = await self.get(f"{session_path(session)}/entries", after=after)
@@ -149,7 +150,10 @@ class Client:
     # ------------------------------------------------------------ streams and files
 
     async def stream(self, session: str, after: int | None = None) -> AsyncIterator[Json]:
-        """The frames of one connection, {"type": "snapshot" | "change", "rev", ...}, until it ends or breaks."""
+        """Yield the frames of one connection, {"type": "snapshot" | "change", "rev", ...}, until it ends or breaks.
+
+        `after`: the rev after which the stream resumes; without one, it begins with a snapshot.
+        """
         path = f"{session_path(session)}/stream" + (f"?after={after}" if after is not None else "")
         timeout = httpx2.Timeout(30, read=60)  # the gateway's heartbeat comes well within it
         try:
@@ -160,10 +164,10 @@ class Client:
         except httpx2.ConnectError:
             raise NoGateway(self.data_dir) from None
         except (httpx2.TransportError, ValueError):
-            return  # cut off: complete frames were yielded already, and the caller resumes by rev
+            return  # the stream broke off: complete frames were yielded already, and the caller resumes by rev
 
     async def export(self, session: str, format: str) -> AsyncGenerator[bytes, None]:
-        """The exported document in pieces. Raises NoGateway if the connection breaks."""
+        """Yield the exported document in pieces. Raises NoGateway if the connection breaks."""
         path = f"{session_path(session)}/export?format={format}"
         try:
             async with self._open_stream(path, httpx2.Timeout(300)) as response:
@@ -181,7 +185,10 @@ class Client:
             yield response
 
     async def import_file(self, path: Path, key: str | None = None) -> Json:
-        """Import an export: {"session", "status": "imported" | "known", "entries"}. Repeating it is harmless."""
+        """Import an exported session. Returns {"session", "status": "imported" | "known", "entries"}.
+
+        `key`: the new session's key, if not the exported one. Repeating the import is harmless.
+        """
         url = "/v1/import" + (f"?{urlencode({'as': key})}" if key else "")
         headers = {"Content-Type": "application/jsonl"}
         try:
@@ -208,7 +215,7 @@ class Client:
 
 
 def quote_segment(text: str) -> str:
-    """A name, key or id as one segment of a path."""
+    """Quote a name, key or id as one segment of a path."""
     return quote(text, safe=":@!+=~")
 
 
@@ -223,7 +230,7 @@ async def _read_pieces(path: Path) -> AsyncIterator[bytes]:
 
 
 def _parse_refusal(response: httpx2.Response) -> RequestRefused:
-    """The error for a refused request, from its problem document (RFC 9457) or, if there is none, its status."""
+    """Return the error for a refused request, from its problem document (RFC 9457) or, without one, its status."""
     try:
         problem = response.json()
         code = str(problem["type"]).rpartition(":")[2]

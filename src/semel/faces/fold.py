@@ -1,7 +1,7 @@
 """`semel fold TRACE`: turn a recorded ACP trace into the view that a person would have seen.
 
-A trace is JSON lines, `.xz` or plain: records `{"t", "dir", "msg"}` (dir c2a, a2c, a2c_raw, stderr, note), or
-plain ACP messages, or bare updates. What each printed object holds is in docs/agents.md.
+A trace is JSON lines, `.xz` or plain: records `{"t", "dir", "msg"}`, as `semel.agents.acp.wire` writes them, or plain
+ACP messages, or bare updates. docs/agents.md describes the printed objects.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def _find_profile(agent: str | None) -> Profile | None:
 
 
 def _read_bounded_lines(path: Path, lines: IO[bytes] | lzma.LZMAFile) -> Iterator[bytes]:
-    """Lines of bounded length: a compressed file of a few bytes can expand to one line that fills the memory."""
+    """Yield the lines. Raises TraceError for a line above MAX_LINE_BYTES: a compressed file of a few bytes can expand
+    to one line that fills the memory."""
     while line := lines.readline(MAX_LINE_BYTES + 1):
         if len(line) > MAX_LINE_BYTES:
             raise TraceError(f"{path}: a line of more than {MAX_LINE_BYTES // (1024 * 1024)} MB.")

@@ -48,7 +48,7 @@ def configure_logging(format: Literal["auto", "human", "json"] | str, verbose: b
 
 
 def escape_event_values(logger: object, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """A structlog processor that makes control characters visible and indents continuation lines in every string.
+    """Make control characters visible and indent continuation lines in every string (a structlog processor).
 
     Names, reasons and an agent's stderr are untrusted text: they must not control the terminal or forge a log line.
     JSON output does not need this processor, because its renderer escapes control characters.

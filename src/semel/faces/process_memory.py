@@ -27,7 +27,7 @@ DUMPABLE_VARIABLE = "SEMEL_DUMPABLE"
 
 
 def keep_private(env: Mapping[str, str] = os.environ) -> bool:
-    """Make this process non-dumpable (Linux only); True if that worked. Programs it executes are not affected."""
+    """Make this process non-dumpable (Linux only). Returns whether it worked. Programs that it starts stay dumpable."""
     if not sys.platform.startswith("linux") or env.get(DUMPABLE_VARIABLE) == "1":
         return False
     try:
@@ -39,7 +39,7 @@ def keep_private(env: Mapping[str, str] = os.environ) -> bool:
 
 
 def limit_fragmentation() -> bool:
-    """Use one heap for all threads and separate pages for large blocks; True if the C library (glibc) accepted it.
+    """Use one heap for all threads and separate pages for large blocks. Returns whether the C library accepted that.
 
     Call it before any thread starts.
     """

@@ -9,7 +9,7 @@ from semel.text.json_types import Json
 
 
 def speaker(entry: Json) -> str:
-    """The name of the speaker of an entry: the sender, the kind of event, the agent or "notice"."""
+    """Name the speaker of an entry: the sender, the kind of event, "agent", "notice" or "summary"."""
     role = str(entry["role"])
     if role == "user":
         return str(entry.get("sender") or "user")
@@ -26,7 +26,7 @@ def is_summary(entry: Json) -> bool:
 
 
 def list_remarks(entry: Json, place: int | None = None) -> list[str]:
-    """Short remarks about an entry, such as "partial" or "echoed 2x", in the words of docs/laws.md.
+    """List short remarks about an entry, such as "partial" or "echoed 2x", in the words of docs/laws.md.
 
     `place` is the place of a waiting entry in the session's queue (`semel.faces.busy_texts`).
     """
@@ -56,7 +56,7 @@ REFERENCE_VERBS = {"edit": "edits", "delete": "deletes", "reaction": "reacts to"
 
 
 def describe_references(entry: Json) -> list[str]:
-    """How an entry refers to an earlier one (edit, reaction, reply ...), and whether it was edited or deleted."""
+    """Say how an entry refers to an earlier one (edit, reaction, reply ...), and whether it was edited or deleted."""
     kind, references = entry.get("kind"), list[str]()
     if kind in REFERENCE_VERBS or entry.get("quote") is not None:
         verb = "takes back a reaction to" if entry.get("removed") else REFERENCE_VERBS.get(str(kind), "replies to")
@@ -78,13 +78,13 @@ def _describe_target(entry: Json) -> str:
 
 
 def format_body(entry: Json) -> str:
-    """The text, byte for byte (Law 8), or the emoji of a reaction, followed by one line per file."""
+    """Return an entry's text, byte for byte (Law 8), or the emoji of a reaction, followed by one line per file."""
     files = [format_file(file) for file in entry.get("files", [])]
     return "\n".join([part for part in (entry["text"] or entry.get("emoji") or "", *files) if part])
 
 
 def format_file(file: Json) -> str:
-    """A file in one line: name, type, size, and its API path or, if the agent only linked to it, its address."""
+    """Describe a file in one line: name, type, size, and its API path or, if an agent only linked it, its address."""
     if file.get("missing"):
         return f"[file {file['name']} is missing: {file['missing']}]"
     where = f"/v1/blobs/{file['id']}" if file.get("id") else str(file.get("uri") or "")
@@ -93,7 +93,7 @@ def format_file(file: Json) -> str:
 
 
 def format_size(count: int) -> str:
-    """A number of bytes as text, like "12 KB"."""
+    """Format a number of bytes, like "12 KB"."""
     if count < 1024:
         return f"{count} B"
     return f"{round(count / 1024)} KB" if count < 1048576 else f"{count / 1048576:.1f} MB"
@@ -104,7 +104,7 @@ def format_timestamp(ms: int) -> str:
 
 
 def format_entry(entry: Json, place: int | None = None) -> str:
-    """One entry as plain text: seq, local time, speaker, remarks and text. Further lines are indented."""
+    """Format an entry as plain text: seq, local time, speaker, remarks and text. Further lines are indented."""
     remarks = list_remarks(entry, place)
     remark_text = f" ({', '.join(remarks)})" if remarks else ""
     text = "\n".join(f"    {line}" if line else "" for line in format_body(entry).split("\n"))[4:]

@@ -91,7 +91,7 @@ class SessionView:
         return sorted(new_rows, key=lambda row: int(row["born"]))
 
     def ordered(self) -> list[Json]:
-        """Entries and items in the order a person sees them."""
+        """Return entries and items in the order in which a person sees them."""
         return sorted((*self.entries.values(), *self.items.values()), key=lambda row: int(row["born"]))
 
     @property
@@ -100,7 +100,7 @@ class SessionView:
         return self.session.get("state", "idle") != "idle" or bool(self.session.get("waiting"))
 
     def open_questions(self) -> list[Json]:
-        """Open permission requests and questions, oldest first."""
+        """Return open permission requests and questions, oldest first."""
         return [
             item
             for item in self.ordered()

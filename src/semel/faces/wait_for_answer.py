@@ -28,7 +28,7 @@ class TurnAnswer:
 
 
 async def wait_for_answer(client: Client, session: str, event: int, on_news: Callable[[str], None]) -> TurnAnswer:
-    """Wait until the session is idle after this event; returns what the turns that took the event said.
+    """Wait until the session is idle after this event. Returns what was said by the turns that took the event.
 
     `on_news` is called with what a person should know meanwhile: retries, questions and permission requests.
     Raises NoGateway after RECONNECT_TIMEOUT_S without a gateway.
@@ -54,9 +54,9 @@ async def wait_for_answer(client: Client, session: str, event: int, on_news: Cal
 
 
 def find_answer(view: SessionView, event: int) -> TurnAnswer | None:
-    """The agent's entries and the notices after the event's entry; for a command, the gateway's answer to it.
+    """Return the agent's entries and the notices after the event's entry; for a command, the gateway's answer to it.
 
-    `None` while there is no answer: the session is busy, or the event is not in the view yet.
+    Returns `None` while there is no answer: the session is busy, or the event is not in the view yet.
     """
     rows = view.ordered()
     start = next((index for index, row in enumerate(rows) if row.get("event") == event and "seq" in row), None)

@@ -6,8 +6,10 @@ modules of this package (docs/decisions/mcp-process.md).
 
     catalogue                  the tools' names, descriptions and schemas, as the model reads them
     protocol, process          MCP without I/O; the event loop around it
+    lines                      split the agent's messages into lines
     gateway_link, outcomes     the connection to the gateway; the gateway's outcome as text for the model
-    inside                     the same tools for an agent inside the gateway, without the socket
-    address, sockets, owned    find the gateway, and check that its address and files are not another user's
+    in_process_tools           the same tools for an agent inside the gateway, without the socket
+    address, trusted_files     find the gateway, and check that its address and files are not another user's
+    sockets                    find the user at the other end of a local connection
     exec                       `semel exec` and background jobs
 """

@@ -41,8 +41,10 @@ def main() -> int:
 
 
 def _open_parent_pidfd() -> int | None:
-    """A descriptor that becomes readable when our parent exits (pidfd_open(2), Linux 5.3), or `None`: then only the
-    end of stdin shows that the agent has exited."""
+    """Return a descriptor that becomes readable when our parent exits (pidfd_open(2), Linux 5.3).
+
+    Returns `None` if there is no such descriptor: then only the end of stdin shows that the agent has exited.
+    """
     pid = os.getppid()
     if pid <= 1 or not hasattr(os, "pidfd_open"):
         return None

@@ -1,8 +1,8 @@
 """Find the gateway of a data directory: read the address file that it writes there, which names its unix socket.
 
-Both are used only if nobody but this user or root can have created them. So whoever answers at the socket is this
-user's gateway; only this user (or root) can connect to it, so it asks for no token. A killed gateway leaves both
-behind; then nobody answers at the socket.
+File and socket are used only if nobody but this user or root can have created them. So whoever answers at the socket is
+this user's gateway. Only this user (or root) can connect to it, so it asks for no token. A killed gateway leaves file
+and socket behind; then nobody answers at the socket.
 """
 
 from __future__ import annotations
@@ -32,8 +32,11 @@ class GatewayNotTrusted(NoGateway):
 
 
 def find_socket(data_dir: Path) -> Path:
-    """The unix socket of a data directory's gateway. Raises NoGateway if there is none, or GatewayNotTrusted if other
-    users could have made it. The gateway may be gone: a killed one leaves its socket behind."""
+    """Return the path of the unix socket of a data directory's gateway.
+
+    Raises NoGateway if there is none, or GatewayNotTrusted if other users could have made it. The gateway may be gone:
+    a killed one leaves its socket behind.
+    """
     try:
         trusted_files.check_directory(data_dir, link=True)
         path = Path(json.loads(trusted_files.read_file(data_dir / GATEWAY_FILE))["socket"])

@@ -31,8 +31,8 @@ _CONTENT_LENGTH = re.compile(rb"\r\ncontent-length: *(\d{1,9})\r\n", re.IGNORECA
 
 
 class GatewayRefused(Exception):
-    """The gateway answered with an error. `failed`: it failed, perhaps after the commit, so the outcome is unknown;
-    otherwise nothing was done."""
+    """The gateway answered with an error. `failed`: whether the gateway itself failed, perhaps after the commit: then
+    the outcome is unknown. If not, nothing was done."""
 
     def __init__(self, message: str, *, failed: bool = False):
         super().__init__(message)
@@ -40,8 +40,8 @@ class GatewayRefused(Exception):
 
 
 class NoGatewayAnswer(Exception):
-    """No answer in time. `sent`: the request was sent completely, so the gateway may have carried it out; the
-    outcome is unknown. Otherwise it certainly was not."""
+    """No answer in time. `sent`: whether the request was sent completely: then the gateway may have carried it out, and
+    the outcome is unknown. If not, the request was certainly not carried out."""
 
     def __init__(self, reason: str, *, sent: bool):
         super().__init__(reason)
@@ -101,7 +101,7 @@ class _Connection:
             raise _BrokenConnection(f"the connection to the gateway broke ({error.strerror})") from None
 
     def receive(self) -> Json | GatewayRefused | None:
-        """Read what is there; returns the answer once it is complete. Raises _BrokenConnection."""
+        """Read what is there. Returns the answer once it is complete, `None` until then. Raises _BrokenConnection."""
         while True:
             try:
                 data = self.socket.recv(CHUNK_BYTES)
@@ -131,8 +131,11 @@ class _Connection:
 
 
 def _read_outcome(head: bytes, body: bytes) -> Json | GatewayRefused:
-    """The gateway's result, or its problem document (RFC 9457) as GatewayRefused. Raises _BrokenConnection for anything
-    else, such as the HTTP server's own error when the gateway stops: then the request stays open and is repeated."""
+    """Return the gateway's result, or its problem document (RFC 9457) as GatewayRefused.
+
+    Raises _BrokenConnection for anything else, such as the HTTP server's own error when the gateway stops: then the
+    request stays open and is repeated.
+    """
     try:
         status = int(head.split(b" ", 2)[1])
         message = json.loads(body)
@@ -156,7 +159,7 @@ class GatewayLink:
         self._path = path
         self._token = token
         self._clock = clock
-        self._requests: dict[int, _Request] = {}  # open ones, in the order they were asked
+        self._requests: dict[int, _Request] = {}  # open requests by number, in the order of the calls
         self._connections: dict[int, _Connection] = {}  # by descriptor
         self._number = 0
         self._reconnect_delay = MIN_RECONNECT_DELAY_S
@@ -203,7 +206,7 @@ class GatewayLink:
             poll.register(descriptor, select.POLLIN | (select.POLLOUT if connection.unsent else 0))
 
     def seconds_until_due(self) -> float | None:
-        """Seconds until `tick` has something to do; `None` if no request is open."""
+        """Return the seconds until `tick` has something to do; `None` if no request is open."""
         if not self._requests:
             return None
         due = min(request.deadline for request in self._requests.values())
@@ -250,7 +253,7 @@ class GatewayLink:
             self._send(connection)
 
     def _idle_connection(self) -> _Connection | None:
-        """A connection without a request, opened if need be; `None` if the gateway cannot be reached now."""
+        """Return a connection without a request, opened if need be; `None` if the gateway cannot be reached now."""
         for connection in self._connections.values():
             if connection.request_number is None:
                 return connection
@@ -296,7 +299,7 @@ class GatewayLink:
             request.on_outcome(outcome)
 
     def _request_on(self, connection: _Connection) -> _Request | None:
-        """The open request that the connection serves; `None` if it is idle or the request was dropped."""
+        """Return the open request that the connection serves; `None` if it is idle or the request was dropped."""
         return None if connection.request_number is None else self._requests.get(connection.request_number)
 
     def _remove_request(self, number: int) -> None:

@@ -1,6 +1,6 @@
 """Split a byte stream into lines, in linear time and bounded memory.
 
-A line above the limit is not kept, but its JSON-RPC id is still needed to answer it with an error, and that may follow
+A line above the limit is not kept. But its JSON-RPC id is needed to answer it with an error, and the id may come after
 megabytes of arguments. So an outline is kept instead: the outermost JSON object without its nested values.
 """
 
@@ -29,10 +29,10 @@ class LineBuffer:
     def __init__(self, limit: int = MAX_LINE_BYTES):
         self._limit = limit
         self._partial_line = bytearray()
-        self._outline: _Outline | None = None  # of a line that is over the limit
+        self._outline: _Outline | None = None  # of the current line, if that is above the limit
 
     def feed(self, data: bytes) -> list[bytes | OverlongLine]:
-        """The lines that `data` completes, without their newlines."""
+        """Add the next bytes of the stream. Returns the lines that they complete, without their newlines."""
         lines: list[bytes | OverlongLine] = []
         start = 0
         while (end := data.find(b"\n", start)) >= 0:

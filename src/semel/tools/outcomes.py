@@ -13,7 +13,10 @@ def is_outcome_known(outcome: Outcome) -> bool:
 
 
 def render_outcome(outcome: Outcome, timeout_s: float) -> tuple[str, bool]:
-    """(the text of a tool's result, whether the call succeeded). It states what is known and never guesses (Law 7)."""
+    """Return (the text of a tool's result, whether the call succeeded).
+
+    The text states what is known and never guesses (Law 7). `timeout_s`: seconds that the call waited for the gateway.
+    """
     if isinstance(outcome, NoGatewayAnswer):
         if outcome.sent:
             text = f"Outcome unknown: the gateway took this call and {outcome}, for {timeout_s:.0f} s."
@@ -38,7 +41,7 @@ def render_too_long(error: GatewayRefused) -> str:
 
 
 def parse_greeting(outcome: Outcome) -> Greeting:
-    """Parse the gateway's answer to `hello`; without an answer, general defaults."""
+    """Parse the gateway's answer to `hello`. Returns general defaults if there was no answer."""
     if not isinstance(outcome, dict):
         return Greeting()
     names = outcome.get("names")

@@ -2,9 +2,9 @@
 
 Each tools/call gets a call id (an idempotency key) before the first request to the gateway, and every repeat of the
 request carries the same id, so a gateway that restarted in between answers with the first outcome. After an answer is
-written to the agent, the gateway is informed ("answered"). It needs this because some agents restart a dead MCP server
-and silently send again the call that it had not answered: unless the ids of the tool calls settle it, a call is taken
-for such a repeat only if the first one was never answered.
+written to the agent, the gateway is informed ("answered"). The gateway needs this to recognize repeats: some agents
+restart a dead MCP server and silently send an unanswered call again. If the ids of the tool calls do not show whether a
+call is such a repeat, it counts as one only if the first call was never answered.
 """
 
 from __future__ import annotations

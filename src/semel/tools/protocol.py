@@ -98,7 +98,7 @@ def receive(line: bytes | OverlongLine, greeting: Greeting) -> list[Effect]:
 
 
 def answer(call: McpCall, text: str, *, ok: bool) -> Json:
-    """The response to a call. A failed call is a result with `isError`, not a JSON-RPC error, so the model reads it."""
+    """Build the response to a call. A failed call is a result with `isError`, not an error, so the model reads it."""
     result: Json = {"content": [{"type": "text", "text": text}], "isError": not ok}
     return _response(call.id, result, call.stateless)
 
@@ -119,7 +119,8 @@ def _parse_float(digits: str) -> float | None:
 
 
 def _refuse_overlong_line(line: OverlongLine) -> list[Effect]:
-    """Answer an overlong line with an error. Its id is read from the outline, or the caller would wait forever."""
+    """Answer an overlong line with an error. The id is read from the line's outline; without an answer to its id, the
+    caller would wait forever."""
     try:
         message = _parse_json(line.outline)
     except (ValueError, RecursionError):

@@ -25,8 +25,8 @@ HostAndPort = tuple[str, int]
 
 
 def find_socket_uid(family: int, local: HostAndPort, remote: HostAndPort) -> int | None:
-    """The uid that owns the TCP socket bound to `local` and connected to `remote`, or else the one listening at
-    `local`. `None` if no process holds it or the system does not report it."""
+    """Return the uid that owns the TCP socket bound to `local` and connected to `remote`, or else the socket listening
+    at `local`. `None` if no process holds such a socket or the system does not report it."""
     if not sys.platform.startswith("linux"):
         return None
     request = _DIAG_REQUEST.pack(family, socket.IPPROTO_TCP, 0, _ALL_STATES)
@@ -50,7 +50,8 @@ def _pack_address(family: int, address: str) -> bytes:
 
 
 def _parse_uid(answer: bytes) -> int | None:
-    """The uid in a netlink answer. `None` if the inode is 0: no process holds the socket, though its uid is root's."""
+    """Return the uid in a netlink answer; `None` if there is none, or if no process holds the socket: then the inode is
+    0, and the uid root's."""
     message_type = _HEAD.unpack_from(answer)[1]
     if message_type != SOCK_DIAG_BY_FAMILY or len(answer) < _UID_OFFSET + _UID_AND_INODE.size:
         return None

@@ -24,7 +24,7 @@ class UntrustedFile(OSError):
 
 
 def trusted_uids() -> tuple[int, int]:
-    """The uids whose files we trust: our own and root's."""
+    """Return the uids whose files we trust: our own and root's."""
     return os.geteuid(), 0
 
 

@@ -10,8 +10,8 @@ Our own Message-IDs contain the thread:
     <semel.KEY.1f0c9a1e52d4b687@...>   a mail in that thread
 
 An answer can therefore be assigned to its thread by its References alone, even after a restart or with an emptied
-mailbox. KEY is the key of the outgoing part: random, unguessable, the same on every retry. It identifies the copies of
-our own mails, and a mail is searched for by it if the server's answer was lost.
+mailbox. KEY is the key of the outgoing part: random, unguessable, the same on every retry. By the key we recognize
+copies of our own mails, and find a mail if the server's answer to it was lost.
 """
 
 from __future__ import annotations
@@ -45,24 +45,30 @@ class OwnMessageId:
 
 
 def parse_address(address: str) -> MailPlace | None:
-    """Parse an address. `None` if it is not a mail address."""
+    """Parse an address. Returns None if it is not a mail address."""
     match = _ADDRESS.fullmatch(address)
     return MailPlace(match[1], match[2]) if match else None
 
 
 def format_address(sender: str, thread: str | None) -> str:
-    """The address of a conversation with `sender`."""
+    """Return the address of a conversation with `sender`."""
     return f"{sender}:thread-{thread}" if thread else sender
 
 
 def message_id(key: str, place: MailPlace, domain: str) -> str:
-    """The Message-ID of the part with this key. A key with characters that a Message-ID cannot hold is hashed."""
+    """Return the Message-ID of the part with this `key`. A key with characters that an id cannot hold is hashed.
+
+    `domain`: the domain of our own address.
+    """
     key = key if re.fullmatch(r"[A-Za-z0-9_-]{1,200}", key) else hash_id(key)
     return f"<semel.{key}{'.' + place.thread if place.thread else ''}@{domain}>"
 
 
 def parse_own_message_id(id: str, domain: str) -> OwnMessageId | None:
-    """Parse a Message-ID of ours. `None` if the mail with this id is not ours."""
+    """Parse the Message-ID of one of our mails. Returns None if the mail is not ours.
+
+    `domain`: the domain of our own address.
+    """
     match = _OURS.fullmatch(id)
     if not match or match[3].lower() != domain:
         return None
@@ -70,10 +76,10 @@ def parse_own_message_id(id: str, domain: str) -> OwnMessageId | None:
 
 
 def find_thread(id: str, references: Sequence[str], domain: str) -> str | None:
-    """The thread that a mail belongs to, or None if it answers a mail of ours that was in no thread.
+    """Return the thread of the mail with the Message-ID `id`; None if it answers a mail of ours that has no thread.
 
-    If the mail refers to mails of ours, it is the thread of the newest of them, else the hash of the mail's oldest
-    reference or, without any, of its own id. `references` are oldest first; `id` is the mail's Message-ID.
+    `references`: the Message-IDs that the mail refers to, oldest first. If some are ours, the newest of these names the
+    thread. Else the thread is the hash of the oldest reference or, if there is none, of `id`.
     """
     for reference in reversed(references):
         if ours := parse_own_message_id(reference, domain):
@@ -82,5 +88,5 @@ def find_thread(id: str, references: Sequence[str], domain: str) -> str | None:
 
 
 def hash_id(id: str) -> str:
-    """The first 16 hex digits of the id's SHA-256 hash."""
+    """Return the first 16 hex digits of the id's SHA-256 hash."""
     return hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()[:16]

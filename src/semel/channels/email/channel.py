@@ -39,9 +39,9 @@ T = TypeVar("T")
 MAX_REMEMBERED_THREADS = 2000
 """Threads whose newest mail is remembered; for others the mailbox is searched."""
 MAX_SEARCHED_MAILS = 200
-"""Newest mails of a person that are searched for the newest mail of a thread."""
+"""To find the newest mail of a thread, at most this many of the person's newest mails are searched."""
 LOOKUP_TIMEOUT_S = 20.0
-"""Time limit of that search in seconds."""
+"""Time limit in seconds for finding the newest mail of a thread."""
 MAX_LOOKUP_CONNECTIONS = 2
 """Concurrent connections for searches in the mailbox."""
 
@@ -86,7 +86,7 @@ class EmailChannel:
             await run_to_end(connection.close())
 
     def _log_and_remember(self, letter: ParsedMail) -> None:
-        if letter.kind == "bounce":  # not final, and perhaps forged: it settles nothing
+        if letter.kind == "bounce":  # not final, and perhaps forged: changes no part's state
             _log.warning("channel %s: %s (%s)", self.name, letter.text, letter.of)
         if letter.kind == "failed":
             _log.warning("channel %s: a mail could not be delivered to %s (%s)", self.name, letter.text, letter.of)
@@ -141,7 +141,10 @@ class EmailChannel:
         return Receipt(id) if mailbox else None
 
     async def _find_answered_mail(self, address: str, recipient_address: threads.MailPlace) -> AnsweredMail | None:
-        """The newest mail of a thread, which a post answers if the gateway names no mail. `None` if none is found."""
+        """Find the newest mail of a thread: a post answers it if the gateway names no other mail.
+
+        `address`: the thread's address; `recipient_address`: the same, parsed. Returns None if no mail is found.
+        """
         if recipient_address.thread is None:
             return None
         if address in self._threads:
@@ -157,7 +160,10 @@ class EmailChannel:
         return newest
 
     async def _run_lookup(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Run `work(mailbox, *arguments)` over a separate IMAP connection. Raises Offline or Denied."""
+        """Return the result of `work(mailbox, *arguments)`, run over a separate IMAP connection.
+
+        Raises Offline or Denied.
+        """
         async with self._lookup_slots:
             connection: ImapConnection = await connect_imap(self.settings, await self._tls_context())
             try:
@@ -172,9 +178,11 @@ class EmailChannel:
 
 
 def _find_copy(box: MailBox, settings: EmailSettings, mailboxes: list[str], id: str, since: float) -> str | None:
-    """The mailbox that holds the mail's copy, or None. Runs in the IMAP worker thread.
+    """Return the name of the mailbox that holds a copy of the mail `id`; None if none does. Runs in the worker thread.
 
-    Raises Denied if the mailbox of sent mail is unknown, so that a missing copy would prove nothing.
+    `mailboxes`: the mailboxes to search besides the usual ones. `since`: when the mail was sent, in seconds since the
+    epoch. Raises Denied if the copy should be in the mailbox of sent mail, but the server does not say which one that
+    is: then not finding the copy would prove nothing.
     """
     if (
         settings.proof == "sent"
@@ -188,7 +196,10 @@ def _find_copy(box: MailBox, settings: EmailSettings, mailboxes: list[str], id: 
 def _find_newest_mail(
     box: MailBox, settings: EmailSettings, recipient_address: threads.MailPlace
 ) -> AnsweredMail | None:
-    """The newest mail of that person in that mail thread, or None. Runs in the IMAP worker thread."""
+    """Return the newest mail in the thread `recipient_address` that its person sent; None if there is none.
+
+    Runs in the IMAP worker thread.
+    """
     for raw in imap_queries.fetch_newest_headers(
         box, settings.mailbox, recipient_address.recipient, MAX_SEARCHED_MAILS
     ):

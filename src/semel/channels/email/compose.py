@@ -51,7 +51,7 @@ class AnsweredMail:
 
 
 def read_answered(answers: Answers | None) -> AnsweredMail | None:
-    """The answered mail as the gateway recorded it, or None if the op answers no mail."""
+    """Return the mail that `answers` names, as the gateway recorded it; None if it names no mail."""
     if answers is None or not _ID.fullmatch(answers.id):
         return None
     references: Any = answers.data.get("references", ())
@@ -65,7 +65,10 @@ def read_answered(answers: Answers | None) -> AnsweredMail | None:
 
 
 def compose(op: Op, settings: EmailSettings, answers: AnsweredMail | None) -> bytes:
-    """The complete mail. Raises Rejected for a bad address or an unreadable file."""
+    """Return the bytes of the complete mail. Raises Rejected for a bad address or an unreadable file.
+
+    `answers`: the mail that it answers, or None.
+    """
     recipient_address = threads.parse_address(op.address)
     if recipient_address is None:
         raise Rejected(f"{op.address!r} is no mail address")
@@ -106,7 +109,7 @@ def _text_to_send(op: Op) -> str:
 
 
 def _build_text_part(text: str, key: str) -> Message:
-    """The text as written, with an HTML alternative unless the text is too long for one."""
+    """Build the part with the text as written, and with an HTML alternative unless the text is too long for one."""
     html = render_page(text)
     if html is None:
         return _build_part(text, "plain")
@@ -117,7 +120,7 @@ def _build_text_part(text: str, key: str) -> Message:
 
 
 def _build_part(text: str, kind: str) -> Message:
-    """A text part, encoded in lines of at most 76 characters, so that no relay has to re-encode it."""
+    """Build a part of the type `text/{kind}`. Its lines have at most 76 characters, so that no relay re-encodes it."""
     charset = Charset("utf-8")
     charset.body_encoding = BASE64 if sum(char > "\x7f" for char in text) > len(text) / 3 else QP
     return MIMEText(text, kind, charset)  # type: ignore[arg-type]
@@ -131,7 +134,7 @@ def _build_file_part(op: Op) -> Message:
     except OSError as error:
         raise Rejected(f"the file cannot be read: {error.strerror}") from None
     mime = op.mime if op.mime and _MIME.fullmatch(op.mime) else "application/octet-stream"
-    if mime.startswith(("multipart/", "message/")):  # these have a body of their own form
+    if mime.startswith(("multipart/", "message/")):  # may not be sent as base64 (RFC 2045, 6.4)
         mime = "application/octet-stream"
     part = MIMEBase(*mime.lower().split("/"))
     part.set_payload(base64.encodebytes(content).decode("ascii"))
@@ -183,5 +186,5 @@ def _serialize(mail: Message, headers: Sequence[tuple[str, str | Header]]) -> by
 
 
 def _derive_boundary(key: str, subtype: str) -> str:
-    """A MIME boundary derived from the part's key: as unlikely as a random one, but the same on every retry."""
+    """Derive a MIME boundary from the part's key: as unlikely as a random one, but the same on every retry."""
     return f"semel-{hashlib.sha256(f'{subtype} {key}'.encode()).hexdigest()[:32]}"

@@ -36,7 +36,7 @@ _MAX_QUOTE_DEPTH = 20
 
 
 def convert_html(html: str) -> str:
-    """The visible text. Quoted mail is prefixed with "> "; a link's address follows its text in parentheses."""
+    """Return the visible text. Quoted mail is prefixed with "> "; a link's address follows its text in parentheses."""
     reader = _HtmlReader()
     for token in tokenize_html(html[:MAX_HTML_CHARS].replace("\0", "")):
         if isinstance(token, str):
@@ -57,7 +57,7 @@ class _HtmlReader:
         self._quotes = 0
         self._pre = 0
         self._lists: list[int | None] = []
-        self._link: tuple[str, int] | None = None  # its address, and the index of its first piece
+        self._link: tuple[str, int] | None = None  # the open link: its address, and the index of its first piece
         self._mark = ""  # a list item's bullet or number, until its first word is written
 
     def result(self) -> str:
@@ -206,7 +206,8 @@ class HtmlTag:
 
 
 def tokenize_html(source: str) -> Iterator[HtmlTag | str]:
-    """Tags and texts in order, entities decoded. Input after an unclosed tag or skipped element is dropped."""
+    """Yield the tags and texts in order, with entities decoded. What follows an unclosed tag or an unclosed skipped
+    element is dropped."""
     lower, position = source.lower(), 0
     while (begin := source.find("<", position)) >= 0:
         if begin > position:
@@ -235,7 +236,7 @@ def tokenize_html(source: str) -> Iterator[HtmlTag | str]:
 
 
 def _end_of_skipped(source: str, begin: int) -> int | None:
-    """The end of the comment or declaration that begins here, or None if none does."""
+    """Return the index after the comment or declaration that begins at `begin`; None if none begins there."""
     if source.startswith("<!--", begin):
         end = source.find("-->", begin + 4)
         return len(source) if end < 0 else end + 3

@@ -43,7 +43,7 @@ class StoredMail:
 
 
 def open_mailbox(box: MailBox, name: str, writes: bool) -> SelectedMailbox:
-    """Select a mailbox, read-only unless `writes`."""
+    """Select a mailbox, read-only unless `writes`, and return its numbers."""
     box.folder.set(name, readonly=not writes)
     validity = _response_number(box, "UIDVALIDITY")
     next_uid = _response_number(box, "UIDNEXT")
@@ -60,7 +60,7 @@ def _response_number(box: MailBox, name: str) -> int:
 
 
 def list_uids_after(box: MailBox, uid: int, renumbered_below: int, since: float) -> list[int]:
-    """The UIDs of the mails after `uid` in the selected mailbox, lowest first.
+    """Return the UIDs of the mails after `uid` in the selected mailbox, lowest first.
 
     Of the UIDs below `renumbered_below`, only mails received since the day before `since` (seconds since the epoch) are
     listed.
@@ -78,7 +78,7 @@ def list_uids_after(box: MailBox, uid: int, renumbered_below: int, since: float)
 
 
 def list_stored_mails(box: MailBox, uids: Sequence[int]) -> list[StoredMail]:
-    """The mails with these UIDs that still exist, lowest UID first."""
+    """Return the size and date of each mail with one of these UIDs that still exists, lowest UID first."""
     if not uids:
         return []
     mails: dict[int, StoredMail] = {}
@@ -93,7 +93,7 @@ def list_stored_mails(box: MailBox, uids: Sequence[int]) -> list[StoredMail]:
 
 
 def fetch_content(box: MailBox, uid: int, max_bytes: int) -> bytes | None:
-    """The first `max_bytes` bytes of a mail, or None if it no longer exists."""
+    """Return the first `max_bytes` bytes of a mail, or None if it no longer exists."""
     for item in _fetch(box, str(uid), f"(UID BODY.PEEK[]<0.{max_bytes}>)"):
         if isinstance(item, tuple) and b"BODY[]" in item[0].upper():
             return bytes(item[1])
@@ -151,7 +151,7 @@ def _has_read_ahead(box: MailBox) -> bool:
 
 
 def find_mail(box: MailBox, mailboxes: Sequence[str], id: str, since: float) -> str | None:
-    """The name of the mailbox that holds the mail with this Message-ID, or None.
+    """Return the name of the mailbox that holds the mail with this Message-ID, or None.
 
     Searches the given mailboxes and those with a special use of `_COPY_MAILBOX_USES`. `since`: when the mail was sent,
     in seconds since the epoch; mail received more than two days earlier is not searched. Raises if a mailbox cannot be
@@ -165,7 +165,7 @@ def find_mail(box: MailBox, mailboxes: Sequence[str], id: str, since: float) -> 
 
 
 def find_special_mailboxes(box: MailBox, uses: Sequence[str]) -> list[str]:
-    """The mailboxes that the server marks with one of these special uses (RFC 6154)."""
+    """Return the names of the mailboxes that the server marks with one of these special uses (RFC 6154)."""
     return [
         folder.name
         for folder in box.folder.list()
@@ -174,7 +174,7 @@ def find_special_mailboxes(box: MailBox, uses: Sequence[str]) -> list[str]:
 
 
 def fetch_newest_headers(box: MailBox, mailbox: str, sender: str, max_mails: int) -> list[bytes]:
-    """The threading headers of the newest `max_mails` mails from `sender`, newest first."""
+    """Return the threading headers of the newest `max_mails` mails from `sender`, newest first."""
     box.folder.set(mailbox, readonly=True)
     quoted = sender.replace("\\", "\\\\").replace('"', '\\"')
     uids = sorted((int(each) for each in box.uids(f'FROM "{quoted}"', None)), reverse=True)[:max_mails]
@@ -188,6 +188,6 @@ def fetch_newest_headers(box: MailBox, mailbox: str, sender: str, max_mails: int
 
 
 def format_day(at: float) -> str:
-    """A date as IMAP SEARCH wants it (RFC 3501, date), in UTC and independent of the locale."""
+    """Format a time (seconds since the epoch) as a date for IMAP SEARCH (RFC 3501), in UTC, in any locale."""
     date = time.gmtime(max(0.0, at))
     return f"{date.tm_mday:02d}-{_MONTHS[date.tm_mon - 1]}-{date.tm_year}"

@@ -69,7 +69,8 @@ class ParsedMail:
 def parse_mail(raw: bytes, settings: EmailSettings, *, at: float = 0.0, size: int | None = None) -> ParsedMail:
     """Parse a mail. A mail that cannot be parsed is returned with the kind "unreadable"; nothing is raised.
 
-    `raw` is the mail, or its beginning if `size` (in bytes) is larger. `at`: when the mailbox received it.
+    `raw`: the mail, or only its beginning; `size` is then the size of the whole mail in bytes. `at`: when the mailbox
+    received the mail, in seconds since the epoch; 0.0 if unknown.
     """
     if len(_BOUNDARY.findall(raw)) > MAX_BOUNDARIES:  # parsing time is nesting depth times length
         return ParsedMail("unreadable", _hash_mail(raw), at, reason="it has too many parts inside one another", raw=raw)
@@ -96,7 +97,7 @@ def _parse_mail(mail: Mail, raw: bytes, settings: EmailSettings, at: float, size
     ):
         if notification.final:
             return _parse_failure(notification, key, at, author)
-        # It settles nothing and is only logged: its sender is unverified, so it must not appear in a conversation.
+        # A report that is not final changes nothing. It is only logged: its sender is unverified, so it is not shown.
         return ParsedMail("bounce", key, at, text=normalize_text(notification.describe()), of=notification.id)
     return _parse_message(_ReceivedMail(mail, key, at, author, settings), size > len(raw) and size)
 
@@ -118,7 +119,7 @@ class _ReceivedMail:
         return own_addresses | {mailbox.address for values in delivered_to for mailbox in parse_mailboxes(values)}
 
     def verified_by(self) -> str | None:
-        """The method that verified the sender, or None if the sender is unverified."""
+        """Return the method that verified the sender; None if the sender is unverified."""
         if self.settings.trust_from:
             return "trusted"
         return find_verifying_method(self.mail, self.author, self.settings.authservs, self.settings.verified_by)
@@ -166,14 +167,17 @@ def _parse_message(sent: _ReceivedMail, cut: int | bool) -> ParsedMail:
 def _message_text(
     content: MailBody, subject: str, settings: EmailSettings, *, is_reply: bool, answers_us: bool, cut: bool
 ) -> str:
-    """The message text: the subject if the mail opens a conversation, the body, and notes on omitted content."""
+    """Return the message text: the subject if the mail opens a conversation, the body, and notes on omitted content.
+
+    If the mail is a command or a pairing code, the text is only that.
+    """
     words, omitted = content.text, ""
     if settings.quotes == "trim" and answers_us and not _FORWARD.match(subject):
         words, lines_cut = cut_quotation(words)
         omitted = f"[{lines_cut} lines of earlier mail, quoted below this, are left out]" if lines_cut else ""
     words = words.strip()
     if len(words) < MAX_COMMAND_CHARS and _is_for_gateway(command := _SIGNATURE.sub("", words).strip()):
-        return command  # a signature or a quotation below it is no part of it
+        return command  # without the signature or quotation below the command
     if content.encryption:
         words = f"[This mail is encrypted ({content.encryption}) and cannot be read here]\n\n{words}".strip()
     if len(words) > MAX_TEXT_CHARS:
@@ -199,7 +203,7 @@ def _attached_files(content: MailBody) -> tuple[Attachment, ...]:
 
 
 def _parse_failure(notification: Bounce, key: str, at: float, author: Mailbox) -> ParsedMail:
-    """A final failure of a mail of ours, reported after our server had accepted it."""
+    """Return the record of a mail of ours whose delivery finally failed, after our server had accepted it."""
     return ParsedMail(
         kind="failed",
         key=key,
@@ -217,13 +221,13 @@ def _parse_failure(notification: Bounce, key: str, at: float, author: Mailbox) -
 
 
 def mail_key(mail: Mail, raw: bytes) -> str:
-    """The mail's event key: its Message-ID, with angle brackets, or a hash of its content if it has no usable one."""
+    """Return the mail's event key: its Message-ID in angle brackets or, if it has no usable one, a hash of the mail."""
     message_ids = find_message_ids(header_value(mail, "message-id"))
     return message_ids[0] if message_ids and len(message_ids[0]) <= 512 else _hash_mail(raw)
 
 
 def parse_references(mail: Mail) -> list[str]:
-    """The Message-IDs that the mail refers to, oldest first; the mail that it answers is the last."""
+    """Return the Message-IDs that the mail refers to, oldest first; the mail that it answers is the last."""
     references = [message_id for value in header_values(mail, "references") for message_id in find_message_ids(value)]
     answered = find_message_ids(header_value(mail, "in-reply-to"))[:1]
     own_id = find_message_ids(header_value(mail, "message-id"))
@@ -231,14 +235,14 @@ def parse_references(mail: Mail) -> list[str]:
 
 
 def base_subject(subject: str) -> str:
-    """The subject without "Re:", "Fwd:" and their translations (RFC 5256, 2.1)."""
+    """Return the subject without "Re:", "Fwd:" and their translations (RFC 5256, 2.1)."""
     while prefix := _REPLY.match(subject):
         subject = subject[prefix.end() :]
     return subject.strip()
 
 
 def format_size(size: int) -> str:
-    """A size in bytes for people, like `31 MB`."""
+    """Format a size in bytes for people, like `31 MB`."""
     return f"{size / 1_000_000:.0f} MB" if size >= 1_000_000 else f"{size / 1000:.0f} kB"
 
 
@@ -250,7 +254,7 @@ def _limit_references(references: list[str]) -> list[str]:
 
 
 def _hash_mail(raw: bytes) -> str:
-    """A hash of the mail without the headers added in transit, so that both copies of a doubled mail hash alike."""
+    """Hash the mail without the headers added in transit, so that both copies of a doubled mail hash alike."""
     head, separator, content = raw.replace(b"\r\n", b"\n").partition(b"\n\n")
     stable_headers = re.sub(
         rb"(?im)^(?:received|x-[^:\n]*|delivered-to|return-path|authentication-results)\s*:.*\n(?:[ \t].*\n)*",

@@ -68,9 +68,10 @@ class MailBody:
 
 
 def read_body(mail: Mail, *, cut: str = "") -> MailBody:
-    """Extract the text and files of a mail. `cut`: if `mail` is only the beginning of a mail, the reason for that.
+    """Extract the text and files of a mail.
 
-    With `cut`, files are listed without content, and with this reason.
+    `cut`: why `mail` is only the beginning of a mail; "" if it is complete. If `mail` is incomplete, its files are
+    listed without content, with this reason.
     """
     content = MailBody()
     _read_part(mail, content, cut, 0)
@@ -116,7 +117,7 @@ def _is_text(part: Mail, kind: str) -> bool:
 
 
 def _read_alternatives(parts: list[Mail], content: MailBody, cut: str, depth: int) -> None:
-    """multipart/alternative: take the plain text if it is not blank, else the HTML as text.
+    """Read a multipart/alternative: take the plain text if it is not blank, else the HTML as text.
 
     Files of all alternatives, such as calendar invitations, are kept.
     """
@@ -181,7 +182,11 @@ def normalize_text(text: str) -> str:
 
 
 def join_flowed_lines(text: str, delete_space: bool) -> str:
-    """Join the lines of format=flowed text (RFC 3676): one that ends in a space continues at the same quote depth."""
+    """Join the lines of format=flowed text (RFC 3676) and return the text.
+
+    A line that ends in a space is joined to the next one if both have the same quote depth. `delete_space`: remove
+    that space.
+    """
     lines: list[list[str]] = []
     flows: int | None = None  # quote depth of the line to be continued
     for line in text.replace("\r\n", "\n").split("\n"):
@@ -200,8 +205,8 @@ def join_flowed_lines(text: str, delete_space: bool) -> str:
 
 
 def safe_file_name(written_name: str, mime: str) -> str:
-    """A safe file name: without folders or leading dots, at most 150 characters. It is derived from `mime` if
-    `written_name` is empty."""
+    """Return a safe file name: without folders or leading dots, at most 150 characters. It is derived from `mime` if
+    nothing of `written_name` is left."""
     name = _CONTROL.sub("", written_name).replace("\\", "/").rpartition("/")[2].strip().lstrip(".")
     name = re.sub(r'[<>:"|?*\n\t]', "_", name)
     if not name:
@@ -219,7 +224,7 @@ def _type_parameter(part: Mail, name: str) -> str:
 
 
 def _tolerate(getter: Callable[[], Value], fallback: Value) -> Value:
-    """What a getter of the email package returns; the fallback if a malformed header makes it raise (RFC 2231)."""
+    """Return what a getter of the email package returns, or `fallback` if a malformed header makes the getter raise."""
     try:
         return getter()
     except Exception:
@@ -227,7 +232,7 @@ def _tolerate(getter: Callable[[], Value], fallback: Value) -> Value:
 
 
 def _decode_content(part: Mail) -> bytes:
-    """The part's decoded bytes; a broken transfer encoding is decoded as far as possible."""
+    """Return the part's decoded bytes. A broken transfer encoding is decoded as far as possible."""
     try:
         payload = part.get_payload(decode=True)
     except Exception:

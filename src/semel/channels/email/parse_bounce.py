@@ -27,14 +27,14 @@ class Bounce:
     diagnostic: str
 
     def describe_reason(self) -> str:
-        """Why the delivery failed, for people."""
+        """Describe why the delivery failed, for people."""
         reason = (
             " ".join(piece for piece in (self.status, self.diagnostic) if piece) or "the mail server does not say why"
         )
         return f"{self.recipient}: {reason}" if self.recipient else reason
 
     def describe(self) -> str:
-        """The whole notification in one sentence, for people."""
+        """Describe the whole notification in one sentence, for people."""
         recipient = f" to {self.recipient}" if self.recipient else ""
         outcome = {
             "failed": f"This mail could not be delivered{recipient}",
@@ -45,7 +45,7 @@ class Bounce:
 
 
 def parse_bounce(mail: Mail, domain: str, own_addresses: Collection[str] = ()) -> Bounce | None:
-    """Parse a notification. `None` if the mail is not one, or not about a mail of ours.
+    """Parse a notification. Returns None if the mail is no notification, or not about a mail of ours.
 
     `own_addresses` are our own addresses, to which copies are sent: a failed copy is not a failed delivery.
     """
@@ -77,7 +77,10 @@ def _parts(mail: Mail) -> list[Mail]:
 
 
 def _find_original(mail: Mail, parts: list[Mail], domain: str) -> tuple[str, OwnMessageId] | None:
-    """The mail of ours that the notification is about: by the attached headers, else by the mail it answers."""
+    """Find the mail of ours that the notification is about: by the attached headers, else by the mail it answers.
+
+    Returns (its Message-ID, the same parsed), or None.
+    """
     message_ids: list[str] = []
     for part in parts:
         if part.get_content_type() == "message/rfc822":
@@ -98,7 +101,7 @@ def _find_original(mail: Mail, parts: list[Mail], domain: str) -> tuple[str, Own
 
 
 def _recipient_fields(report: Mail, own_addresses: Collection[str]) -> dict[str, str]:
-    """The status fields of one recipient: preferably not one of our own addresses, and one whose delivery failed.
+    """Return the status fields of one recipient: if possible, not one of our own addresses, and one that failed.
 
     A report has one group of fields per recipient; the email package parses each as a message with headers only.
     """
@@ -119,5 +122,5 @@ def _recipient(fields: dict[str, str]) -> str:
 
 
 def _strip_type(value: str) -> str:
-    """A field's value without its type prefix, as in `rfc822; ada@example.org` or `smtp; 550 no such user`."""
+    """Return a field's value without its type, which is `rfc822` in `rfc822; ada@example.org`."""
     return value.partition(";")[2].strip() if ";" in value else value.strip()

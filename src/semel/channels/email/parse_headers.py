@@ -40,7 +40,7 @@ class Mailbox:
 
 
 def header_values(mail: Mail, name: str) -> list[str]:
-    """The values of all headers with this name, undecoded, each on one line."""
+    """Return the values of all headers with this name, undecoded, each on one line."""
     values = [str(value) for key, value in mail._headers if key.lower() == name.lower()]  # type: ignore[attr-defined]
     return [
         _ODD.sub(" ", value[:MAX_HEADER_CHARS].encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
@@ -49,17 +49,17 @@ def header_values(mail: Mail, name: str) -> list[str]:
 
 
 def header_value(mail: Mail, name: str) -> str:
-    """The value of the first header with this name; "" if there is none."""
+    """Return the value of the first header with this name; "" if there is none."""
     return next(iter(header_values(mail, name)), "").strip()
 
 
 def decode_header_text(mail: Mail, name: str) -> str:
-    """The value of the first header with this name, encoded words decoded (RFC 2047)."""
+    """Return the value of the first header with this name, encoded words decoded (RFC 2047)."""
     return decode_words(header_value(mail, name))
 
 
 def decode_words(value: str) -> str:
-    """A header value with its encoded words decoded (RFC 2047), on one line."""
+    """Decode the encoded words of a header value (RFC 2047). Returns the text on one line."""
     try:
         pieces = decode_header(value)
     except Exception:  # a malformed encoded word: shown as it came
@@ -80,12 +80,12 @@ def decode_bytes(content: bytes, charset: str | None) -> str:
 
 
 def find_message_ids(value: str) -> list[str]:
-    """The message ids in a header, with their angle brackets, in order."""
+    """Return the message ids in a header, with their angle brackets, in order."""
     return [f"<{id}>" for id in _ID.findall(value)]
 
 
 def parse_sender(mail: Mail) -> Mailbox | None:
-    """The author according to the From header, or None if it names no address."""
+    """Return the author according to the From header; None if the header names no address."""
     values = header_values(mail, "from")
     value = values[0].strip() if values else ""
     address, name = value, ""
@@ -98,7 +98,7 @@ def parse_sender(mail: Mail) -> Mailbox | None:
 
 
 def parse_mailboxes(values: Iterable[str]) -> list[Mailbox]:
-    """All addresses in these header values; what cannot be parsed is left out."""
+    """Return all addresses in these header values; what cannot be parsed is left out."""
     try:
         pairs = getaddresses([value for value in values if value])[:1000]
     except Exception:  # the standard library's parser gives up in many ways
@@ -111,7 +111,7 @@ def parse_mailboxes(values: Iterable[str]) -> list[Mailbox]:
 
 
 def normalize_address(address: str) -> str:
-    """An address in normal form, for comparison: lower case, with the domain in its ASCII form (RFC 5890)."""
+    """Return an address in normal form, for comparison: in lower case, with an ASCII domain (RFC 5890)."""
     local, _, domain = address.strip().rpartition("@")
     try:
         domain = domain.encode("idna").decode("ascii")

@@ -1,7 +1,7 @@
 """Cut off the earlier mail that is quoted below the new text of an answer.
 
-Only a quotation that reaches to the end is cut. Answers between quoted lines are kept, and the caller learns how many
-lines were cut, to say so.
+Only a quotation that reaches to the end is cut. Answers between quoted lines are kept. The caller learns how many lines
+were cut, so that the message can say it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _RULE = re.compile(r"_{10,}")
 
 
 def cut_quotation(text: str) -> tuple[str, int]:
-    """(the new text, the number of quoted lines that were cut). A text that is all quotation is left as it is."""
+    """Return (the new text, the number of quoted lines that were cut). A text that is all quotation is not cut."""
     lines = text.split("\n")
     begin = _find_quotation(lines)
     new_text = "\n".join(lines[:begin]).rstrip()
@@ -35,7 +35,7 @@ def cut_quotation(text: str) -> tuple[str, int]:
 
 
 def _find_quotation(lines: list[str]) -> int:
-    """The index of the first line of the trailing quotation; `len(lines)` if there is none."""
+    """Return the index of the first line of the trailing quotation; `len(lines)` if there is none."""
     for index, line in enumerate(lines):
         if _OUTLOOK.fullmatch(line.strip()) or _is_outlook_block(lines, index):
             return index - 1 if index and _RULE.fullmatch(lines[index - 1].strip()) else index
@@ -53,7 +53,8 @@ def _is_outlook_block(lines: list[str], index: int) -> bool:
 
 
 def _find_quoted_tail(lines: list[str]) -> int:
-    """The index where a trailing block of ">" lines begins, including the attribution line above it."""
+    """Return the index where a trailing block of ">" lines begins, including the attribution line above it;
+    `len(lines)` if there is none."""
     end = len(lines)
     while end and not lines[end - 1].strip():
         end -= 1

@@ -34,7 +34,7 @@ MAILS_PER_PAGE = 20
 CLOCK_SKEW_S = 300.0
 """Seconds by which the mail server's clock may be behind ours."""
 OVERSIZED_MAIL_BYTES = 1_000_000
-"""Bytes that are read of a mail above `mail_limit`; its text usually comes first."""
+"""How many bytes of a mail larger than `mail_limit` are read: the text usually comes first."""
 FIRST_FETCH_BYTES = 100_000
 """Bytes of a mail that are fetched before its sender is known to be allowed to speak."""
 MAX_FETCH_ATTEMPTS = 3
@@ -142,7 +142,7 @@ class MailboxReceiver:
         """Fetch and parse one mail; None if it no longer exists. Of a stranger's mail only the beginning is fetched."""
         if (
             self._failed_fetches[item.uid] >= MAX_FETCH_ATTEMPTS
-        ):  # its answer exceeded the limits each time, which ended the connection
+        ):  # each time, the answer exceeded the limits, which ended the connection
             _log.warning("the mail with UID %d is left behind: the server's answers to it have no end", item.uid)
             return ParsedMail(
                 "unreadable", f"uid:{validity}:{item.uid}", item.at, reason="the server's answers have no end"
@@ -172,13 +172,13 @@ class MailboxReceiver:
             raise
 
     async def _may_speak(self, letter: ParsedMail) -> bool:
-        """Whether the sender may speak here. A mail that names no sender is treated like a stranger's."""
+        """Whether the mail's sender may speak here. A mail without a sender is treated like a stranger's."""
         return letter.sender is not None and await self._inbox.known(letter.sender)
 
     # ------------------------------------------------------------ one mail
 
     async def _to_incoming(self, letter: ParsedMail) -> list[Incoming]:
-        """The gateway's events for a mail, with its files put into the store."""
+        """Convert a parsed mail to events for the inbox, and put its files into the store."""
         if letter.kind == "echo":
             return [Incoming("echo", letter.key, at=letter.at, of=letter.of)]
         if letter.kind == "bounce":
@@ -216,8 +216,10 @@ class MailboxReceiver:
 
 
 def _failure_events(letter: ParsedMail) -> list[Incoming]:
-    """A "failed" event, preceded by an "echo": only an accepted mail can bounce, so this also settles a part whose SMTP
-    answer was lost."""
+    """Return an "echo" event and a "failed" event for a mail of ours that failed after it had been accepted.
+
+    Only an accepted mail can bounce. So the echo confirms the acceptance, in case the SMTP server's answer was lost.
+    """
     key = str(letter.data["key"])
     return [
         Incoming("echo", key, at=letter.at, of=letter.of),
@@ -232,7 +234,7 @@ async def _chunks(content: bytes, size: int = 256 * 1024) -> AsyncIterator[bytes
 
 
 def _open_mailbox(box: MailBox, settings: EmailSettings) -> SelectedMailbox:
-    """Runs in the IMAP worker thread: open the configured mailbox. Raises Denied if it cannot be opened."""
+    """Open the configured mailbox. Raises Denied if it cannot be opened. Runs in the IMAP worker thread."""
     try:
         return imap_queries.open_mailbox(box, settings.mailbox, settings.mark_seen)
     except (MailboxFolderSelectError, IMAP4.readonly) as error:
@@ -248,7 +250,7 @@ def _open_mailbox(box: MailBox, settings: EmailSettings) -> SelectedMailbox:
 def _fetch_and_parse(
     box: MailBox, item: StoredMail, settings: EmailSettings, max_bytes: int
 ) -> ParsedMail | str | None:
-    """Runs in the IMAP worker thread: fetch and parse the first `max_bytes` bytes of a mail.
+    """Fetch and parse the first `max_bytes` bytes of a mail. Runs in the IMAP worker thread.
 
     Returns None if the mail no longer exists, or a string that says why the server refuses to send it.
     """

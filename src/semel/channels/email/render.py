@@ -53,7 +53,7 @@ def _cleaner() -> nh3.Cleaner:
 
 
 def render_page(text: str) -> str | None:
-    """A complete HTML document for the text, or None if the text is too long to be formatted."""
+    """Return a complete HTML document for the text, or None if the text is too long to be formatted."""
     if len(text) > MAX_FORMATTED_CHARS:
         return None
     tokens = parse(text)

@@ -140,5 +140,5 @@ def _describe_error(error: Exception, settings: EmailSettings) -> str:
 
 
 def max_attempt_seconds(settings: EmailSettings) -> float:
-    """The longest time in seconds that one attempt can take."""
+    """Return the longest time in seconds that one attempt to send can take."""
     return 3 * settings.timeout + 1.4 * settings.file_limit / MIN_UPLOAD_BYTES_PER_S + QUIT_TIMEOUT_S

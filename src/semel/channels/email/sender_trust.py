@@ -6,9 +6,9 @@ the top as an Authentication-Results line, which begins with the server's name (
 
     Authentication-Results: mx.example.org; dmarc=pass header.from=example.org; dkim=pass header.d=example.org
 
-Only the topmost line with that name is believed: each server adds its own above what came. A line of any other name
-may have been written by the sender. A mail is verified if a method that counts passed *for the domain of the From
-line*, and DMARC did not fail.
+Only the topmost line with that name is believed: each server adds its line above those that came with the mail. A line
+with any other name may have been written by the sender. A sender is verified if DMARC did not fail and one of the
+methods in the setting `verified_by` passed *for the domain of the From line*.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ class AuthenticationResult:
 def find_verifying_method(
     mail: Mail, sender: Mailbox, servers: Collection[str], methods: Collection[str]
 ) -> str | None:
-    """The method that verified the sender, such as "dmarc", or None if the sender is unverified."""
+    """Return the method that verified the sender, such as "dmarc"; None if the sender is unverified.
+
+    `servers`: the names of our own server. `methods`: those that may verify a sender.
+    """
     if not sender.is_unambiguous:
         return None
     results = find_own_results(mail, servers)
@@ -61,7 +64,10 @@ def find_verifying_method(
 
 
 def find_own_results(mail: Mail, servers: Collection[str]) -> list[AuthenticationResult]:
-    """The results in the topmost line of our server; empty if it wrote none."""
+    """Return the results in the topmost line of our server; an empty list if there is no such line.
+
+    `servers`: the names of our own server.
+    """
     for value in header_values(mail, "authentication-results"):
         name, results = parse_results(value)
         if name in servers:
@@ -70,7 +76,7 @@ def find_own_results(mail: Mail, servers: Collection[str]) -> list[Authenticatio
 
 
 def parse_results(line: str) -> tuple[str, list[AuthenticationResult]]:
-    """(authserv-id, results) of one line. What cannot be read is left out."""
+    """Parse one Authentication-Results line. Returns (authserv-id, results); what cannot be read is left out."""
     pieces = _PIECE.findall(_remove_comments(line.lower()))
     head = pieces[0].split() if pieces else []
     results = []
@@ -97,7 +103,7 @@ def _is_about(result: AuthenticationResult, address: str) -> bool:
 
 
 def _remove_comments(line: str) -> str:
-    """The line without (comments), which may nest; parentheses in quoted strings are kept."""
+    """Return the line without its comments, which are in parentheses and may be nested. Quoted strings are kept."""
     pieces: list[str] = []
     depth, position = 0, 0
     while position < len(line):
@@ -120,7 +126,7 @@ def _remove_comments(line: str) -> str:
 
 
 def _unquote(value: str) -> str:
-    """A value without its quotation marks, if it is one quoted string."""
+    """Return the content of a quoted string; return any other value unchanged."""
     return re.sub(r"\\(.)", r"\1", value[1:-1]) if _QUOTED.fullmatch(value) else value
 
 
@@ -147,7 +153,7 @@ _AUTOMATIC_SENDERS = (
 
 
 def find_automatic_mark(mail: Mail, sender: str) -> str | None:
-    """The header that shows that a program sent the mail (RFC 3834), or None if a person seems to have written it.
+    """Return the header that shows that a program sent the mail (RFC 3834); None if a person seems to have written it.
 
     Automatic replies, mailing lists and newsletters do not wake the agent (Law 2); otherwise two programs could answer
     each other endlessly.

@@ -104,9 +104,10 @@ class ImapConnection:
         return f"<ImapConnection to {self._settings.imap}, {state}>"
 
     async def call(self, work: Callable[..., T], *arguments: Any, mail_bytes: int = 0, wait_s: float = 0.0) -> T:
-        """Run `work(box, *arguments)` in the worker thread. Raises Offline (AnswerTooLarge above the limits) or Denied.
+        """Run `work(box, *arguments)` in the worker thread and return its result.
 
         `mail_bytes`: bytes of mail that the work requests. `wait_s`: seconds that the work may wait for new mail.
+        Raises Offline or Denied; the Offline is an AnswerTooLarge if a limit of size or time was exceeded.
         """
         max_bytes = mail_bytes + MAX_OVERHEAD_BYTES
         if self._mailbox is not None:
@@ -182,7 +183,7 @@ class ImapConnection:
             self._socket_copy.shutdown(socket.SHUT_RDWR)
 
     def _log_in(self, _: None, connected: socket.socket, tls: ssl.SSLContext) -> MailBox:
-        """Runs in the worker thread: start TLS and log in. Raises Denied if the login is refused."""
+        """Start TLS and log in. Raises Denied if the login is refused. Runs in the worker thread."""
         settings = self._settings
         host = settings.imap.strip("[]")
         client = _Client(connected, host, settings.timeout, tls if settings.imap_tls == "tls" else None)

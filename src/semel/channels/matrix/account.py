@@ -74,7 +74,7 @@ class MatrixAccount:
         return f"<MatrixAccount {self._me or 'not logged in'}>"
 
     async def identify(self, retry_refused: bool = False) -> MatrixIdentity:
-        """Our identity; logs in if necessary. Raises Denied or Offline.
+        """Return our identity. Logs in if necessary. Raises Denied or Offline.
 
         A recent refusal is raised again without a request, unless `retry_refused` is set.
         """
@@ -164,9 +164,9 @@ class MatrixReader:
         return self.me
 
     async def get(self, path: str, wait: float = 0.0) -> MatrixReply:
-        """The answer to a GET: a success, or a refusal that concerns only this request. Raises Offline or Denied.
+        """Make a GET request. Returns a success, or a refusal that concerns only this request.
 
-        `wait`: seconds for which the homeserver may hold the request.
+        `wait`: seconds for which the homeserver may hold the request. Raises Offline or Denied.
         """
         reply = await self.link.get(path, self.me.token, wait)
         if reply.token_refused:
@@ -182,11 +182,11 @@ class MatrixReader:
         return reply
 
     async def get_state(self, room: str, type: str) -> Json | None:
-        """The content of a state event with an empty state key; None if it is missing or hidden from us."""
+        """Return the content of a state event with an empty state key; None if it is missing or hidden from us."""
         return await self.get_json(room_path(room, "state", type))
 
     async def get_json(self, path: str) -> Json | None:
-        """The JSON at that path; None if the answer is 400, 403 or 404. Raises Offline or Denied."""
+        """Return the JSON at this path; None if the answer is 400, 403 or 404. Raises Offline or Denied."""
         reply = await self.get(path)
         if 200 <= reply.status < 300:
             return reply.data
@@ -203,7 +203,7 @@ class MatrixWriter:
         self.settings = account.settings
 
     async def identify(self) -> MatrixIdentity:
-        """Our identity; logs in if necessary. Raises NotSent."""
+        """Return our identity. Logs in if necessary. Raises NotSent."""
         try:
             return await self.account.identify()
         except Denied as denied:
@@ -230,7 +230,7 @@ class MatrixWriter:
         return reply
 
     async def read(self, path: str) -> MatrixReply:
-        """The answer to a GET: a success, or a refusal that concerns only this request. Raises NotSent."""
+        """Make a GET request. Returns a success, or a refusal that concerns only this request. Raises NotSent."""
         me = await self.identify()
         try:
             reply = await request_once("GET", self.settings.base + path, token=me.token, timeout=self.settings.timeout)
@@ -245,7 +245,7 @@ class MatrixWriter:
         return reply
 
     async def get_json(self, path: str) -> Json | None:
-        """The JSON at that path; None if the answer is 403 or 404. Raises NotSent."""
+        """Return the JSON at this path; None if the answer is 403 or 404. Raises NotSent."""
         reply = await self.read(path)
         if reply.status < 300:
             return reply.data

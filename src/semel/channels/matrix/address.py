@@ -36,6 +36,6 @@ class RoomPlace:
 
 
 def parse_address(address: str) -> RoomPlace:
-    """Parse an address. Anything without a thread is taken as a room, alias or user."""
+    """Parse an address. One without a thread is taken as a room, alias or user, whatever it contains."""
     room, mark, thread = address.rpartition(_MARK)
     return RoomPlace(room, f"${thread}") if mark and thread and room.startswith("!") else RoomPlace(address)

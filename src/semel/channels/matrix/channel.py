@@ -74,7 +74,10 @@ class MatrixChannel:
         return await self._sender.send(op)
 
     async def find(self, op: Op, since: float) -> Receipt | None:
-        """The part's receipt; None if it was certainly not sent after `since`. Raises NotSent, Rejected or Unknown."""
+        """Find a part and return its receipt; None if it was certainly not sent after `since`.
+
+        `since`: in seconds since the epoch. Raises NotSent, Rejected or Unknown.
+        """
         return await self._sender.find(op, since)
 
     async def typing(self, address: str) -> None:

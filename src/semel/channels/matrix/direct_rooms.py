@@ -25,7 +25,7 @@ IN_USE = "M_ROOM_IN_USE"
 
 
 def alias_of(me: str, user: str, n: int) -> str:
-    """The local part of the n-th alias (from 0) for the room of these two users."""
+    """Return the local part of the n-th alias (from 0) for the room of these two users."""
     digest = hashlib.blake2b(f"{me}\0{user}".encode("utf-8", "replace"), digest_size=20).digest()
     name = base64.b32encode(digest).decode().lower()
     return f"semel-direct-{name}" + (f"-{n + 1}" if n else "")
@@ -43,16 +43,16 @@ class DirectRooms:
         return f"<DirectRooms {len(self._rooms)} people>"
 
     def forget(self, room: str) -> None:
-        """Forget a room, so that the next call looks again: one of the two may have left it."""
+        """Forget a room where a send failed, so that the next call searches again: we or the person may have left."""
         self._rooms = {user: known_room for user, known_room in self._rooms.items() if known_room != room}
 
     async def find(self, user: str) -> str | None:
-        """The room with this person, or None if there is none. Raises NotSent or Rejected."""
+        """Return the id of the room with this person; None if there is none. Raises NotSent or Rejected."""
         async with self._lock:
             return (await self._find(user))[0]
 
     async def open(self, user: str) -> str:
-        """The room with this person, made if there is none. Raises NotSent or Rejected."""
+        """Return the id of the room with this person. Creates it if there is none. Raises NotSent or Rejected."""
         async with self._lock:
             try:
                 room, is_listed = await self._find(user)
@@ -66,7 +66,7 @@ class DirectRooms:
                 raise NotSent(f"the room for {user} may not be ready: {error}") from None
 
     async def _find(self, user: str) -> tuple[str | None, bool]:
-        """The room with this person (or None), and whether our account data (`m.direct`) lists it."""
+        """Return (the room with this person or None, whether our account data `m.direct` lists that room)."""
         if user in self._rooms:
             return self._rooms[user], True
         me = await self._writer.identify()
@@ -81,7 +81,7 @@ class DirectRooms:
     # ------------------------------------------------------------ finding
 
     async def _find_listed(self, me: MatrixIdentity, user: str) -> str | None:
-        """The first room that `m.direct` lists for this person and that both of us are in, or None."""
+        """Return the first room that `m.direct` lists for this person and that both of us are in; None if none is."""
         listed = await self._read_list(me)
         for room in list_at(listed, user):
             if isinstance(room, str) and await self._has_both(me, user, room):
@@ -104,7 +104,10 @@ class DirectRooms:
         return str((member or {}).get("membership") or "")
 
     async def _find_by_alias(self, me: MatrixIdentity, user: str, n: int) -> tuple[bool, str | None]:
-        """Whether the n-th alias is taken, and its room if that is ours. The user is invited again if they left."""
+        """Look up the n-th alias. Returns (whether it is taken, its room or None).
+
+        The room is returned only if we created it and are in it. If the user has left it, they are invited again.
+        """
         alias = f"#{alias_of(me.id, user, n)}:{me.server}"
         entry = await self._writer.get_json(f"{CLIENT}/directory/room/{quote(alias)}")
         if entry is None:
@@ -117,7 +120,7 @@ class DirectRooms:
         return True, room
 
     async def _is_made_by_us(self, me: MatrixIdentity, room: str) -> bool:
-        """Whether we created the room: by the sender of its creation event, or in old room versions its content."""
+        """Whether we created the room, by the sender of its creation event or, in old room versions, its content."""
         path = room_path(room, "state", "m.room.create", "")
         creation = await self._writer.get_json(path + query(format="event")) or {}
         return me.id in (creation.get("sender"), creation.get("creator"))
@@ -148,7 +151,7 @@ class DirectRooms:
         check_write(reply, "")
 
     async def _add_to_list(self, me: MatrixIdentity, user: str, room: str) -> None:
-        """List the room in `m.direct`, for other clients and later look-ups. May fail silently: the alias suffices."""
+        """List the room in `m.direct`, for other clients and later look-ups. Ignores failures: the alias suffices."""
         try:
             listed = await self._read_list(me)
             rooms = list_at(listed, user)

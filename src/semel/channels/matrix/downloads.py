@@ -49,10 +49,10 @@ class MatrixFetcher:
         self._sleep = sleep
 
     async def fetch(self, media: Media, inbox: Inbox, sender_known: bool) -> Kept | Missing:
-        """Download one file, or say why it is missing. `sender_known`: whether the sender may speak here; if not, the
-        file is not downloaded.
+        """Download one file. Returns the stored file, or a `Missing` that says why there is none.
 
-        Raises Offline if our own homeserver cannot be reached, and passes on the inbox's exceptions.
+        `sender_known`: whether the sender may speak here; if not, the file is not downloaded. Raises Offline if our own
+        homeserver cannot be reached, and passes on the inbox's exceptions.
         """
         address = _MXC.fullmatch(media.mxc)
         if media.encrypted or address is None:
@@ -110,7 +110,10 @@ async def _chunks(answer: httpx2.Response) -> AsyncIterator[bytes]:
 
 
 async def _check_status(answer: httpx2.Response, is_new_api: bool) -> None:
-    """Check a download's status. Raises unless the body is the file. `is_new_api`: the path is that of version 1.11."""
+    """Check a download's status. Raises an exception unless the body is the file.
+
+    `is_new_api`: whether the path is the one of version 1.11.
+    """
     status = answer.status_code
     if 200 <= status < 300:
         return

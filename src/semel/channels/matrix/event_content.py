@@ -26,7 +26,7 @@ MAX_FALLBACK_CHARS = 1000
 
 
 def make_message(op: Op, msgtype: str, related: Mapping[str, Any] | None, mentioned: str | None = None) -> Json:
-    """The content of a text message. `related`: its `m.relates_to`. `mentioned`: the user that it replies to."""
+    """Return the content of a text message. `related`: its `m.relates_to`. `mentioned`: the user that it replies to."""
     rendered = render(_text_to_send(op))
     users = [*rendered.mentions, *([mentioned] if mentioned and mentioned not in rendered.mentions else [])]
     frame: Json = {PART_KEY_FIELD: op.key, "m.mentions": {"user_ids": users} if users else {}}
@@ -35,7 +35,7 @@ def make_message(op: Op, msgtype: str, related: Mapping[str, Any] | None, mentio
 
 
 def make_edit(op: Op, msgtype: str) -> Json:
-    """The content of an edit of `op.target`. It mentions nobody, so that nobody is notified a second time."""
+    """Return the content of an edit of `op.target`. It mentions nobody, so that nobody is notified a second time."""
     rendered = render(_text_to_send(op))
     frame: Json = {
         PART_KEY_FIELD: op.key,
@@ -58,7 +58,7 @@ def make_reaction(op: Op) -> Json:
 def make_file_message(
     op: Op, msgtype: str, name: str, mxc: str, info: Mapping[str, Any], related: Mapping[str, Any] | None
 ) -> Json:
-    """The content of a file message, with the part's text as its caption."""
+    """Return the content of a file message, with the part's text as its caption."""
     frame: Json = {PART_KEY_FIELD: op.key, "m.mentions": {}, "url": mxc, "filename": name, "info": dict(info)}
     frame |= {"m.relates_to": dict(related)} if related else {}
     caption = _text_to_send(op) if op.text.strip() else f"{REPEAT_PREFIX if op.marked else ''}{name}"
@@ -71,7 +71,7 @@ def _text_to_send(op: Op) -> str:
 
 
 def _text_forms(rendered: Rendered, msgtype: str) -> list[Json]:
-    """The possible forms of a text, best first: formatted if it has formatting, then plain."""
+    """Return the possible forms of a text, best first: formatted if the text has formatting, then plain."""
     plain: Json = {"msgtype": msgtype, "body": rendered.body}
     if rendered.html is None:
         return [plain]
@@ -83,13 +83,13 @@ def _first_that_fits(forms: list[Json]) -> Json:
 
 
 def msgtype_of(mime: str) -> str:
-    """The msgtype for a file's MIME type. SVG is a plain file, since clients show no SVG."""
+    """Return the msgtype for a file's MIME type. SVG is a plain file, since clients show no SVG."""
     head = mime.partition("/")[0]
     return f"m.{head}" if head in ("image", "audio", "video") and not mime.startswith("image/svg") else "m.file"
 
 
 def image_size(data: bytes) -> tuple[int, int] | None:
-    """(width, height) in pixels of a PNG, GIF, JPEG or WebP, from its header; None for other or broken files."""
+    """Return (width, height) in pixels of a PNG, GIF, JPEG or WebP, from its header; None for other or broken files."""
     try:
         if data[:8] == b"\x89PNG\r\n\x1a\n":
             return struct.unpack(">II", data[16:24])

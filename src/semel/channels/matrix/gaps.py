@@ -53,8 +53,9 @@ async def read_forwards(
 async def read_since_invitation(
     reader: MatrixReader, room: str, timeline: list[Any], position: str | None
 ) -> list[Any]:
-    """The events of a room that is new to us, from our invitation on, in order. `position`: the token before it.
+    """Return the events of a room that is new to us, from our invitation on, in order.
 
+    `timeline`: the events of the /sync. `position`: the pagination token before them.
     Raises GapUnreadable, Offline or Denied.
     """
     me = reader.me.id
@@ -68,7 +69,7 @@ async def read_since_invitation(
 
 
 def drop_before_invitation(events: list[Any], me: str) -> list[Any]:
-    """The events from our invitation (else our join) on; all events if neither is among them."""
+    """Return the events from our invitation (or else our join) on; all events if neither is among them."""
     return events[_find_invitation(events, me) or 0 :]
 
 
@@ -107,9 +108,9 @@ async def has_joined_since(reader: MatrixReader, room: str, since: str) -> bool:
 
 
 def _find_invitation(events: list[Any], me: str) -> int | None:
-    """The index of the invitation that led to our last join; that of the join if there was no invitation.
+    """Return the index of the invitation that led to our last join; that of the join if there was no invitation.
 
-    `None` if the events do not contain it.
+    Returns None if the events do not contain the join, or not the invitation that led to it.
     """
     join = next((n for n in reversed(range(len(events))) if is_our_join(events[n], me)), None)
     if join is None:

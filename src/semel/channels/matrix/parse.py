@@ -92,7 +92,7 @@ def parse_event(event: Any, room: Room, me: MatrixIdentity) -> MatrixDraft | Non
 
 
 def parse_own_event(event: Json, room: Room) -> MatrixDraft | None:
-    """An "echo" event if this event of our account is a part that we sent, else None.
+    """Return an "echo" if this event of our account is a part that we sent, else None.
 
     Our parts are recognized by their transaction id or by the key in their content.
     """
@@ -103,20 +103,23 @@ def parse_own_event(event: Json, room: Room) -> MatrixDraft | None:
 
 
 def find_place(event: Json, room: str) -> RoomPlace:
-    """The room, or the thread in it, that an event belongs to."""
+    """Return the room, or the thread in it, that an event belongs to."""
     related = object_at(event, "content", "m.relates_to")
     return RoomPlace(room, text_at(related, "event_id") if related.get("rel_type") == "m.thread" else None)
 
 
 def parse_annotation(event: Json) -> tuple[str, str] | None:
-    """(event id of the message, emoji) of a reaction; None if one of them is missing."""
+    """Return (event id of the message, emoji) of a reaction; None if one of them is missing."""
     related = object_at(event, "content", "m.relates_to")
     target, emoji = text_at(related, "event_id"), text_at(related, "key")
     return (target, emoji) if target and emoji and related.get("rel_type") == "m.annotation" else None
 
 
 def parse_redaction(event: Json) -> str | None:
-    """The id of the deleted event; it is in the content since room version 11, before that at the top level."""
+    """Return the id of the event that was deleted; None if the redaction does not name it.
+
+    The id is in the content since room version 11, at the top level before that.
+    """
     return text_at(event, "content", "redacts") or text_at(event, "redacts") or None
 
 
@@ -212,7 +215,7 @@ def _parse_sender(event: Json, room: Room, bot: bool = False) -> Person:
 
 
 def make_unreadable(event: Any, room: Room, reason: str) -> Incoming:
-    """An unreadable event with its raw JSON. Its key is the event id, or a hash of the JSON if there is none."""
+    """Return an unreadable event with its raw JSON. Its key is the event id, or a hash of the JSON if there is none."""
     raw = json.dumps(event, ensure_ascii=False).encode("utf-8", "replace")
     key = text_at(event, "event_id") or "odd-" + hashlib.blake2b(raw, digest_size=16).hexdigest()
     sender = _parse_sender(event, room) if _is_event(event) else None
@@ -234,7 +237,7 @@ def _our_display_names(room: Room, me: MatrixIdentity) -> tuple[str, ...]:
 
 
 def _parse_text(content: Json) -> str | None:
-    """The text of a message, or the plain text of an extensible event (MSC1767); None if there is none."""
+    """Return the text of a message, or the plain text of an extensible event (MSC1767); None if there is none."""
     for name in ("body", "org.matrix.msc1767.text"):
         if (text := text_at(content, name)) is not None:
             return text
@@ -261,7 +264,7 @@ def _parse_media(content: Json, type: str) -> Media | None:
 
 
 def _parse_caption(content: Json) -> str:
-    """The caption of a file: the body, if there is a different file name (spec, "Media captions"), else ""."""
+    """Return a file's caption: the body, if a file name is given that differs from it ("Media captions"), else ""."""
     name, body = text_at(content, "filename"), text_at(content, "body")
     return body if name is not None and body is not None and name != body else ""
 
@@ -287,12 +290,12 @@ class AddressedText:
 
 
 def remove_fallback(body: str) -> str:
-    """A reply's body without the quotation that older clients prepend."""
+    """Return a reply's body without the quotation that older clients prepend."""
     return body[quotation.end() :] if (quotation := _FALLBACK.match(body)) else body
 
 
 def parse_addressed_text(body: str, content: Json, id: str, names: Sequence[str]) -> AddressedText:
-    """The text addressed to us, and whether the message mentions us.
+    """Remove our name at the beginning of a message or after its command, and tell whether the message mentions us.
 
     `id`: our user id. `names`: our other names in the room, the display name first.
     """
@@ -315,10 +318,10 @@ def _is_mentioned(body: str, content: Json, id: str) -> bool:
 
 
 def _remove_name(body: str, our_names: Sequence[str], is_named: bool) -> str | None:
-    """The text after our name, or None if the text does not begin with our name.
+    """Return the text after our name; None if the text does not begin with our name.
 
-    A bare name counts only with a colon or comma after it, unless the message mentions us anyway: "Bot is slow" speaks
-    about us and not to us.
+    A bare name counts only with a colon or comma after it, unless the message mentions us anyway (`is_named`): "Bot is
+    slow" speaks about us and not to us.
     """
     start = body.lstrip()
     for name in our_names:

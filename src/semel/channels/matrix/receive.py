@@ -58,7 +58,7 @@ class SyncCursor:
     invites: Mapping[str, Invite] = field(default_factory=dict)  # by room
 
     def dump(self) -> str:
-        """The cursor as compact JSON; empty fields are left out."""
+        """Return the cursor as compact JSON; empty fields are left out."""
         data: dict[str, Any] = {"user": self.user, "since": self.since}
         if self.gaps:
             data["gaps"] = dict(self.gaps)
@@ -129,7 +129,10 @@ class Sync:
         await self._start_at_present((loss,))
 
     async def _sync(self, since: str | None, filter: Json, wait: float) -> Json | None:
-        """The answer to one /sync; None if the homeserver does not know the token. Raises Offline or Denied."""
+        """Make one /sync and return its answer; None if the homeserver does not know the token `since`.
+
+        `wait`: seconds for which the homeserver may hold the request. Raises Offline or Denied.
+        """
         values = {"filter": json.dumps(filter, separators=(",", ":")), "timeout": str(round(wait * 1000))}
         if since is not None:
             values["since"] = since

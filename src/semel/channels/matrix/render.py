@@ -105,7 +105,7 @@ def _is_plain(token: Token) -> bool:
 
 
 def _find_mentions(tokens: Sequence[Token]) -> Iterator[str]:
-    """The user ids that a text mentions, directly or by a link. Also marks text tokens that are inside a link."""
+    """Yield the user ids that a text mentions, directly or by a link. Also marks text tokens that are inside a link."""
     for block in tokens:
         depth = 0
         for token in block.children or []:

@@ -48,7 +48,7 @@ class EventResolver:
         return f"<EventResolver {len(self._origins)} events remembered>"
 
     async def resolve(self, room_id: str, events: Sequence[Any]) -> list[Incoming]:
-        """The inbox events for a room's events, in order. Raises Offline or Denied."""
+        """Convert a room's events to inbox events, in order. Ignored ones are left out. Raises Offline or Denied."""
         room = self.rooms.get(room_id)
         resolved: list[Incoming] = []
         for event in events:
@@ -60,7 +60,8 @@ class EventResolver:
         return resolved
 
     def _parse(self, event: Any, room: Room) -> MatrixDraft | None:
-        """Parse one event. A bug of ours makes it unreadable instead of blocking all later events (Law 1)."""
+        """Parse one event; None if it is ignored. If our code fails, the event is unreadable, and later ones are not
+        blocked (Law 1)."""
         try:
             room.apply_state([event])
             draft = parse_event(event, room, self._reader.me)
@@ -94,9 +95,9 @@ class EventResolver:
         return False
 
     async def _resolve_target(self, incoming: Incoming, target: str, room: Room) -> Incoming | None:
-        """Give an edit, deletion or reaction the address of its original; None for an edit by somebody else.
+        """Return an edit, deletion or reaction with the address of its original; None for an edit by somebody else.
 
-        The deletion of a reaction becomes the removal of that reaction.
+        `target`: the original's event id. The deletion of a reaction becomes the removal of that reaction.
         """
         origin = await self._find_origin(target, room)
         if origin is None:
@@ -113,7 +114,7 @@ class EventResolver:
         return replace(incoming, address=origin.place.address)
 
     async def _find_origin(self, id: str, room: Room) -> Origin | None:
-        """The author and place of an event; None if it is missing or hidden from us. Raises Offline or Denied."""
+        """Find the author and place of an event; None if it is missing or hidden from us. Raises Offline or Denied."""
         if id not in self._origins:
             event = await self._reader.get_json(room_path(room.id, "event", id))
             if event is None or not isinstance(event.get("sender"), str):

@@ -77,11 +77,11 @@ class Rooms:
         return f"<Rooms {len(self._rooms)} known>"
 
     def get(self, room: str) -> Room | None:
-        """The room's state as last seen; None if it was not read yet."""
+        """Return the room's state as last seen; None if it was not read yet."""
         return self._rooms.get(room)
 
     def get_current(self, room: str) -> Room | None:
-        """The room's state if it is certainly current, that is, if a /sync was answered a short time ago; else None."""
+        """Return the room's state if a /sync was answered less than FRESHNESS_S ago: then it is current. Else None."""
         return self._rooms.get(room) if self._clock() - self._synced_at < FRESHNESS_S else None
 
     def note_sync(self) -> None:
@@ -93,7 +93,7 @@ class Rooms:
         self._rooms.pop(room, None)
 
     async def load(self, id: str) -> Room:
-        """The room's state, read from the homeserver if it is not known yet. Raises Offline or Denied."""
+        """Return the room's state. Reads it from the homeserver if it is not known yet. Raises Offline or Denied."""
         if id in self._rooms:
             return self._rooms[id]
         room = Room(id)
@@ -109,5 +109,5 @@ class Rooms:
 
 
 def clean_name(value: Any) -> str:
-    """A display name on one line, at most 200 characters; "" if it is not a string."""
+    """Return a display name on one line, with at most 200 characters; "" if it is not a string."""
     return " ".join(value.split())[:200] if isinstance(value, str) else ""

@@ -84,7 +84,7 @@ class MatrixSender:
         return Receipt(str(check_write(reply, "event_id")["event_id"]))
 
     async def _find_own_reaction(self, op: Op, room: str) -> str | None:
-        """The event id of our existing reaction with this emoji, or None if it is not found."""
+        """Return the event id of our existing reaction with this emoji, or None if it is not found."""
         me = await self._writer.identify()
         path = f"/_matrix/client/v1/rooms/{quote(room)}/relations/{quote(str(op.target))}/m.annotation/m.reaction"
         start: dict[str, str] = {}
@@ -176,7 +176,10 @@ class MatrixSender:
     # ------------------------------------------------------------ look-up
 
     async def find(self, op: Op, since: float) -> Receipt | None:
-        """The part's receipt; None if it was certainly not sent after `since`. Raises NotSent, Rejected or Unknown."""
+        """Find a part and return its receipt; None if it was certainly not sent after `since`.
+
+        `since`: in seconds since the epoch. Raises NotSent, Rejected or Unknown.
+        """
         me = await self._writer.identify()
         room = await self._existing_room(op.address)
         if room is None:
@@ -199,7 +202,7 @@ class MatrixSender:
             start = {"from": end}
 
     async def _existing_room(self, address: str) -> str | None:
-        """The id of the room to search. `None` if there is no direct room yet, so that nothing was sent there."""
+        """Return the id of the room at an address; None if there is no direct room yet, so nothing was sent there."""
         if address.startswith("@"):
             return await self.direct.find(address)
         return (await self.resolve_place(address)).room
@@ -218,7 +221,10 @@ class MatrixSender:
 
 
 def _make_relation(op: Op, place: RoomPlace) -> tuple[Json | None, str | None]:
-    """(`m.relates_to` or None, the user to mention or None). In a group, the first part of an answer is a reply."""
+    """Return (`m.relates_to` or None, the user to mention or None).
+
+    A part for a thread is related to the thread. In a group, the first part of an answer is a reply.
+    """
     answers = op.answers
     in_this_room = answers is not None and answers.data.get("room") == place.room
     thread = place.thread or (answers.data.get("thread") if answers is not None and in_this_room else None)
@@ -237,6 +243,6 @@ def no_room_state(room: str) -> Room | None:
 
 
 def _is_part(event: Any, me: str, key: str) -> bool:
-    """Whether an event of a room is the part with this key, sent by us."""
+    """Whether an event of a room is the part with this `key`, sent by us. `me`: our user id."""
     keys = value_at(event, "unsigned", "transaction_id"), value_at(event, "content", PART_KEY_FIELD)
     return value_at(event, "sender") == me and key in keys

@@ -84,7 +84,7 @@ def quote(text: str) -> str:
 
 
 def room_path(room: str, *segments: str) -> str:
-    """The API path of a room, or of a resource below it."""
+    """Return the API path of a room, or of a resource below the room."""
     return "/".join((f"{CLIENT}/rooms", quote(room), *map(quote, segments)))
 
 
@@ -93,7 +93,8 @@ def query(**values: str) -> str:
 
 
 def retry_after(headers: Mapping[str, str], data: Json) -> float | None:
-    """Seconds to wait: from the header Retry-After, else from `retry_after_ms`, which it replaced in version 1.10."""
+    """Return the seconds to wait, or None. They are in the header Retry-After or, before API version 1.10, in the
+    field `retry_after_ms`."""
     seconds = http.retry_after(headers)
     if seconds is not None:
         return seconds
@@ -123,8 +124,9 @@ async def request_once(
     mime: str = "application/json",
     timeout: float = 30.0,
 ) -> MatrixReply:
-    """Make exactly one request. `timeout`: seconds for the answer, once connected. Raises NotSent or Unknown.
+    """Make exactly one request and return its answer. Raises NotSent or Unknown.
 
+    `timeout`: seconds for the answer, once connected.
     Private addresses are allowed, because the homeserver's address comes from the configuration.
     """
     content = body if body is None or isinstance(body, bytes) else dump(body)
@@ -138,12 +140,12 @@ async def request_once(
 
 
 def dump(body: Json) -> bytes:
-    """Compact JSON in UTF-8; unpaired surrogates become question marks."""
+    """Encode as compact JSON in UTF-8. Unpaired surrogates become question marks."""
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def check_write(reply: MatrixReply, field: str) -> Json:
-    """The JSON of a successful write; `field` is the field it must have ("": none).
+    """Return the JSON of a successful write. `field`: the field that a success must have; "" if it needs none.
 
     Raises NotSent, Rejected or Unknown, by the table at the top of this module.
     """
@@ -210,7 +212,7 @@ class MatrixReadConnection:
 
 
 async def _read_bounded(answer: httpx2.Response, base: str) -> bytes:
-    """The decompressed body. Raises Offline if it exceeds the limit."""
+    """Return the decompressed body. Raises Offline if it exceeds MAX_READ_ANSWER_BYTES."""
     body = bytearray()
     async for piece in answer.aiter_bytes():
         body += piece

@@ -45,12 +45,12 @@ def parse_address(address: str) -> ChatPlace:
 
 
 def message_id(chat: int, message: int) -> str:
-    """The id of a message in receipts, keys and references."""
+    """Return the id of a message, `CHAT/MESSAGE`, for receipts, keys and references."""
     return f"{chat}/{message}"
 
 
 def message(id: str) -> tuple[int, int]:
-    """Parse a message id to (chat, message). Raises ValueError."""
+    """Parse a message id. Returns (chat, message). Raises ValueError."""
     match = _MESSAGE.fullmatch(id)
     if match is None:
         raise ValueError(f"{id!r} is no message on Telegram; they are named CHAT/MESSAGE")
@@ -81,7 +81,7 @@ class TelegramCursor:
             return cls(0)
 
     def dump(self) -> str:
-        """The cursor as text, for `load`."""
+        """Return the cursor as text, which `load` reads."""
         data: dict[str, Any] = {"offset": self.offset}
         if self.moved:
             data["moved"] = {str(first_id): current_id for first_id, current_id in sorted(self.moved.items())}
@@ -91,10 +91,10 @@ class TelegramCursor:
 
 
 def current_chat(moved: Mapping[int, int], chat: int) -> int:
-    """The current id of the chat whose first id is `chat`. `moved` maps first ids of groups to their current ids."""
+    """Return the current id of the chat whose first id is `chat`. `moved`: groups' first ids -> their current ids."""
     return moved.get(chat, chat)
 
 
 def first_chat(moved: Mapping[int, int], chat: int) -> int:
-    """The first id of the chat whose current id is `chat`; addresses contain the first id."""
+    """Return the first id of the chat whose current id is `chat`; addresses contain the first id."""
     return next((first_id for first_id, current_id in moved.items() if current_id == chat), chat)

@@ -1,8 +1,8 @@
 """A Telegram bot as a channel.
 
-Each attempt to send makes one request. Telegram has no idempotency keys, and bots cannot list their own messages; so
-the safety class is at-most-once: a part with an unknown outcome is held until a person decides. Receiving is in
-`semel.channels.telegram.receive`.
+Each attempt to send makes one request that can take effect. Telegram has no idempotency keys, and bots cannot list
+their own messages. So the safety class is at-most-once: a part with an unknown outcome is held until a person decides.
+Receiving is in `semel.channels.telegram.receive`.
 """
 
 from __future__ import annotations

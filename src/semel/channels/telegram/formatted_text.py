@@ -79,7 +79,7 @@ class FormattedText:
         return any(mark.kind in kinds for mark in self._open)
 
     def result(self) -> tuple[str, list[Json]]:
-        """The whole text, and its entities in order."""
+        """Return (the whole text, its entities in order)."""
         full_text = "".join(text for text, _ in self._pieces)
         marked_spans = [
             (lo, hi, mark)
@@ -90,7 +90,7 @@ class FormattedText:
         return _to_entities(full_text, marked_spans)
 
     def _spans(self) -> dict[Entity, list[tuple[int, int]]]:
-        """The spans that each entity covers, in characters; adjacent spans are joined."""
+        """Map each entity to the spans that it covers, in characters. Adjacent spans are joined."""
         spans: dict[Entity, list[tuple[int, int]]] = {}
         position = 0
         for text, marks in self._pieces:
@@ -114,7 +114,7 @@ def _trim_span(text: str, span: tuple[int, int]) -> tuple[int, int]:
 
 
 def _to_entities(full_text: str, marked_spans: Sequence[tuple[int, int, Entity]]) -> tuple[str, list[Json]]:
-    """The stripped text, and its entities with offsets and lengths in UTF-16 units."""
+    """Return (the stripped text, its entities with offsets and lengths in UTF-16 units)."""
     text = full_text.strip()
     stripped = len(full_text) - len(full_text.lstrip())
     entities = []
@@ -127,5 +127,5 @@ def _to_entities(full_text: str, marked_spans: Sequence[tuple[int, int, Entity]]
 
 
 def count_utf16_units(text: str) -> int:
-    """The length of a text in UTF-16 code units."""
+    """Return the length of a text in UTF-16 code units."""
     return len(text) + sum(char > "\uffff" for char in text)

@@ -58,7 +58,7 @@ _METADATA_FIELDS = frozenset(
 
 
 def files_of(message: Json) -> tuple[TelegramFile, ...]:
-    """The files of a message; of a photo, only the largest size."""
+    """Return the files of a message; of a photo, only the largest size."""
     files = []
     if sizes := message.get("photo"):
         best = max(sizes, key=lambda each: int(each.get("width", 0)) * int(each.get("height", 0)))
@@ -77,7 +77,7 @@ def _parse_file(file: Json, field: str, ending: str, mime: str) -> TelegramFile:
 
 
 def describe_content(message: Json) -> str:
-    """A description of the content that is neither text nor file; "" if there is none."""
+    """Describe the content that is neither text nor file. Returns "" if there is none."""
     for field, describe in _DESCRIBERS.items():
         if field in message:
             return str(describe(message[field]))
@@ -112,7 +112,7 @@ def _describe_checklist(content: Json) -> str:
 
 
 def _rich_texts(value: Any, depth: int = 0) -> list[str]:
-    """The texts of a rich message in order."""
+    """Return the texts of a rich message in order."""
     if depth > 40:
         return []
     if isinstance(value, list):
@@ -127,7 +127,7 @@ def _rich_texts(value: Any, depth: int = 0) -> list[str]:
 
 
 _DESCRIBERS: dict[str, Any] = {
-    "venue": _describe_venue,  # before location, which it has, too
+    "venue": _describe_venue,  # before "location", which a venue has, too
     "location": lambda told: f"[location: {_describe_point(told)}]",
     "sticker": lambda told: f"[sticker {told['emoji']}]" if told.get("emoji") else "[sticker]",
     "contact": _describe_contact,

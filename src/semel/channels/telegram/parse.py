@@ -93,7 +93,7 @@ def _make_unreadable(update: Json, reason: str) -> TelegramDraft:
 
 
 def make_unparsable_draft(id: int, raw: bytes) -> TelegramDraft:
-    """An event of the kind "unreadable" that holds the raw bytes of an update that is not valid JSON."""
+    """Make an "unreadable" event with the raw bytes of an update that is not valid JSON. `id`: the update's id."""
     return TelegramDraft(
         Incoming("unreadable", f"update/{id}", raw=raw, why="Telegram's answer is no JSON that can be read")
     )
@@ -117,7 +117,10 @@ def _parse_message(message: Json, us: BotIdentity, moved: Mapping[int, int]) -> 
 
 
 def _parse_edit(message: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[TelegramDraft | GroupMigration]:
-    """The edit event. Its key holds the edit time in seconds and a hash, since two edits may share a second."""
+    """Return the edit event; [] for an edit that is ignored.
+
+    Its key holds the edit time in seconds and a hash, since two edits may share a second.
+    """
     if message.keys() & SERVICE_FIELDS or "location" in message or (message.get("from") or {}).get("id") == us.id:
         return []  # a live location is edited every few seconds
     chat = int(message["chat"]["id"])
@@ -150,7 +153,8 @@ def _make_incoming(
 
 
 def _parse_text(message: Json, us: BotIdentity, files: bool) -> tuple[str, bool]:
-    """(text, whether it mentions us): the message's text or caption, with a description of its other content."""
+    """Return (text, whether it mentions us). The text is the message's text or caption, then a description of the other
+    content."""
     text, mentioned = "", False
     for field, marks in (("text", "entities"), ("caption", "caption_entities")):
         if field in message:
@@ -162,7 +166,8 @@ def _parse_text(message: Json, us: BotIdentity, files: bool) -> tuple[str, bool]
 
 
 def _parse_place(message: Json, moved: Mapping[int, int]) -> ChatPlace:
-    """The chat or topic. `message_thread_id` is a topic only with `is_topic_message`; other replies have it, too."""
+    """Return the chat or topic of a message. `message_thread_id` is a topic only with `is_topic_message`: replies
+    outside of topics have it, too."""
     topic = message.get("message_thread_id") if message.get("is_topic_message") else None
     return ChatPlace(first_chat(moved, int(message["chat"]["id"])), None if topic is None else int(topic))
 
@@ -174,7 +179,8 @@ def _parse_title(message: Json) -> str:
 
 
 def _parse_sender(message: Json) -> Person:
-    """The author. For an anonymous administrator it is the group; for someone who posts as a channel, the channel."""
+    """Return the author. For an anonymous administrator, that is the group; for one who posts as a channel, the
+    channel."""
     user, chat = message.get("from") or {}, message.get("sender_chat")
     if chat:
         name = " ".join(str(part) for part in (chat.get("title"), message.get("author_signature")) if part)
@@ -185,7 +191,7 @@ def _parse_sender(message: Json) -> Person:
 
 
 def parse_person(user: Json) -> Person:
-    """The person for a Telegram user."""
+    """Convert a Telegram user to a `Person`."""
     name = " ".join(str(user[part]) for part in ("first_name", "last_name") if user.get(part))
     return Person(str(user["id"]), scrub(name or str(user.get("username") or "")), bool(user.get("is_bot")))
 
@@ -194,8 +200,8 @@ def parse_person(user: Json) -> Person:
 
 
 def _replied_id(message: Json) -> str | None:
-    """The id of the message that this one replies to, or None. The implicit reply of every message in a topic to the
-    topic's first message does not count."""
+    """Return the id of the message that this one replies to, or None. The implicit reply of every message in a topic to
+    the topic's first message does not count."""
     target = _find_replied(message)
     return message_id(int(message["chat"]["id"]), int(target["message_id"])) if target else None
 
@@ -210,7 +216,7 @@ def _find_replied(message: Json) -> Json | None:
 
 
 def _parse_data(message: Json) -> Json:
-    """Additional data of the event: album, forward, reply, via (docs/telegram.md)."""
+    """Return additional data of the event: album, forward, reply, via (docs/telegram.md)."""
     data: Json = {"chat": message["chat"]["type"]}
     if message.get("media_group_id"):
         data["album"] = str(message["media_group_id"])
@@ -239,7 +245,7 @@ def _parse_data(message: Json) -> Json:
 
 
 def _name_origin(origin: Json) -> str:
-    """The name of a forwarded message's original author."""
+    """Return the name of a forwarded message's original author."""
     if user := origin.get("sender_user"):
         return parse_person(user).name
     chat = origin.get("sender_chat") or origin.get("chat") or {}
@@ -250,7 +256,7 @@ def _name_origin(origin: Json) -> str:
 
 
 def _parse_reactions(message_reaction: Json, update: int, moved: Mapping[int, int]) -> Sequence[TelegramDraft]:
-    """One event for each reaction that was set or removed, compared with the previous ones."""
+    """Return one event for each reaction that was set or removed. The update has the old and the new reactions."""
     chat = int(message_reaction["chat"]["id"])
     id = message_id(chat, int(message_reaction["message_id"]))
     old_emoji, new_emoji = (

@@ -31,7 +31,7 @@ class EntitySpan:
 
 
 def convert_entities(text: str, entities: Sequence[Any]) -> list[EntitySpan]:
-    """The entities, converted from UTF-16 units to code points and sorted. Those outside of the text are left out."""
+    """Convert entities from UTF-16 units to code points, and sort them. Those outside of the text are left out."""
     raw = text.encode("utf-16-le", "surrogatepass")
     converted = []
     for entity in entities:
@@ -56,7 +56,7 @@ def mentions_us(span: EntitySpan, text: str, us: BotIdentity) -> bool:
 
 
 def read_text(text: str, entities: Sequence[Any], us: BotIdentity) -> tuple[str, bool]:
-    """(the text for the agent, whether it mentions us).
+    """Return (the text as Markdown, whether it mentions us).
 
     Code, text links and struck text become Markdown, because plain text would change their meaning. A mention of us at
     the beginning is removed unless nothing else is left, and so is our name after a command.
@@ -72,7 +72,7 @@ def read_text(text: str, entities: Sequence[Any], us: BotIdentity) -> tuple[str,
 
 
 def _skip_mention(text: str, entity_spans: Sequence[EntitySpan], us: BotIdentity) -> int:
-    """The index where the text starts after a leading mention of us; 0 without one."""
+    """Return the index where the text starts after a leading mention of us; 0 without one."""
     if (
         not entity_spans
         or text[: entity_spans[0].lo].strip()
@@ -87,7 +87,7 @@ def _skip_mention(text: str, entity_spans: Sequence[EntitySpan], us: BotIdentity
 
 
 def _to_markdown(text: str, entity_spans: Sequence[EntitySpan], start: int) -> str:
-    """The text from `start` on, with Markdown delimiters inserted where entities begin and end."""
+    """Return the text from `start` on, with Markdown delimiters where entities begin and end."""
     delimiters: list[tuple[int, int, int, str]] = []  # (position, 0 closes or 1 opens, nesting order, delimiter)
     for n, span in enumerate(entity_spans):
         if span.lo < start or span.hi <= span.lo:

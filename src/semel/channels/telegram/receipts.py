@@ -54,8 +54,8 @@ class CaptionNeeded(Exception):
 
 
 def receipt_of(op: Op, reply: TelegramReply) -> Receipt:
-    """The receipt for an answer. Raises NotSent, Rejected or Unknown; or PlainNeeded, GroupMigrated or CaptionNeeded if
-    a different call may succeed."""
+    """Return the receipt for an answer to a part. Raises NotSent, Rejected or Unknown; or PlainNeeded, GroupMigrated or
+    CaptionNeeded if a different call may succeed."""
     if reply.ok:
         return _sent_receipt(op, reply)
     if reply.status == 429:
@@ -107,7 +107,7 @@ def _refused_receipt(op: Op, reply: TelegramReply) -> Receipt:
 
 
 def _describe_refusal(reply: TelegramReply) -> str:
-    """Telegram's description of a refusal, with a hint about what to do if that is not obvious."""
+    """Return Telegram's description of a refusal, with a hint about what to do if that is not obvious."""
     description = reply.error_text
     for words, hint in (
         ("bot was blocked", "this person blocked the bot; they must unblock it"),

@@ -69,7 +69,8 @@ class Topics:
             self._addresses[message] = address
 
     def place(self, incoming: Incoming) -> Incoming:
-        """Give a reaction the address of its message, if known. Remember the address of any other event."""
+        """Return a reaction with the address of its message, if known. Return any other event unchanged, and remember
+        its address."""
         if incoming.kind != "reaction":
             self.learn(incoming.key, incoming.address)
             return incoming
@@ -142,7 +143,7 @@ class TelegramReceiver:
         cursor.bot = us.id
 
     async def _start_at_present(self) -> TelegramCursor:
-        """The cursor for a first run. It points after all pending updates, so that older messages are not reported."""
+        """Return the cursor for a first run: after all pending updates, so that older messages are not reported."""
         newest = await self._call_for_result(
             "getUpdates", {"offset": -1, "limit": 1, "timeout": 0, "allowed_updates": REQUESTED_KINDS}
         )
@@ -172,7 +173,7 @@ class TelegramReceiver:
     async def _put(
         self, updates: Sequence[Json | bytes], us: BotIdentity, inbox: Inbox, cursor: TelegramCursor
     ) -> None:
-        """Put the updates and the offset after them into the inbox. Those before the first one with files are put
+        """Put the updates and the offset after them into the inbox. The updates before the first one with files are put
         separately, so that they do not wait for downloads."""
         drafts: list[TelegramDraft] = []
         no_files_yet = True
@@ -189,7 +190,7 @@ class TelegramReceiver:
         await inbox.put(await self._fetcher.complete(drafts, inbox), cursor.dump())
 
     def _parse_update(self, update: Json | bytes, us: BotIdentity) -> tuple[list[TelegramDraft], int]:
-        """Parse one update and return (its drafts, its update id). A move of a group is recorded in `self._moved`."""
+        """Parse one update. Returns (its drafts, its update id). A group's new id is recorded in `self._moved`."""
         if isinstance(update, bytes):
             match = _ID.search(update)
             id = int(match[1]) if match is not None else 0
@@ -242,13 +243,13 @@ class TelegramReceiver:
         if "webhook" in reply.error_text.lower():
             return Denied(_WEBHOOK)
         previous, self._last_conflict = self._last_conflict, self._clock()
-        if previous is None or self._last_conflict - previous > CONFLICT_WINDOW_S:  # it may be one manual call
+        if previous is None or self._last_conflict - previous > CONFLICT_WINDOW_S:  # perhaps one manual call
             return Offline(_CONFLICT)
         return Denied(_CONFLICT)
 
 
 def _checked_updates(reply: TelegramReply) -> Sequence[Json]:
-    """The updates of an answer. Raises Offline if the result is malformed."""
+    """Return the updates in an answer to getUpdates. Raises Offline if the result is malformed."""
     updates = reply.result
     if not isinstance(updates, list) or not all(
         isinstance(update, dict) and isinstance(update.get("update_id"), int) for update in updates

@@ -52,7 +52,7 @@ def render(text: str, max_units: int) -> tuple[str, list[Json]]:
 
 
 def render_plain(text: str, max_units: int) -> str:
-    """The text without formatting. Invisible characters are made visible if the limit `max_units` allows it."""
+    """Return the text without formatting. Invisible characters are made visible if the text then fits `max_units`."""
     text = scrub(text.strip())
     return visible_within(text, count_utf16_units(visible(text)) <= max_units)
 
@@ -163,8 +163,8 @@ def _write_node(runs: FormattedText, node: Node) -> None:
 
 
 def _write_link(runs: FormattedText, url: str, inside: Sequence[Node]) -> None:
-    """Write a link as an entity over its text. If the text is the address, it is written as plain text. An address
-    whose scheme Telegram does not link is written out after the text."""
+    """Write a link as an entity over its text. If its text is its address, only the text is written. An address whose
+    scheme Telegram does not link is written out after the text."""
     label = _plain_text(inside)
     if not label.strip():
         runs.write(url)
@@ -179,14 +179,14 @@ def _write_link(runs: FormattedText, url: str, inside: Sequence[Node]) -> None:
 
 
 def _plain_text(nodes: Sequence[Node], spells_links: bool = False) -> str:
-    """The text of inline nodes without styles; with `spells_links`, the addresses of links are written out."""
+    """Return the text of inline nodes without styles. `spells_links`: whether to write out the addresses of links."""
     runs = FormattedText(spells_links)
     _write_inline(runs, nodes)
     return runs.result()[0]
 
 
 def draw_table(rows: Sequence[Sequence[str]]) -> str:
-    """The table as text. The first row is the head; a rule separates it from the rest."""
+    """Draw a table as text. The first row is the head; a rule separates it from the rest."""
     count = max((len(row) for row in rows), default=0)
     full_rows = [[*(" ".join(cell.split()) for cell in row), *[""] * (count - len(row))] for row in rows]
     widths = [max(display_width(row[n]) for row in full_rows) for n in range(count)]
@@ -201,7 +201,7 @@ def draw_table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def display_width(text: str) -> int:
-    """The width of a text in screen columns: East Asian wide letters and emoji take two, combining marks none."""
+    """Return the width of a text in columns: East Asian wide letters and emoji take two, combining marks none."""
     return sum(
         0 if unicodedata.combining(char) or char in "\u200d\ufe0f" else 1 + (unicodedata.east_asian_width(char) in "WF")
         for char in text

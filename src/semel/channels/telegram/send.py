@@ -47,9 +47,10 @@ class BotApiCall:
 
 
 def make_call(op: Op, moved: Mapping[int, int], *, plain: bool, previews: bool) -> BotApiCall:
-    """The call for a part. Raises Rejected.
+    """Build the call for a part. Raises Rejected.
 
-    `plain`: send it without formatting and as a document, because Telegram refused the formatting or the kind of file.
+    `plain`: without formatting and as a document, because Telegram refused the formatting or the kind of file.
+    `previews`: whether links show a preview. `moved`: the first ids of groups, mapped to their current ids.
     """
     try:
         destination = parse_address(op.address)
@@ -98,7 +99,7 @@ def _file_call(op: Op, destination: ChatPlace, moved: Mapping[int, int], plain: 
 
 
 def file_kind(op: Op) -> str:
-    """The kind of media as which a file is sent: photo, audio, voice, video or document."""
+    """Return the kind of media as which a file is sent: photo, audio, voice, video or document."""
     mime = op.mime or mimetypes.guess_type(op.name or "")[0] or ""
     kind = _KINDS.get(mime.partition(";")[0].strip().lower(), "document")
     if kind == "photo" and op.file is not None and op.file.exists() and op.file.stat().st_size > MAX_PHOTO_BYTES:
@@ -117,7 +118,7 @@ def _edit_call(op: Op, destination: ChatPlace, moved: Mapping[int, int], plain: 
 
 
 def edit_caption_instead(call: BotApiCall) -> BotApiCall:
-    """Convert an edit of a text into an edit of a file's caption. Raises Rejected if the text is too long for one."""
+    """Convert an edit of a text into an edit of a file's caption. Raises Rejected if it is too long for a caption."""
     names = {"text": "caption", "entities": "caption_entities"}
     params = {names.get(k, k): v for k, v in call.params.items() if k != "link_preview_options"}
     if count_utf16_units(str(params["caption"])) > MAX_CAPTION_UNITS:
@@ -138,7 +139,7 @@ def _reaction_call(op: Op, moved: Mapping[int, int]) -> BotApiCall:
 
 
 def _render_text(op: Op, max_units: int, plain: bool) -> tuple[str, list[Json]]:
-    """The text to send, and its entities. The prefix of a repeat is put before the rendered Markdown."""
+    """Return (the text to send, its entities). The prefix of a repeat is put before the rendered Markdown."""
     ahead = REPEAT_PREFIX if op.marked else ""
     text, entities = (render_plain(op.text, max_units), []) if plain else render(op.text, max_units - len(ahead))
     if not text:
@@ -147,7 +148,7 @@ def _render_text(op: Op, max_units: int, plain: bool) -> tuple[str, list[Json]]:
 
 
 def _destination_params(op: Op, destination: ChatPlace, moved: Mapping[int, int]) -> Json:
-    """The parameters for the chat, the topic and, in groups, the answered message."""
+    """Return the parameters for the chat, the topic and, in groups, the answered message."""
     params: Json = {"chat_id": current_chat(moved, destination.chat)}
     if destination.topic is not None:
         params["message_thread_id"] = destination.topic
@@ -170,14 +171,14 @@ def _target_params(op: Op, moved: Mapping[int, int]) -> Json:
 
 
 def make_upload(op: Op, kind: str, content: bytes) -> Upload:
-    """The file of a call, as an upload."""
+    """Return the file of an op as an upload. `kind`: the name of the call's parameter for it."""
     name = op.name or (op.file.name if op.file is not None else "") or "file"
     mime = op.mime or mimetypes.guess_type(name)[0] or "application/octet-stream"
     return Upload(kind, name, mime, content)
 
 
 def allowed_reaction(emoji: str) -> str | None:
-    """The emoji in Telegram's spelling (without the emoji variation selector); None if it is not allowed there."""
+    """Return a reaction in Telegram's spelling (without the variation selector); None if Telegram does not allow it."""
     plain = emoji.strip().replace("\ufe0f", "")
     plain = _AS_TEXT.get(plain, plain)
     return plain if plain in REACTIONS.split() else None

@@ -89,7 +89,7 @@ class BotApi:
         patience: float = 0.0,
         max_bytes: int = MAX_ANSWER_BYTES,
     ) -> TelegramReply:
-        """Make one call. Raises NotSent or Unknown.
+        """Make one call and return its answer, also an error. Raises NotSent or Unknown.
 
         `patience`: seconds to wait for the answer in addition to the time-out. `max_bytes`: limit of the answer's size.
         """
@@ -151,7 +151,10 @@ def _is_complete(answer: HttpAnswer) -> bool:
 
 
 def _encode_form(params: Mapping[str, Any], upload: Upload) -> tuple[bytes, str]:
-    """The parameters and the file as multipart/form-data (RFC 7578); values other than strings are JSON-encoded."""
+    """Encode the parameters and the file as multipart/form-data (RFC 7578). Returns (body, content type).
+
+    Values other than strings are encoded as JSON.
+    """
     data = {name: scrub(value) if isinstance(value, str) else json.dumps(value) for name, value in params.items()}
     mime = upload.mime if upload.mime.isascii() and upload.mime.isprintable() else "application/octet-stream"
     files = {upload.param: (scrub(upload.name), upload.content, mime)}

@@ -13,12 +13,12 @@ _DOMAIN = re.compile(r"[^\s/@\x00-\x1f\x7f\"&'<>]{1,1023}")
 
 
 def bare_jid(jid: str) -> str:
-    """The address without its resource."""
+    """Return the address without its resource."""
     return jid.partition("/")[0]
 
 
 def resource(jid: str) -> str:
-    """The part after the first slash; in a room, this is the nick."""
+    """Return the part of an address after the first slash: in a room, the nick."""
     return jid.partition("/")[2]
 
 

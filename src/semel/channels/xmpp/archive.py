@@ -65,14 +65,15 @@ class Archive:
         return f"<Archive of {self.jid or self.session.jid}>"
 
     async def newest(self) -> ArchivedMessage | None:
-        """The newest message, or None if the archive is empty. Raises IqRefused, Offline."""
+        """Return the newest message; None if the archive is empty. Raises IqRefused or Offline."""
         page = await self._page(before="", max_items=1)
         return page.items[-1] if page.items else None
 
     async def after(self, id: str, since: float | None = None) -> AsyncIterator[ArchivePage]:
-        """All pages after the message `id` ("": from the beginning), oldest first.
+        """Yield the pages after the message `id` ("": from the beginning), oldest first.
 
-        If the archive no longer has that message, reads from the time `since` on instead. Raises IqRefused, Offline.
+        If the archive no longer has that message, reads from the time `since` (seconds since the epoch) on instead.
+        Raises IqRefused or Offline.
         """
         start = None
         while True:
@@ -91,9 +92,10 @@ class Archive:
             id = page.last
 
     async def before(self, since: float, with_: str | None = None, pages: int = 1000) -> AsyncIterator[ArchivedMessage]:
-        """Messages since that time, newest first; in our own archive, only those exchanged with the address `with_`.
+        """Yield the messages since the time `since` (seconds since the epoch), newest first.
 
-        Raises IqRefused or Offline, or ArchiveIncomplete if `pages` pages did not reach the end.
+        `with_`: in our own archive, yield only messages exchanged with this address. Raises IqRefused or Offline, or
+        ArchiveIncomplete if there are older messages after `pages` pages.
         """
         id = ""
         for _ in range(pages):
@@ -143,7 +145,7 @@ class Archive:
         return _parse_page(answer, tuple(items))
 
     def _result(self, message: Element, query_id: str) -> ArchivedMessage | None:
-        """The archived message in a result of our query; None for other stanzas and other senders."""
+        """Return the archived message in a result of our query; None for other stanzas and other senders."""
         result = find_child(message, "result", ns.ARCHIVE)
         if result is None or result.get("queryid") != query_id:
             return None
@@ -202,8 +204,8 @@ class ArchiveCursor:
         return cls(positions)
 
     def keep(self, archives: set[str]) -> None:
-        """Drop the positions of all archives but these. A room that is configured again later is read from that
-        time on."""
+        """Drop the positions of all archives but these. If a room is configured again later, its archive is read from
+        that time on."""
         self.positions = {name: position for name, position in self.positions.items() if name in archives}
 
     def __str__(self) -> str:

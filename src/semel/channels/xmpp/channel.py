@@ -80,7 +80,10 @@ class XmppChannel:
             raise NotSent(str(no)) from None
 
     async def find(self, op: Op, since: float) -> Receipt | None:
-        """Search the archive of the account or the room completely. `None` if the part is not in it. Raises Unknown."""
+        """Search all of the account's or room's archive for a part. Returns its receipt; None if it is not there.
+
+        `since`: when the part was sent, in seconds since the epoch. Raises Unknown.
+        """
         if not self.settings.archive:
             raise Unknown("there is no archive to look in")
         try:
@@ -102,7 +105,7 @@ class XmppChannel:
 
     @asynccontextmanager
     async def _usable_sender(self, address: str) -> AsyncIterator[XmppSender]:
-        """A sender over the connection of `run`, or else over a temporary connection. Raises Offline or Denied."""
+        """Yield a sender over the connection of `run`, or else over a temporary one. Raises Offline or Denied."""
         sender = self._live()
         if sender is not None:
             yield sender

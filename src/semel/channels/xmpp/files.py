@@ -50,7 +50,10 @@ class UploadService:
         return self._service_found
 
     async def _discover_service(self) -> tuple[str, int | None]:
-        """The service's address and maximum file size in bytes. Raises Rejected if there is no service."""
+        """Find the service. Returns (its address, the maximum size of a file in bytes or None).
+
+        Raises Rejected if there is no service.
+        """
         domain = self.session.settings.domain
         try:
             answer = await self.session.request("get", make_element("query", ns.DISCO_ITEMS), domain)
@@ -67,7 +70,10 @@ class UploadService:
         raise Rejected(f"{domain} takes no files (XEP-0363)")
 
     async def _request_slot(self, service: str, name: str, size: int, mime: str) -> tuple[str, dict[str, str], str]:
-        """(URL to upload to, headers to send with the file, URL to share). Raises NotSent, Rejected or Offline."""
+        """Request a place for a file. Returns (URL to upload to, headers to send with the file, URL to share).
+
+        Raises NotSent, Rejected or Offline.
+        """
         payload = make_element("request", ns.UPLOAD, filename=name, size=str(size), **{"content-type": mime})
         try:
             answer = await self.session.request("get", payload, service)
@@ -94,7 +100,7 @@ def _max_bytes(query: Element | None) -> int | None:
 
 
 async def _transfer(url: str, content: bytes, headers: dict[str, str], session: XmppSession) -> None:
-    """Make one PUT. Every failure is NotSent or Rejected, because the message itself was not sent yet."""
+    """Upload a file by one PUT. Every failure is NotSent or Rejected, because the message itself was not sent yet."""
     if urlsplit(url).scheme not in ("http", "https"):
         raise Rejected("the server wants the file in a way that is not HTTP")
     try:
@@ -117,7 +123,8 @@ async def _transfer(url: str, content: bytes, headers: dict[str, str], session: 
 
 
 async def fetch(url: str, inbox: Inbox, session: XmppSession) -> Kept | Missing:
-    """Download a linked file into the store, or say why it is missing. One attempt; raises only the store's errors."""
+    """Download a linked file into the store by one attempt. Returns the stored file, or a `Missing` that says why there
+    is none. Raises only the store's errors."""
     try:
         parts = urlsplit(url)
     except ValueError:

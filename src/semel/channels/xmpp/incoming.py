@@ -37,7 +37,10 @@ class StanzaTranslator:
         self.deadline = asyncio.get_running_loop().time() + PAGE_DOWNLOAD_BUDGET_S
 
     async def translate(self, note: ParsedStanza, key: str, at: float, message: Element) -> list[Incoming]:
-        """The inbox events for a note. `key`: the message's key. Raises Offline, and the store's exceptions."""
+        """Convert a note to inbox events. `key`: the message's key. `at`: its time, in seconds since the epoch.
+
+        Raises Offline, and the store's exceptions.
+        """
         self.lookup.learn(note, key)
         match note.kind:
             case "own":
@@ -53,9 +56,9 @@ class StanzaTranslator:
         return [await self._message(note, key, at)]
 
     def _bounce(self, note: ParsedStanza, at: float) -> list[Incoming]:
-        """The event for a message of ours that bounced after our server had accepted it.
+        """Return the event for a message of ours that bounced after our server had accepted it.
 
-        Bounces from rooms are ignored: a room has accepted a message if and only if it reflects it to its occupants.
+        Bounces from rooms are ignored: a room shows that it accepted a message by reflecting it to its occupants.
         """
         if not note.ids or note.address in self.lookup.rooms:
             return []
@@ -80,7 +83,7 @@ class StanzaTranslator:
         )
 
     async def _referenced_message(self, note: ParsedStanza) -> tuple[str | None, bool]:
-        """(the key of the message that it corrects or answers, whether that message is ours)."""
+        """Return (the key of the corrected or answered message, or None; whether that message is ours)."""
         assert note.sender is not None
         if not note.ref:
             return None, False
@@ -94,7 +97,10 @@ class StanzaTranslator:
         return replied_key or note.ref, False
 
     async def _deletion(self, note: ParsedStanza, key: str, at: float) -> list[Incoming]:
-        """A deletion counts only if it is by the message's author; in a room, anybody could send one with its id."""
+        """Return the deletion event; [] if the deletion is not by the message's author.
+
+        In a room, anybody could send a deletion that names the message.
+        """
         assert note.sender is not None
         if note.group:
             of: str | None = f"{note.address}/{note.ref}"
@@ -106,7 +112,7 @@ class StanzaTranslator:
         return [Incoming("delete", key, note.address, note.sender, at=at, of=of, group=note.group)] if of else []
 
     async def _reactions(self, note: ParsedStanza, key: str, at: float) -> list[Incoming]:
-        """One event per changed reaction. A stanza lists all current reactions of its sender (XEP-0444, 3.2)."""
+        """Return one event per changed reaction. A stanza lists all current reactions of its sender (XEP-0444, 3.2)."""
         assert note.sender is not None
         if not note.ref:
             return []
@@ -128,7 +134,7 @@ class StanzaTranslator:
         ]  # fmt: skip
 
     async def _unreadable(self, note: ParsedStanza, key: str, at: float, message: Element) -> list[Incoming]:
-        """The unreadable event, unless the sender is a stranger: strangers must not fill the disk."""
+        """Return the unreadable event; [] if the sender is a stranger, because strangers must not fill the disk."""
         if note.sender is not None and not await self._known(note, note.sender):
             return []
         log.warning("a message from %s cannot be read: %s", note.source, note.why)
@@ -157,18 +163,18 @@ class StanzaTranslator:
 
 
 def _answer_data(note: ParsedStanza) -> dict[str, Any]:
-    """The data that an answer to this message needs: sender, id, thread, links."""
+    """Return the data that an answer to this message needs: sender, id, thread, links."""
     data = {"from": note.source, "id": note.ids[0] if note.ids else "", "thread": note.thread, "links": note.links}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in data.items() if value}
 
 
 def bounce_key(note: ParsedStanza) -> str:
-    """The key of a bounce, the same whether it arrives live or from the archive."""
+    """Return the key of a bounce, which is the same whether the bounce arrives live or from the archive."""
     return _bounded(f"failed/{note.address}/{note.ids[0]}")
 
 
 def unarchived_key(note: ParsedStanza, other: str) -> str:
-    """The key of a message that is in no archive: its address, its author, and the author's id for it, else `other`."""
+    """Return the key of a message that is in no archive: address, author, and the author's id for it, else `other`."""
     author = note.sender.id if note.sender is not None else OURS
     return _bounded(f"{note.address}/{author}/{note.ids[0] if note.ids else other}")
 

@@ -1,7 +1,6 @@
 """Parse a message stanza into a note: a message, edit, deletion, reaction and so on. Pure: no clock, no connection.
 
-The caller knows whether the stanza is live or archived, and its time. References to other messages stay unresolved;
-`semel.channels.xmpp.incoming` looks them up.
+References to other messages stay unresolved: `semel.channels.xmpp.incoming` looks them up.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ ENCRYPTED = {
 
 @dataclass(frozen=True)
 class ParsedStanza:
-    """A parsed message stanza. `ref` is the id of the message it refers to, as given by its sender."""
+    """A note: a parsed message stanza. `ref`: the id of the message that it refers to, as given by its sender."""
 
     kind: Literal["message", "edit", "delete", "reactions", "own", "bounce", "unreadable"]
     address: str
@@ -72,7 +71,7 @@ def parse_message(
 
 
 def bounce_reason(message: Element) -> str:
-    """Why a message bounced, for people."""
+    """Describe why a message bounced, for people."""
     _, condition, text = error_of(message)
     return f"{condition} ({text[:200]})" if text else condition
 
@@ -133,13 +132,13 @@ def _classify_text(message: Element, note: ParsedStanza) -> ParsedStanza | None:
 
 
 def _ids(message: Element) -> tuple[str, ...]:
-    """The ids that the sender gave to a message, without repeats."""
+    """Return the ids that the sender gave to a message, without repeats."""
     ids = (child_attribute(message, "origin-id", ns.IDS, "id"), message.get("id", ""))
     return tuple(dict.fromkeys(filter(None, ids)))
 
 
 def _encryption(message: Element) -> str | None:
-    """The encryption of a message; "" if it only carries keys, None if it is not encrypted."""
+    """Return the name of a message's encryption; "" if it only carries keys, None if it is not encrypted."""
     for each in message:
         space, _, name = each.tag.removeprefix("{").partition("}")
         if space in ENCRYPTED and name in ("encrypted", "x", "openpgp"):
@@ -149,7 +148,7 @@ def _encryption(message: Element) -> str | None:
 
 
 def _retracted(message: Element) -> str:
-    """The id of the message that is retracted (XEP-0424, also in its form before version 0.4); "" if none is."""
+    """Return the id of the message that is retracted (XEP-0424, also in its form before version 0.4); "" if none is."""
     retract = find_child(message, "retract", ns.RETRACT)
     if retract is not None:
         return retract.get("id", "")
@@ -159,7 +158,7 @@ def _retracted(message: Element) -> str:
 
 
 def _without_quote(message: Element) -> str:
-    """The body of a reply without the quotation for clients that do not support replies (XEP-0461, 3)."""
+    """Return the body of a reply without the quotation for clients that do not support replies (XEP-0461, 3)."""
     text = child_text(message, "body")
     for fallback in children(message, "fallback", ns.FALLBACK):
         if fallback.get("for") != ns.REPLY:
@@ -171,7 +170,7 @@ def _without_quote(message: Element) -> str:
 
 
 def _number(value: str) -> int:
-    """A number of at most nine digits; -1 for anything else."""
+    """Parse a number of at most nine digits. Returns -1 for anything else."""
     return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else -1
 
 
@@ -188,7 +187,7 @@ def _without_name(text: str, nick: str) -> tuple[str, bool]:
 
 
 def _refers_to_us(message: Element, room: XmppRoom) -> bool:
-    """Whether it mentions us (XEP-0372), or replies to us (XEP-0461)."""
+    """Whether a room's message mentions us (XEP-0372), or replies to us (XEP-0461)."""
     own_address = f"{room.jid}/{room.nick}"
     own = {own_address} | ({room.own.jid} if room.own and room.own.jid else set())
     references = children(message, "reference", ns.REFERENCE)

@@ -146,7 +146,7 @@ class XmppReceiver:
         self.session.friends |= {each.get("jid", "") for each in items if each.get("subscription") in ("both", "from")}
 
     async def _check(self) -> None:
-        """Periodic check: whether server and rooms still answer and know us, and whether messages were missed."""
+        """Check whether server and rooms still answer and know us, and read the messages that were missed."""
         answered = await self.membership.check()
         await self._read_all([archive for archive in self._archives() if archive == OWN or archive in answered])
         if not self.settings.archive:
@@ -163,7 +163,8 @@ class XmppReceiver:
             await self._read_on(archive, {})
 
     async def _read_on(self, name: str, live: dict[str, _LiveMessage]) -> None:
-        """Put the messages after an archive's saved position into the inbox. In a first run, only save its end.
+        """Put the messages after an archive's saved position into the inbox. Without a saved position (in a first run),
+        only save the position of the archive's end.
 
         `live`: the live messages that are awaited in this archive, by archive id.
         """
@@ -198,9 +199,9 @@ class XmppReceiver:
         await self._send_receipts(items)
 
     async def _events_of(self, name: str, item: ArchivedMessage, occupant: Occupant | None) -> list[Incoming]:
-        """The inbox events for one message from the archive `name`.
+        """Return the inbox events for one message from the archive `name`.
 
-        `occupant` is its author as seen in the room if the message also came live, else None.
+        `occupant`: the message's author, as seen in the room when the message also came live, else None.
         """
         key = f"{name}/{item.id}" if name in self.membership.rooms else item.id
         note = self._parse(name, item.message, occupant)
@@ -252,8 +253,8 @@ class XmppReceiver:
     def _on_bounce(self, message: Element) -> None:
         """Handle a bounced message.
 
-        It is ignored if `send` is waiting for it, if another device of the account sent the message (XEP-0280), or if
-        it is from a room: there the reflection of the message decides.
+        The bounce is ignored if `send` is waiting for it, if another device of the account sent the message (XEP-0280),
+        or if it is from a room: there the reflection of the message decides.
         """
         source = jids.bare_jid(message.get("from", ""))
         log.warning("a message to %s came back: %s", source, bounce_reason(message))
@@ -308,7 +309,7 @@ class XmppReceiver:
             self._recent[name, id] = None
 
     def _is_old(self, live: _LiveMessage, position: ArchivePosition | None) -> bool:
-        """Whether a message was delayed and sent before the position up to which the archive was read."""
+        """Whether a message was delayed, and sent before `position`, up to which its archive was read."""
         sent = _sending_time(live.message)
         return sent is not None and position is not None and sent <= position.at
 
@@ -348,9 +349,9 @@ class XmppReceiver:
 
 
 def _copied_message(message: Element, me: str) -> Element | None:
-    """The message inside a carbon copy (XEP-0280) of another device of this account, or None.
+    """Return the message inside a carbon copy (XEP-0280) of another device of this account; None if it is no copy.
 
-    Copies from other addresses are forged and ignored (XEP-0280, 11).
+    `me`: the account's address. Copies from other addresses are forged and ignored (XEP-0280, 11).
     """
     if message.get("from", "") != me:
         return None
@@ -362,5 +363,5 @@ def _copied_message(message: Element, me: str) -> Element | None:
 
 
 def _sending_time(message: Element) -> float | None:
-    """When a delayed message was sent, in seconds since the epoch; None if it was not delayed."""
+    """Return when a delayed message was sent, in seconds since the epoch; None if it was not delayed."""
     return parse_time(child_attribute(message, "delay", ns.DELAY, "stamp")) or None

@@ -49,11 +49,11 @@ class MessageIds:
             self._keys[address, author, id] = key
 
     def key(self, address: str, author: str, id: str) -> str | None:
-        """The key under which this author's message with that id is stored; None if it is not remembered."""
+        """Return the key under which this author's message with that id is stored; None if it is not remembered."""
         return self._keys.get((address, author, id))
 
     def origin(self, address: str, key: str) -> MessageOrigin | None:
-        """The author and ids of the message stored under `key`; None if it is not remembered."""
+        """Return the author and ids of the message stored under `key`; None if it is not remembered."""
         return self._origins.get((address, key))
 
     def replace_reactions(self, address: str, key: str, author: str, emojis: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -76,7 +76,7 @@ class MessageLookup:
         return f"<MessageLookup in {self.message_ids!r}>"
 
     async def key(self, address: str, authors: tuple[str, ...], id: str) -> str | None:
-        """The key of the message with this id by one of these authors; None if it is not found. Raises Offline."""
+        """Find the key of the message to which one of these authors gave this id; None if not found. Raises Offline."""
         if not id:
             return None
         key = self._key(address, authors, id)
@@ -85,7 +85,7 @@ class MessageLookup:
         return key
 
     async def origin(self, address: str, key: str) -> MessageOrigin | None:
-        """The author and ids of the message stored under `key`; None if it is not found. Raises Offline."""
+        """Find the author and ids of the message stored under `key`; None if it is not found. Raises Offline."""
         origin = self.message_ids.origin(address, key)
         if origin is None and await self._read_back(address, key.removeprefix(f"{address}/")):
             origin = self.message_ids.origin(address, key)
@@ -104,7 +104,7 @@ class MessageLookup:
     async def _read_back(self, address: str, id: str) -> bool:
         """Search the archive's last MAX_LOOKUP_PAGES pages for a message, and remember those that were read.
 
-        `id`: the id that its author or the archive gave it. Returns whether it was found.
+        `id`: the id that the author or the archive gave the message. Returns whether the message was found.
         """
         room = self.rooms.get(address)
         if not self.session.settings.archive or (room is not None and not room.archived):
@@ -128,5 +128,6 @@ class MessageLookup:
 
 
 def own_key(note: ParsedStanza, key: str) -> str:
-    """The key of our own message: in a chat the id we gave it (others refer to it by that), in a room the room's id."""
+    """Return the key of our own message: in a chat the id that we gave it, which others use to refer to it; in a room
+    `key`, which contains the room's id for it."""
     return key if note.group or not note.ids else note.ids[0]

@@ -18,7 +18,7 @@ MARKS = {"strong": "*", "em": "_", "s": "~"}
 
 
 def render(text: str, most: int) -> str:
-    """The body for a Markdown text. If it would exceed `most` bytes, the text stays as it was written."""
+    """Return the body for a Markdown text. If it would exceed `most` bytes, the text stays as it was written."""
     plain = visible_within(text, len(visible(text).encode()) <= most)
     if len(text) > MAX_FORMATTED_CHARS:
         return plain
@@ -35,7 +35,7 @@ def render(text: str, most: int) -> str:
 
 
 def _blocks(nodes: Sequence[Node], tight: bool = False) -> list[str]:
-    """The blocks as lines, separated by empty lines except in tight list items."""
+    """Render blocks as lines. Blocks are separated by empty lines, except in tight list items (`tight`)."""
     lines: list[str] = []
     for node in nodes:
         block = _block(node)
@@ -78,7 +78,7 @@ def _items(node: Node) -> list[str]:
 
 
 def _indented(lines: list[str], by: str, code: bool) -> list[str]:
-    """Indent lines, except in code blocks, which indentation would break. `code`: the lines begin inside one."""
+    """Indent lines, except those of code blocks, which would break. `code`: whether the lines begin in a code block."""
     out = []
     for line in lines:
         fence = line.startswith("```")
@@ -88,7 +88,7 @@ def _indented(lines: list[str], by: str, code: bool) -> list[str]:
 
 
 def _fenced(lines: list[str], info: str) -> list[str]:
-    """The lines as a code block; unchanged if one of them would end the block."""
+    """Return the lines as a code block; unchanged if one of them would end the block."""
     if any(line.startswith("```") for line in lines):
         return lines
     return ["```" + info, *lines, "```"]
@@ -105,7 +105,7 @@ def _table(node: Node) -> list[str]:
 
 
 def _render_inline(nodes: Sequence[Node]) -> str:
-    """Inline nodes as text, with the marks of XEP-0393 around styled spans."""
+    """Render inline nodes as text, with the marks of XEP-0393 around styled spans."""
     text = ""
     for node in nodes:
         text += _span(node, text)
@@ -126,12 +126,15 @@ def _span(node: Node, before: str) -> str:
 
 
 def _wrap_in_marks(mark: str, text: str, before: str) -> str:
-    """Put marks around each line of a text, because a styled span ends with its line (XEP-0393, 6.2)."""
+    """Put marks around each line of a text, because a styled span ends with its line (XEP-0393, 6.2).
+
+    `before`: the text to the left. If it ends in a letter or digit, no marks are put: clients would not recognize them.
+    """
     if mark in text or before[-1:].isalnum():
         return text
     return "\n".join(line if not line or line != line.strip() else mark + line + mark for line in text.split("\n"))
 
 
 def _text(nodes: Sequence[Node]) -> str:
-    """The text without marks, for tables, where clients would show them."""
+    """Return the text of nodes without marks, for tables: clients would show the marks there."""
     return "".join(_text(n.children) if n.children else " " if n.type.endswith("break") else n.content for n in nodes)

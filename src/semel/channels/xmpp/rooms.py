@@ -84,7 +84,7 @@ class XmppRoom:
         self.by_id.clear()
 
     def build_join(self) -> Element:
-        """The presence that joins the room. It requests no history, because the archive has it."""
+        """Build the presence that joins the room. It requests no history, because the archive has that."""
         presence = make_element("presence", ns.CLIENT, to=f"{self.jid}/{self.wanted_nick}")
         x = add_child(presence, "x", ns.MUC)
         add_child(x, "history", ns.MUC, maxstanzas="0")
@@ -119,11 +119,14 @@ class XmppRoom:
         self.leave()
 
     def _occupant_id(self, stanza: Element) -> str:
-        """The occupant-id of the stanza's author; "" if the room does not guarantee it."""
+        """Return the occupant-id of the stanza's author; "" if the room does not guarantee it."""
         return child_attribute(stanza, "occupant-id", ns.OCCUPANT, "id") if self.has_occupant_ids else ""
 
     def author(self, message: Element, live: Occupant | None) -> Occupant:
-        """The author of a message. `live`: the occupant with the sender's nick when it arrived; None if archived."""
+        """Return the author of a message.
+
+        `live`: the occupant who had the sender's nick when the message arrived; None for an archived message.
+        """
         nick = address.resource(message.get("from", ""))
         id = self._occupant_id(message)
         jid = self.by_id[id].jid if id in self.by_id else ""
@@ -132,9 +135,9 @@ class XmppRoom:
         return Occupant(nick, jid or self._archived_address(message, live), id)
 
     def _archived_address(self, message: Element, live: Occupant | None) -> str:
-        """The address that the archive of a non-anonymous room adds at the end of a message; "" if there is none.
+        """Return the address that the archive of a non-anonymous room adds at the end of a message; "" if it adds none.
 
-        In a live message such an element is ignored: it was written by the sender.
+        In a live message (`live` is not None) such an element is ignored: it was written by the sender.
         """
         if not self.non_anonymous or live is not None:
             return ""
@@ -142,7 +145,7 @@ class XmppRoom:
         return address.bare_jid(child_attribute(elements[-1], "item", ns.MUC_USER, "jid")) if elements else ""
 
     def is_own(self, occupant: Occupant) -> bool:
-        """Whether the occupant is us: by occupant-id or real address if both have one, else by nick."""
+        """Whether the occupant is us: by occupant-id or real address if both sides have one, else by nick."""
         if self.own is None:
             return False
         if occupant.id and self.own.id:
@@ -152,7 +155,7 @@ class XmppRoom:
         return occupant.nick == self.own.nick
 
     def person(self, occupant: Occupant) -> Person:
-        """An occupant as a `Person` for the inbox."""
+        """Convert an occupant to a `Person` for the inbox."""
         return Person(occupant.jid or f"{self.jid}/{occupant.id or occupant.nick}", occupant.nick)
 
 

@@ -45,7 +45,10 @@ class MessageReferences:
 
 
 def build_message(op: Op, group: bool, references: MessageReferences) -> Element:
-    """The stanza of an op. Its id and its origin-id are `op.key`, on every attempt."""
+    """Build the stanza of an op. Its id and its origin-id are `op.key`, on every attempt.
+
+    `group`: whether it is for a room.
+    """
     stanza = make_element("message", ns.CLIENT, to=op.address, type_="groupchat" if group else "chat", id=op.key)
     match op.kind:
         case "post":
@@ -82,7 +85,7 @@ def _add_text(stanza: Element, body: str, op: Op, references: MessageReferences)
 
 
 def build_typing(address: str, group: bool) -> Element:
-    """The stanza for the typing state (XEP-0085), which is not stored anywhere."""
+    """Build the stanza for the typing state (XEP-0085), which is not stored anywhere."""
     stanza = make_element("message", ns.CLIENT, to=address, type_="groupchat" if group else "chat")
     add_child(stanza, "composing", ns.STATES)
     add_child(stanza, "no-store", ns.HINTS)
@@ -121,7 +124,10 @@ class XmppSender:
         return receipt
 
     async def find(self, op: Op, since: float) -> Receipt | None:
-        """Search the archive for a part; None if it is not there. Raises Unknown if the archive cannot be searched."""
+        """Search the archive for a part and return its receipt; None if the part is not there.
+
+        `since`: when the part was sent, in seconds since the epoch. Raises Unknown if the archive cannot be searched.
+        """
         room = self.membership.rooms.get(op.address)
         try:
             if room is not None and not room.archived:
@@ -138,7 +144,7 @@ class XmppSender:
             if not _has_key(item.message, op.key):
                 continue
             if item.message.get("type") == "error":
-                return None  # it bounced
+                return None  # the message bounced
             if room is not None:
                 return Receipt(f"{room.jid}/{item.id}")
             if address.bare_jid(item.message.get("from", "")) == self.session.jid:
@@ -152,7 +158,7 @@ class XmppSender:
             raise Rejected(room.refusal) if room.refused_for_good else NotSent(room.refusal, ROOM_RETRY_DELAY_S)
 
     async def _resolve_references(self, op: Op, room: XmppRoom | None) -> MessageReferences:
-        """The references of an op to other messages, in the ids that clients use. Also uploads the op's file."""
+        """Return the references of an op to other messages, in the ids that clients use. Also uploads the op's file."""
         if op.kind == "file":
             return MessageReferences(url=await self.uploads.put(op), thread=_thread(op))
         if op.kind == "post":
@@ -166,7 +172,7 @@ class XmppSender:
         return MessageReferences(target, tuple(dict.fromkeys((*before, op.text.strip()))))
 
     def _reply_references(self, op: Op) -> MessageReferences:
-        """The references of the first part of an answer in a room: it replies to the message that it answers."""
+        """Return the references of the first part of an answer in a room: a reply to the answered message."""
         answers = op.answers
         prefix = f"{op.address}/"
         if answers is None or not answers.id.startswith(prefix):
@@ -176,7 +182,7 @@ class XmppSender:
         )
 
     async def _target(self, op: Op, room: XmppRoom | None) -> str:
-        """The id that clients use for the message that an op changes. Raises Rejected if it cannot be changed."""
+        """Return the id that clients use for the message that an op changes. Raises Rejected if it cannot change it."""
         key = op.target or ""
         if room is not None and op.kind != "edit":  # reactions and retractions name the room's id, corrections our own
             return key.removeprefix(f"{room.jid}/")
@@ -253,7 +259,7 @@ class XmppSender:
 
 
 def _refusal(message: Element) -> NotSent | Rejected:
-    """The error for a bounced message, which was not accepted: NotSent if a retry may succeed, else Rejected."""
+    """Return the error for a bounced message, which was not accepted: NotSent if a retry may succeed, else Rejected."""
     type, condition, text = error_of(message)
     why = f"{address.bare_jid(message.get('from', ''))}: {condition}" + (f" ({text[:200]})" if text else "")
     return NotSent(why, 5.0) if type == "wait" or condition in TRANSIENT_CONDITIONS else Rejected(why)

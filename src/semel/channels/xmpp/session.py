@@ -124,7 +124,7 @@ class XmppSession:
         self._stream.write(stanza)
 
     async def request(self, type: Literal["get", "set"], payload: Element, to: str = "") -> Element:
-        """Send a request and wait for the answer. `to`: the asked address, "" for our own account.
+        """Send a request, wait for the answer and return it. `to`: the asked address, "" for our own account.
 
         Raises IqRefused for an error, and Offline if the connection is lost or our server is silent.
         """
@@ -146,22 +146,25 @@ class XmppSession:
         return answer
 
     def _no_answer_error(self, asked: str) -> Exception:
-        """The error for a request without answer: Offline (and the connection is given up) for our own server; for
-        others, IqRefused with remote-server-timeout."""
+        """Return the error for a request that was not answered in time. For our own server this is Offline, and the
+        connection is given up. For other addresses it is IqRefused with remote-server-timeout."""
         if asked not in ("", self.jid, self.settings.domain):
             return IqRefused(asked, "wait", "remote-server-timeout", "no answer")
         self.lose(f"{self.settings.domain} did not answer in time")
         return Offline(f"{self.settings.domain} did not answer in time")
 
     async def ping(self) -> None:
-        """Wait until the server has processed everything written before; it works in order (RFC 6120, 10.1)."""
+        """Wait until the server has processed all earlier stanzas, which it does in order (RFC 6120, 10.1)."""
         try:
             await self.request("get", make_element("ping", ns.PING), self.settings.domain)
         except IqRefused:
             pass  # a server without ping support answers with an error, also in order
 
     async def discover_features(self, jid: str) -> tuple[frozenset[str], Element | None]:
-        """(features, complete answer) of an entity's service discovery (XEP-0030). Raises IqRefused, Offline."""
+        """Query the features of an entity by service discovery (XEP-0030). Returns (features, the query element).
+
+        Raises IqRefused or Offline.
+        """
         query = find_child(await self.request("get", make_element("query", ns.DISCO_INFO), jid), "query", ns.DISCO_INFO)
         return frozenset(each.get("var", "") for each in children(query, "feature", ns.DISCO_INFO)), query
 
@@ -220,7 +223,7 @@ async def wait_first(seconds: float | None, *futures: asyncio.Future[Any]) -> No
 
 
 def _tls_context(settings: XmppSettings) -> ssl.SSLContext | None:
-    """A TLS context with the system's certificates and those of `ca_file`; None without TLS and `ca_file`.
+    """Return a TLS context with the system's certificates and those of `ca_file`; None without TLS and `ca_file`.
 
     Raises Denied if `ca_file` cannot be read.
     """
@@ -234,7 +237,7 @@ def _tls_context(settings: XmppSettings) -> ssl.SSLContext | None:
 
 @lru_cache(8)
 def _cached_context(ca_file: str | None, changed: int) -> ssl.SSLContext:
-    """A TLS context. Building it takes 0.2 s, so it is cached by the file's modification time `changed`."""
+    """Return a TLS context. Building one takes 0.2 s, so it is cached. `changed`: the file's modification time."""
     context = ssl.create_default_context()
     if ca_file is not None:
         context.load_verify_locations(cafile=ca_file)

@@ -22,7 +22,7 @@ from slixmpp.xmlstream.xmlstream import NotConnectedError
 from semel.channels.xmpp import ns
 from semel.gateway.ports import Denied, Offline
 
-logging.getLogger("slixmpp").setLevel(logging.CRITICAL)  # it logs stanzas, and secrets among them
+logging.getLogger("slixmpp").setLevel(logging.CRITICAL)  # slixmpp logs stanzas, which may contain secrets
 
 ConnectionLoss = Offline | Denied
 MAX_STANZA_BYTES = 8 * 1024 * 1024
@@ -30,8 +30,8 @@ MAX_STANZA_BYTES = 8 * 1024 * 1024
 
 
 class XmppStream(ClientXMPP):  # type: ignore[misc, unused-ignore]
-    """One connection, with two futures: `ready` is done when stanzas can be sent, and `over` when the connection is
-    lost; its result is the reason."""
+    """One connection, with two futures. `ready` is done when stanzas can be sent. `over` is done when the connection is
+    lost, and its result is the reason."""
 
     def __init__(
         self, jid: str, password: str, tls: str, context: ssl.SSLContext, handle: Callable[[Element], None]

@@ -33,7 +33,7 @@ def add_child(parent: Element, tag: str, space: str, text: str | None = None, **
 
 
 def find_child(parent: Element | None, tag: str, space: str) -> Element | None:
-    """The first child with this tag and namespace; None if there is none, or no parent."""
+    """Return the first child with this tag and namespace; None if there is none, or no parent."""
     return parent.find(f"{{{space}}}{tag}") if parent is not None else None
 
 
@@ -42,18 +42,18 @@ def children(parent: Element | None, tag: str, space: str) -> list[Element]:
 
 
 def child_text(parent: Element | None, tag: str, space: str = ns.CLIENT) -> str:
-    """The text of the first child with this tag and namespace; "" if there is none."""
+    """Return the text of the first child with this tag and namespace; "" if there is none."""
     return (parent.findtext(f"{{{space}}}{tag}") or "") if parent is not None else ""
 
 
 def child_attribute(parent: Element | None, tag: str, space: str, name: str) -> str:
-    """An attribute of the first child with this tag and namespace; "" if there is none."""
+    """Return an attribute of the first child with this tag and namespace; "" if there is none."""
     child = find_child(parent, tag, space)
     return child.get(name, "") if child is not None else ""
 
 
 def submit_form(kind: str, fields: dict[str, str]) -> Element:
-    """A submitted data form (XEP-0004) with FORM_TYPE `kind`."""
+    """Make a submitted data form (XEP-0004) with FORM_TYPE `kind`."""
     x = make_element("x", ns.FORM, type_="submit")
     for name, value in {"FORM_TYPE": kind, **fields}.items():
         field = add_child(x, "field", ns.FORM, var=name, **({"type_": "hidden"} if name == "FORM_TYPE" else {}))
@@ -62,7 +62,7 @@ def submit_form(kind: str, fields: dict[str, str]) -> Element:
 
 
 def error_of(stanza: Element) -> tuple[str, str, str]:
-    """(type, condition, text) of an error stanza: ("cancel", "item-not-found", "...")."""
+    """Return (type, condition, text) of an error stanza, such as ("cancel", "item-not-found", "...")."""
     error = find_child(stanza, "error", ns.CLIENT)
     if error is None:
         return "cancel", "undefined-condition", ""

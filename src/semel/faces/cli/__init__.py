@@ -24,7 +24,7 @@ _NO_COMMAND = re.compile(r"No such command '(.*?)'.*")
 
 
 def load_commands() -> typer.Typer:
-    """The app with all commands, in the order in which the help lists them."""
+    """Return the app with all commands, in the order in which the help lists them."""
     # Importing a module registers its commands, and the import order is the order in the help.
     from semel.faces.cli import up, talk, transcript, archive, session  # noqa: F401, I001
     from semel.faces.cli import books, outbox, channels, people, schedules, exec, jobs, files, backup  # noqa: F401
@@ -33,7 +33,7 @@ def load_commands() -> typer.Typer:
 
 
 def main() -> None:
-    """The console script. An error that the user can fix is printed in one line, without a traceback."""
+    """Run the console script. An error that the user can fix is printed in one line, without a traceback."""
     from semel.faces.client import NoGateway, OutcomeUnknown, RequestRefused
     from semel.faces.config import ConfigError
     from semel.ledger.storage.errors import LedgerError
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def explain_usage_error(error: Any) -> str:
-    """A usage error as one sentence: the command, what is wrong, and the nearest valid name."""
+    """Explain a usage error in one sentence: the command, what is wrong, and the nearest valid name."""
     path = error.ctx.command_path if error.ctx is not None else "semel"
     command = error.ctx.command if error.ctx is not None else None
     where = path.removeprefix("semel").strip()

@@ -64,7 +64,7 @@ def semel(
 
 
 def ask_gateway(config: Path | None, data_dir: Path | None, call: Callable[[Client], Awaitable[T]]) -> T:
-    """Run `call` with a client of the running gateway. Raises NoGateway if none answers."""
+    """Return the result of `call`, run with a client of the running gateway. Raises NoGateway if none answers."""
 
     async def go() -> T:
         async with Client(locate(config, data_dir)[0]) as client:

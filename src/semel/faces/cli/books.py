@@ -82,7 +82,7 @@ def _print_story(story: dict[str, Any]) -> None:
 
 
 def _read_report(ledger: Path) -> dict[str, Any]:
-    """The doctor's report, read from the ledger file itself, which is opened read-only. Raises LedgerError."""
+    """Make the doctor's report from the ledger file itself, which is opened read-only. Raises LedgerError."""
     from semel.gateway.api.reads import audit_report
     from semel.ledger.storage.store import Store
 

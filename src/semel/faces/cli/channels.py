@@ -66,7 +66,7 @@ def _is_disconnected(channel: dict[str, Any]) -> bool:
 
 
 def _format_error(channel: dict[str, Any], max_chars: int = 80) -> str:
-    """The current error of a channel, shortened. Past errors are only in the JSON."""
+    """Return the current error of a channel, shortened; "" if it has none. Past errors are only in the JSON."""
     return shorten_to_line(str(channel.get("error") or ""), max_chars) if _is_disconnected(channel) else ""
 
 

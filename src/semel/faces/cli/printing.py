@@ -30,7 +30,7 @@ def stdout_console() -> Console:
 
 
 def stderr_console() -> Console:
-    """A console on stderr that wraps long lines between words on a terminal, and leaves them whole elsewhere."""
+    """Make a console on stderr that wraps long lines between words on a terminal, and leaves them whole elsewhere."""
     return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
 
 
@@ -78,9 +78,9 @@ def print_table(
 
 
 def fit_columns(wanted: Sequence[int], is_wrapped: Sequence[bool], available: int) -> list[int]:
-    """Column widths that fit into `available` cells, with two blanks between columns.
+    """Return the widths of columns that fit into `available` cells, with two blanks between columns.
 
-    The widest column shrinks first, wrapped ones last.
+    `wanted`: the widths that they need. The widest column shrinks first, wrapped ones last.
     """
     widths = [min(width, available) for width in wanted]
     excess = sum(widths) + 2 * (len(widths) - 1) - available
@@ -97,7 +97,7 @@ def _style_cell(cell: str) -> Text:
 
 
 def escape_text(text: str) -> str:
-    """Untrusted text for stdout: unchanged in a pipe, with control characters made visible on a terminal."""
+    """Prepare untrusted text for stdout: unchanged in a pipe, with control characters made visible on a terminal."""
     return visible(text) if sys.stdout.isatty() else text
 
 
@@ -106,7 +106,7 @@ def style_state(word: str) -> Text:
 
 
 def format_time(ms: int | float | None) -> str:
-    """Milliseconds since the epoch as local time, without the date if it is today; "" for `None`."""
+    """Format milliseconds since the epoch as local time, without the date if it is today. Returns "" for `None`."""
     if ms is None:
         return ""
     moment = time.localtime(ms / 1000)

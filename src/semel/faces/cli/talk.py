@@ -18,7 +18,7 @@ from semel.law.wake import MODES
 
 
 def get_login_name() -> str:
-    """The sender's name for messages from this terminal: the login name, or "terminal"."""
+    """Return the sender's name for messages from this terminal: the login name, or "terminal" if there is none."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):

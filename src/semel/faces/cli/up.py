@@ -145,13 +145,13 @@ def _print_installed_agents(config: Settings) -> None:
 
 
 def _data_dir_option(config: Settings) -> str:
-    """The option by which other commands find this gateway; "" if they find it without."""
+    """Return the option by which other commands find this gateway; "" if they find it without an option."""
     data = config.gateway.data_dir
     return "" if locate()[0] == data else f" --data-dir {shlex.quote(shorten_path(data))}"
 
 
 def find_command() -> str:
-    """The command that starts this program from the same shell."""
+    """Return the command that starts this program from the same shell."""
     if shutil.which("semel"):
         return "semel"
     script = Path(sys.executable).with_name("semel")
@@ -159,7 +159,7 @@ def find_command() -> str:
 
 
 def shorten_path(path: Path) -> str:
-    """A path relative to the current directory or to `~`, if it is below one of them."""
+    """Shorten a path to one relative to the current directory or to `~`, if it is below one of them."""
     for base, prefix in ((Path.cwd(), ""), (Path.home(), "~/")):
         if path.is_relative_to(base):
             return prefix + str(path.relative_to(base))

@@ -140,14 +140,17 @@ class ConfigSource:
         return ConfigError(f"{self.name}:{line}: {problem}" if line else f"{self.name}: {problem}")
 
     def resolve_path(self, value: str) -> Path:
-        """An absolute path; a relative one starts at the file's directory. Raises ValueError."""
+        """Return an absolute path; a relative `value` starts at the file's directory. Raises ValueError."""
         try:
             return (self.base / expand_path(value)).absolute()
         except ConfigError as error:
             raise ValueError(str(error)) from None
 
     def resolve_secret(self, value: str) -> str:
-        """The value itself, or what `env:NAME` or `file:PATH` refers to, without line breaks at the end of the file."""
+        """Return the value itself, or what `env:NAME` or `file:PATH` refers to. Raises ValueError.
+
+        Line breaks at the end of a file are dropped.
+        """
         if not value.startswith("file:"):
             return self.resolve_variable(value)
         try:
@@ -156,7 +159,7 @@ class ConfigSource:
             raise ValueError(f"{value!r} cannot be read: {error}") from None
 
     def resolve_variable(self, value: str) -> str:
-        """The value itself, or what `env:NAME` refers to."""
+        """Return the value itself, or what `env:NAME` refers to. Raises ValueError."""
         if not value.startswith("env:"):
             return value
         name = value.removeprefix("env:")

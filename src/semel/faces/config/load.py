@@ -1,4 +1,4 @@
-"""Build the settings from the file, the environment and the command line; later ones override earlier ones."""
+"""Build the settings from the file, the environment and the command line: each overrides those named before it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _parse_address(listen: str) -> tuple[str, int]:
 
 
 def _complete_agents(file: ConfigFile, source: ConfigSource) -> dict[str, AgentSettings]:
-    """The agents of the file; without any, the bundled demo agent, which needs no network."""
+    """Return the agents of the file; if it has none, the bundled demo agent, which needs no network."""
     agents = dict(file.agents) or {"demo": AgentSettings(name="demo", kind="demo")}
     for name, agent in agents.items():
         if agent.cwd != DERIVED and not agent.cwd.is_dir():

@@ -14,7 +14,7 @@ from semel.faces.config.problems import ConfigError
 def locate(
     path: Path | None = None, data_dir: Path | None = None, env: Mapping[str, str] = os.environ
 ) -> tuple[Path, Path]:
-    """(data directory, ledger file). Reads no secrets and ignores all other settings. Raises ConfigError."""
+    """Return (data directory, ledger file). Reads no secrets and ignores all other settings. Raises ConfigError."""
     config_file = find_config_file(path, env)
     raw = read_config_file(config_file)[1] if config_file else {}
     gateway, ledger = raw.get("gateway"), raw.get("ledger")
@@ -36,9 +36,9 @@ def expand_path(path: str | Path) -> Path:
 
 
 def find_config_file(path: Path | None, env: Mapping[str, str]) -> Path | None:
-    """The first of --config, $SEMEL_CONFIG, ./semel.toml and ~/.config/semel/semel.toml; `None` if there is none.
+    """Return the first of --config (`path`), $SEMEL_CONFIG, ./semel.toml and ~/.config/semel/semel.toml.
 
-    Raises ConfigError if --config or $SEMEL_CONFIG names a file that does not exist.
+    Returns `None` if there is none. Raises ConfigError if --config or $SEMEL_CONFIG names a file that does not exist.
     """
     named_path = path or (Path(env["SEMEL_CONFIG"]) if env.get("SEMEL_CONFIG") else None)
     if named_path is not None:

@@ -23,7 +23,10 @@ class ConfigError(Exception):
 
 
 def suggest_nearest(word: str, known_names: Iterable[str]) -> str:
-    """A hint to append: `; did you mean "listen"?`, or the list of known names if none is similar."""
+    """Return a hint to append to a message: `; did you mean "listen"?`, or the known names if none is similar.
+
+    Returns "" if there are no known names.
+    """
     names = sorted(known_names)
     close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     if close:
@@ -32,7 +35,10 @@ def suggest_nearest(word: str, known_names: Iterable[str]) -> str:
 
 
 def explain_validation_error(error: ValidationError, root: type[BaseModel], text: str, name: str) -> ConfigError:
-    """Convert a pydantic error to a ConfigError: one message per problem, with its line number if that is found."""
+    """Convert a pydantic error to a ConfigError: one message per problem, with its line number if that is found.
+
+    `root`: the model of the whole file. `text`, `name`: the file's content and name.
+    """
     numbered_lines = []
     for problem in error.errors(include_url=False):
         location = [part for part in problem["loc"] if part != "[key]"]
@@ -64,20 +70,20 @@ def _describe_problem(problem: ErrorDetails, location: Location, root: type[Base
 
 
 def describe(message: str) -> str:
-    """A pydantic message as the end of a sentence: "should be a string"."""
+    """Convert a pydantic message to the end of a sentence, such as "should be a string"."""
     message = re.sub("valid (list|tuple)", "list", message).replace("valid dictionary", "table")
     message = message.replace("a mapping", "a table").replace("a valid integer", "an integer").replace("valid ", "")
     return re.sub(r"^[A-Z]\w+ should", "should", message)
 
 
 def format_section(location: Location) -> str:
-    """The header of a section as in the file, with keys quoted that are not bare keys (TOML 1.0)."""
+    """Format the header of a section as in the file. Keys that are not bare keys (TOML 1.0) are quoted."""
     parts = [str(part) if re.fullmatch(r"[\w-]+", str(part), re.A) else f'"{part}"' for part in location]
     return f"[{'.'.join(parts)}]" if parts else ""
 
 
 def _format_value(value: object) -> str:
-    """A value as in TOML; the contents of tables and lists are left out, because they may hold secrets."""
+    """Format a value as in TOML. The contents of tables and lists are left out, because they may hold secrets."""
     if isinstance(value, dict | list):
         return "a table" if isinstance(value, dict) else "a list"
     return repr(value) if isinstance(value, str) else str(value).lower()
@@ -91,7 +97,10 @@ def _list_known_keys(root: type[BaseModel], location: Location) -> Iterable[str]
 
 
 def find_line(text: str, location: Location) -> int | None:
-    """The line number of a setting, else of its table, else `None`. tomllib reports no lines, so patterns find it."""
+    """Find the line number of a setting, else of its table; `None` if neither is found.
+
+    tomllib reports no line numbers, so the text is searched with patterns.
+    """
     path = [str(part) for part in location if isinstance(part, str)]
     for depth in range(len(path), 0, -1):
         if line := _find_header(text, path[:depth]):

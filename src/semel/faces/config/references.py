@@ -125,7 +125,10 @@ def map_secrets(channels: Mapping[str, ChannelSettings]) -> dict[str, str]:
 
 
 def find_hidden_variables(raw: Mapping[str, Any], secrets: Mapping[str, str], env: Mapping[str, str]) -> frozenset[str]:
-    """Names of environment variables withheld from agents: channels or nodes refer to them, or they hold a secret."""
+    """Return the names of environment variables that are withheld from agents.
+
+    These are the variables that channels or nodes refer to (in `raw`, the parsed file), and those that hold a secret.
+    """
     entries = [*raw.get("channels", {}).values(), *raw.get("nodes", {}).values()]
     values = [value for entry in entries for value in entry.values()]
     referenced = {value.removeprefix("env:") for value in values if isinstance(value, str) and value.startswith("env:")}

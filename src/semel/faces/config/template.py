@@ -52,7 +52,7 @@ def _write_section(header: str, comment: str) -> str:
     descriptions = read_descriptions(table)
     for key, field in list_keys(table).items():
         if find_table(table, (key, "NAME")) is not None:
-            continue  # it has a section of its own
+            continue  # the key has a section of its own
         lines += [*_write_comment(descriptions[field]), f"#{key} = {_write_example(table.model_fields[field])}"]
     return "\n".join(lines) + "\n"
 
@@ -76,12 +76,12 @@ def read_descriptions(settings: type[Any]) -> dict[str, str]:
 
 
 def write_default(field: FieldInfo) -> str:
-    """The default of a setting as written in TOML, or "" if it has none."""
+    """Return the default of a setting as written in TOML; "" if it has none."""
     return "" if field.is_required() else write_value(field.get_default(call_default_factory=True))
 
 
 def write_value(value: Any) -> str:
-    """A value as written in TOML, or "" for one that means "not set". A float is a duration in seconds."""
+    """Return a value as written in TOML; "" for one that means "not set". A float is a duration in seconds."""
     if value in (None, "", DERIVED):
         return ""
     if isinstance(value, float):
@@ -91,7 +91,7 @@ def write_value(value: Any) -> str:
 
 
 def _write_example(field: FieldInfo) -> str:
-    """The default, or the declared example if the default is empty."""
+    """Return a setting's default as written in TOML, or its declared example if the default is empty."""
     default = write_default(field)
     if default not in ("", "[]", "{}") or not field.examples:
         return default

@@ -1,7 +1,7 @@
 """Export formats: a session as a document for people, or as JSON lines for programs (`semel export`).
 
-Each writer takes the records that `Gateway.export` yields (docs/export.md), one page at a time, and keeps none of
-them: memory use does not depend on the length of the session (Law 11).
+Each writer takes the records that `Gateway.export` yields (docs/export.md), one page at a time. It keeps none of the
+records, so memory use does not depend on the length of the session (Law 11).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A session as Markdown: one heading per entry, with its text below.
 
-The text is Markdown or plain text already. It is kept, except for what would break out of its entry: headings move two
-levels down, an open code fence is closed, and HTML tags are escaped.
+An entry's text is Markdown or plain text already. The text is kept, except for what would break out of its entry:
+headings move two levels down, an open code fence is closed, and HTML tags are escaped.
 """
 
 from __future__ import annotations

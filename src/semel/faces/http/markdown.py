@@ -72,7 +72,8 @@ def _make_cleaner() -> nh3.Cleaner:
 
 
 def render_html(text: str) -> str | None:
-    """Sanitised HTML; `None` for text too long to render quickly, which the page then shows as plain text."""
+    """Render a text as sanitised HTML. Returns `None` for a text that is too long to render quickly: the page shows it
+    as plain text."""
     if len(text) > MAX_FORMATTED_CHARS:
         return None
     return _render_cached(text) if len(text) <= MAX_CACHED_CHARS else _render_uncached(text)
@@ -100,7 +101,7 @@ def _is_rendered(entry: Json) -> bool:
 
 
 async def add_html(entries: Sequence[Json]) -> list[Json]:
-    """Copies of entries (or of changes), with `html` where their text is shown as Markdown."""
+    """Return the entries (or changes). Those whose text is shown as Markdown are replaced by copies with `html`."""
     chars = sum(len(entry["text"]) for entry in entries if _is_rendered(entry))
     if chars <= MAX_CHARS_ON_LOOP:
         return [_add_html(entry) for entry in entries]

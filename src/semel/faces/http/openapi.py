@@ -22,7 +22,7 @@ JSON_BODY_ERRORS = ("bad-json", *RAW_BODY_ERRORS, "not-json")
 
 
 def make_document(operations: Sequence[Operation]) -> Json:
-    """The OpenAPI document for all operations that are `documented`."""
+    """Build the OpenAPI document for all operations that are `documented`."""
     documented = [operation for operation in operations if operation.documented]
     paths: dict[str, Json] = {}
     for operation in documented:
@@ -108,7 +108,7 @@ def _describe_responses(operation: Operation) -> Json:
 
 
 def list_error_codes(operation: Operation) -> list[str]:
-    """The codes of all problems that this operation may return."""
+    """Return the codes of all problems that this operation may return."""
     access_errors = {Access.SIGNED: ("foreign-origin", "node-scope"), Access.OPEN: ("node-scope",)}.get(
         operation.access, ("foreign-host", "foreign-origin", "no-token", "node-scope")
     )

@@ -70,7 +70,8 @@ def make_response(
     type: str = "about:blank",
     title: str | None = None,
 ) -> Response:
-    """A problem document. `type` stays `about:blank` if none of our codes applies (a channel refuses a webhook)."""
+    """Make a response with a problem document. `type` stays `about:blank` if none of our codes applies (a channel
+    refuses a webhook)."""
     body = {"type": type, "title": title or HTTPStatus(status).phrase, "status": status, "detail": detail}
     return Response(msgspec.json.encode(body | dict(members or {})), status, headers, media_type=PROBLEM_MEDIA_TYPE)
 
@@ -90,7 +91,7 @@ def make_problem(exc: Exception) -> Problem | None:
             return Problem("bad-request", str(exc))
         case Conflict():
             return Problem("wrong-state", str(exc))
-        case AgentError(passing=True):  # it died, or did not answer in time
+        case AgentError(passing=True):  # the agent died, or did not answer in time
             return Problem("unavailable", str(exc), headers={"Retry-After": "5"})
         case AgentError():
             return Problem("agent-refused", str(exc))
@@ -107,7 +108,8 @@ def make_problem(exc: Exception) -> Problem | None:
 
 
 async def handle_exception(request: Request, exc: Exception) -> Response:
-    """Exception handler for Starlette: the problem for a known exception, else a plain refusal."""
+    """Return the answer to a request whose handler raised `exc`: the problem for a known exception, else the status of
+    the HTTPException."""
     if (problem := make_problem(exc)) is not None:
         return problem.response()
     assert isinstance(exc, HTTPException)

@@ -155,7 +155,7 @@ class Operation:
 
 
 def _parse_param(argument: inspect.Parameter, hint: Any) -> Param:
-    """The parameter that an argument `name: Annotated[type, Param(...)] = default` declares."""
+    """Return the parameter that an argument `name: Annotated[type, Param(...)] = default` declares."""
     kind: Any
     declared: Param
     kind, declared = get_args(hint)
@@ -181,7 +181,7 @@ class Router:
     def route(
         self, method: str, path: str, *returns: Returns, tag: str | None = None, **options: Any
     ) -> Callable[[Handler], Handler]:
-        """A decorator: the handler serves this method on this path. The options are fields of `Operation`."""
+        """Return a decorator for the handler that serves this method on this path. `options`: fields of `Operation`."""
         by_status = {answer.status: answer for answer in returns}
 
         def declare(handler: Handler) -> Handler:
@@ -192,7 +192,7 @@ class Router:
 
 
 def make_routes(operations: Sequence[Operation], gateway: Gateway, settings: Settings) -> list[Route]:
-    """One route per path, so that a 405 can list all methods of the path; in the order of the operations."""
+    """Return one route per path, so that a 405 can list all methods of the path. They are in the operations' order."""
     by_path: dict[str, dict[str, Operation]] = {}
     for operation in operations:
         by_path.setdefault(operation.path, {})[operation.method] = operation
@@ -221,7 +221,7 @@ def _read_path(request: Request, operation: Operation) -> dict[str, Any]:
 
 
 def _read_segment(param: Param, value: Any) -> Any:
-    """A value from the path. Raises the problem `not-found` for a number that is too large for a row's id."""
+    """Check and return a value from the path. Raises a Problem: `not-found` for a number too large for a row's id."""
     if param.kind is int and value > MAX_INT:
         raise Problem("not-found", f"There is no number {value}.")
     if param.pattern is not None and not param.pattern.fullmatch(value):
@@ -280,7 +280,7 @@ async def _read_body(request: Request, operation: Operation, settings: Settings)
 
 
 async def read_bytes(request: Request, limit: int) -> bytes:
-    """The whole body. Raises the problem `too-large` as soon as the size exceeds `limit` bytes."""
+    """Read the whole body. Raises the problem `too-large` as soon as its size exceeds `limit` bytes."""
     content_length = request.headers.get("content-length", "0")
     size = int(content_length) if content_length.isascii() and content_length.isdigit() else 0
     chunks: list[bytes] = []
@@ -322,7 +322,7 @@ def decode_body(data: bytes, type: type[RequestBody]) -> Any:
 
 
 def _describe_choices(type: type[RequestBody], name: str) -> str:
-    """A sentence with the allowed values of a `Literal` field; "" for other fields."""
+    """Return a sentence with the allowed values of a `Literal` field; "" for other fields."""
     hint = get_type_hints(type).get(name)
     words = [word for option in (hint, *get_args(hint)) if get_origin(option) is Literal for word in get_args(option)]
     return f"It is one of: {', '.join(words)}. " if words else ""

@@ -30,7 +30,7 @@ PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; connect-src 'self'; "
     "manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-"""No inline scripts or styles, no other origins: text that got past the sanitiser still cannot contact other hosts."""
+"""Forbids inline scripts and styles, and other origins: text that got past the sanitiser cannot contact other hosts."""
 
 SECURITY_HEADERS = {
     "content-security-policy": PAGE_POLICY,
@@ -45,7 +45,7 @@ SECURITY_HEADERS = {
 
 
 CAME_BY_UNIX_SOCKET = "local"
-"""Key in a request's state, set if it came over the unix socket, so from a process of the gateway's own user."""
+"""Key in a request's state. It is set if the request came over the unix socket, so from the gateway's own user."""
 
 
 class Access(enum.Enum):
@@ -91,7 +91,7 @@ def check_access(request: Request, settings: Settings, access: Access) -> None:
 
 
 def _needs_token(request: Request, settings: Settings) -> bool:
-    """Whether a token is needed: always beyond loopback; on loopback, for other users of the machine."""
+    """Whether a token is needed: always if the gateway listens beyond loopback, else for other users of the machine."""
     return settings.demands_token or bool(getattr(request.state, "other_user", False))
 
 
@@ -112,13 +112,13 @@ def _has_owner_token(request: Request, settings: Settings) -> bool:
 
 
 def get_bearer_token(request: Request) -> str:
-    """The bearer token of a request, or ""."""
+    """Return the bearer token of a request; "" if it has none."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def find_node(request: Request, settings: Settings) -> NodeSettings | None:
-    """The node whose token the request carries, or `None`. Compares with all tokens, each in constant time."""
+    """Return the node whose token the request has, or `None`. Compares with all tokens, each in constant time."""
     if not settings.nodes or not (token := get_bearer_token(request)):
         return None
     matching = [node for node in settings.nodes if secrets_match(token, node.token)]
@@ -144,7 +144,7 @@ def secrets_match(received: str, expected: str) -> bool:
 
 
 def host_name(netloc: str) -> str:
-    """The host in lower case and without port, from `name:port`, `[v6]:port` or either without port."""
+    """Return the host in lower case, without the port, of `name:port`, `[v6]:port`, `name` or `[v6]`."""
     if netloc.startswith("["):
         return netloc.partition("]")[0].lower() + "]"
     return netloc.partition(":")[0].lower()
@@ -193,7 +193,7 @@ def _foreign_origin_problem(origin: str) -> Problem:
 
 
 def is_of_another_user(transport: asyncio.Transport) -> bool:
-    """Whether a loopback connection comes from another user of this machine, or from one that cannot be found out.
+    """Whether a loopback connection comes from another user of this machine, or from a user who cannot be identified.
 
     False for all other connections, and on systems that do not show the owner of a socket.
 
@@ -234,12 +234,15 @@ def own_uid() -> int:
 
 
 def cookie_name(settings: Settings) -> str:
-    """The login cookie's name. It is unique per gateway, because all gateways on a host share their cookies."""
+    """Return the login cookie's name. It is unique per gateway, because all gateways on a host share their cookies."""
     return "semel_" + hashlib.sha256(f"name {settings.token}".encode()).hexdigest()[:8]
 
 
 def login_cookie(settings: Settings, now: float) -> str:
-    """`<expiry>.<mac>`: proves knowledge of the token without containing it; a new token invalidates it."""
+    """Make the login cookie's value, `<expiry>.<mac>`. It proves knowledge of the token without containing it.
+
+    A new token makes it invalid. `now`: seconds since the epoch.
+    """
     expiry = str(int(now + settings.login_life))
     return f"{expiry}.{_sign(settings, expiry)}"
 

@@ -132,21 +132,21 @@ class UnixServer(_Server):
 
 
 async def serve(app: Starlette, host: str, port: int) -> Server:
-    """Listen and answer until `Server.stop`. Port 0 takes a free one. Raises CannotListen."""
+    """Return a server that listens and answers until its `stop`. Port 0 takes a free one. Raises CannotListen."""
     server = Server(app, await bind(host, port), host)
     await server.start()
     return server
 
 
 async def serve_unix(app: Starlette, path: Path) -> UnixServer:
-    """Listen at `path` and answer until `UnixServer.stop`. Raises SocketRefused."""
+    """Return a server that listens at `path` and answers until its `stop`. Raises SocketRefused."""
     server = UnixServer(app, UnixListener(path))
     await server.start()
     return server
 
 
 async def bind(host: str, port: int) -> list[socket.socket]:
-    """One listening socket for each address of `host`."""
+    """Return a listening socket for each address of `host`. Raises CannotListen."""
     loop = asyncio.get_running_loop()
     try:
         addresses = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)

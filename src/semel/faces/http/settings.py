@@ -22,7 +22,7 @@ class TokenNeeded(Exception):
 
 @lru_cache(64)
 def is_loopback(host: str) -> bool:
-    """True for `localhost`, names under it, and loopback addresses (brackets of IPv6 allowed)."""
+    """Whether a host is `localhost`, a name under it, or a loopback address (IPv6 also in brackets)."""
     name = host.strip("[]").lower().rstrip(".")
     if name == "localhost" or name.endswith(".localhost"):
         return True

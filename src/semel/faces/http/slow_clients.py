@@ -150,7 +150,7 @@ class TimedConnection(H11Protocol):
         self._pending = _PendingStep(step, self.cycle, now, moved_bytes)
 
     def _find_pending_step(self) -> tuple[str, int]:
-        """(key of `CLIENT_LIMITS`, bytes moved so far): what the client must do next, and its progress."""
+        """Return what the client must do next and its progress, as (key of `CLIENT_LIMITS`, bytes moved so far)."""
         cycle: Any = self.cycle  # None until the first request's head is complete
         unsent_bytes = self.transport.get_write_buffer_size()
         if unsent_bytes and (
@@ -212,13 +212,17 @@ class _LingeringTransport:
 
 
 def max_connections() -> int:
-    """The connection limit: half of the open-file limit, 64 to 4096. Agents, channels and files need the other half."""
+    """Return the limit of connections: half of the open-file limit, 64 to 4096. The other half is for agents, channels
+    and files."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return 4096 if soft == resource.RLIM_INFINITY else max(64, min(4096, soft // 2))
 
 
 def peer_key(host: str) -> str | None:
-    """The key to count a remote host's connections by: its IPv4 address or IPv6 /64; `None` for loopback."""
+    """Return the key under which a remote host's connections are counted: its IPv4 address or IPv6 /64.
+
+    Returns `None` for loopback and for the unix socket: their connections count only towards the total.
+    """
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -231,7 +235,7 @@ def peer_key(host: str) -> str | None:
 
 
 def _encode_too_slow() -> bytes:
-    """The bytes of a 408 response. They are not made by h11, which cannot answer an incomplete request."""
+    """Encode a 408 response, without h11: it cannot answer an incomplete request."""
     answer = Problem("too-slow", "The request came too slowly or incompletely. Nothing of it was accepted.").response()
     head = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n"
     fields = b"".join(b"%s: %s\r\n" % field for field in answer.raw_headers)

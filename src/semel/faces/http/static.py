@@ -32,7 +32,7 @@ class PageFile:
 
 @functools.cache
 def load_files() -> dict[str, PageFile]:
-    """name -> file, for every file of `semel.faces.page` that a browser may ask for."""
+    """Return every file of `semel.faces.page` that a browser may ask for, by name."""
     loaded = {}
     for path in resources.files("semel.faces.page").iterdir():
         suffix = path.name[path.name.rfind(".") :]

@@ -97,7 +97,7 @@ class ChatApp(App[None]):
             self.exit(return_code=1, message=f"semel: {error}")
 
     def _take_changes(self, rows: list[Json], state: State) -> None:
-        """Called by the link after a change: mark the rows for the next redraw."""
+        """Mark changed rows for the next redraw. The link calls this after every change."""
         self._draws_snapshot = self._draws_snapshot or (bool(rows) and not self._drawn_rows)
         self._changed_rows.update((row_key(row), row) for row in rows if is_shown(row))
         self._redraw_needed.set()
@@ -247,7 +247,7 @@ class ChatApp(App[None]):
             self._is_fetching = False
 
     async def _load_older(self) -> list[Json]:
-        """The next older rows to draw: those the view holds already, else a page from the gateway."""
+        """Return the next older rows to draw: those that the view holds already, else a page from the gateway."""
         hidden_rows = [
             row for row in self.link.view.ordered() if is_shown(row) and row_key(row) not in self._drawn_rows
         ]

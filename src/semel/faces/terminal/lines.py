@@ -54,7 +54,7 @@ class LineChat:
         self._row_changed.set()
 
     def _print_row(self, row: Json) -> bool:
-        """Print a row if it has something to show yet. False if it must be looked at again after its next change."""
+        """Print a row if it has something to show yet. Returns False if it must be looked at again when it changes."""
         if "seq" in row:
             if row["role"] == "user" and row.get("sender") == self.sender:
                 return True
@@ -128,7 +128,7 @@ class LineChat:
 
 
 def label_options(question: Json) -> list[tuple[str, Json]]:
-    """(label, option) pairs. The label is the option's number on all faces (Law 13); ITEM-N if it has no number."""
+    """Return (label, option) pairs. The label is the option's number on all faces (Law 13); ITEM-N if it has none."""
     options = question.get("options", [])
     if "first" in question:
         return [(str(n), option) for n, option in enumerate(options, question["first"])]
@@ -136,7 +136,7 @@ def label_options(question: Json) -> list[tuple[str, Json]]:
 
 
 def read_lines() -> asyncio.Queue[str | None]:
-    """A queue of lines from stdin, then `None` at its end. The reading thread is a daemon."""
+    """Return a queue of the lines from stdin, with `None` at the end. A daemon thread reads them."""
     queue: asyncio.Queue[str | None] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 

@@ -19,7 +19,7 @@ SESSION_POLL_S = 2.0  # seconds between two checks whether a new session exists 
 
 
 class SessionLink:
-    """Keeps the view of one session up to date, and calls `on_change(rows, state)` after every change of either."""
+    """Keeps the view of one session up to date. Calls `on_change(rows, state)` after every change of view or state."""
 
     def __init__(self, data_dir: Path, session: str, on_change: Callable[[list[Json], State], None]):
         self.data_dir = data_dir
@@ -55,7 +55,7 @@ class SessionLink:
             failures += 1
 
     async def _wait_until_created(self) -> None:
-        if removed_rows := self.view.forget():  # it was deleted while it was shown
+        if removed_rows := self.view.forget():  # the session was deleted while it was shown
             self.state = "new"
             self._on_change(removed_rows, self.state)
         self._set_state("new")

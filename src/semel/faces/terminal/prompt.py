@@ -60,7 +60,7 @@ class Prompt(TextArea):
             await super()._on_key(event)
 
     def _walk_history(self, step: int) -> bool:
-        """Show the previous (-1) or next (1) sent text; False if there is none."""
+        """Show the previous (-1) or next (1) sent text. Returns False if there is none."""
         index = len(self.sent_texts) if self._history_index is None else self._history_index
         new_index = index + step
         if not 0 <= new_index <= len(self.sent_texts) or new_index == index:

@@ -25,7 +25,7 @@ OPTION_KEYS = "abcdefghi"
 
 
 def format_input(input: Any) -> str:
-    """The input of a tool call for a person: the command alone, or one line per field."""
+    """Format the input of a tool call for a person: the command alone, or one line per field."""
     if not isinstance(input, dict):
         return cut_input(str(arrange_input(input) or ""))
     if list(input) == ["command"]:

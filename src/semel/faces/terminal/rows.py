@@ -149,7 +149,7 @@ def _describe_answer(item: Json) -> str:
 
 
 def format_item(item: Json) -> str:
-    """The text of an item: tool output as head, stated gap and tail (Law 8), a plan as a list."""
+    """Format the text of an item: tool output as head, stated gap and tail (Law 8), a plan as a list."""
     if item["kind"] == "plan":
         steps = item.get("entries", [])
         return "\n".join(
@@ -170,7 +170,7 @@ def _excerpt(text: str, opened: bool) -> str:
 
 
 def _parser() -> MarkdownIt:
-    """A Markdown parser with the rules of chats: line breaks are kept, and links show their address."""
+    """Make a Markdown parser with the rules of chats: line breaks are kept, and links show their address."""
     parser = make_parser()
     parser.core.ruler.disable("whole_fences")  # streamed text needs one widget per block
     parser.core.ruler.push("for_the_terminal", _adapt_tokens)

@@ -24,7 +24,7 @@ from semel.testing.inbox import KeptInbox
 HIDDEN_RETRY_WAIT_S = 1.0
 """How long to wait for retries that a library may make after `send` has returned."""
 CLOCK_TOLERANCE_S = 60.0
-"""How long before the attempt the search of `find` begins, because clocks differ."""
+"""How long before the attempt `find` begins to search, because clocks differ."""
 
 
 @dataclass

@@ -1,5 +1,5 @@
-"""Fork gateways under test as processes, from one server process (`semel.testing.killable_gateway`), and learn of
-their ends."""
+"""Fork gateways under test as processes, from one server process (`semel.testing.killable_gateway`), and notice when
+they end."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A proxy before one port of a platform that causes network faults: lost answers, refused connections, silence, 429.
 
-`Proxy` is the common base, `TcpProxy` the one for platforms that do not speak HTTP; `network.HttpProxy` is the other.
+`Proxy` is the common base. `network.HttpProxy` is for platforms that speak HTTP, `TcpProxy` for all others.
 Faults strike only attempts to send a message to people. Such attempts are counted in `said`.
 """
 

@@ -124,7 +124,7 @@ class McpServer:
         if kill:
             self._process.kill()
         elif self._process.stdin:
-            with contextlib.suppress(OSError):  # it died with unwritten input
+            with contextlib.suppress(OSError):  # the server died with unwritten input
                 self._process.stdin.close()
         try:
             self._process.wait(3)

@@ -83,7 +83,8 @@ class TelegramDouble(TelegramPeople):
         return self.queue.pending()
 
     def asked(self, method: str = "*") -> list[Json]:
-        """Return the calls of a method ("*": all) in order: {method, params, status}. Status None: it got no answer."""
+        """Return the calls of a method ("*": all) in order: {method, params, status}. The status of a call that got no
+        answer is None."""
         return [row for row in self.requests if method == "*" or row["method"].lower() == method.lower()]
 
     def typing(self) -> list[Json]:

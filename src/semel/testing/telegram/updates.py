@@ -32,7 +32,7 @@ class UpdateQueue:
         self._now = now
         self._waiting: list[tuple[int, float, Json]] = []
         self._changed = asyncio.Event()
-        self._poll: asyncio.Event | None = None  # of the waiting poll; another poll sets it to end that one
+        self._poll: asyncio.Event | None = None  # of the waiting poll: set by the next poll, to end the waiting one
 
     def __repr__(self) -> str:
         return f"<UpdateQueue {len(self._waiting)} updates, the next is {self.next}>"

@@ -5,7 +5,7 @@
     command   the command's process, in a session of its own
     reports   the texts and data of the events that report a run
     reporter  the thread that posts reports until each is acknowledged
-    watch     `semel exec`: all of the above together
+    runner    `semel exec`: all of the above together
 
     supervisor   the process that runs one background job and outlives the gateway
     background   the gateway's side of jobs: start them, cancel them, find those whose supervisor died

@@ -184,7 +184,7 @@ class _Orphan:
 
 def _kill_leftovers(run: SpooledRun) -> bool:
     """Kill the remaining processes of a job whose supervisor is gone: its group, and every process with the job's id
-    in its environment. True if there were any."""
+    in its environment. Returns whether there were any."""
     process = run.process
     killed = False
     if process is not None and process["born"] is not None:

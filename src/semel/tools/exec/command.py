@@ -1,7 +1,8 @@
 """Run the command: a process in a session of its own, whose output is shown and recorded.
 
-The command's exit ends the run, although processes that it left running may hold the pipes open. `wait` ends those in
-its process group if the caller wants that; the output of the others is recorded for two more seconds at most.
+The command's exit ends the run, although processes that it left running may hold the pipes open. `wait` ends those of
+them that are in the command's process group, if the caller wants that. The output of the others is recorded for two
+more seconds at most.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ class CommandProcess:
             pump.start()
 
     def _exists_somewhere(self) -> bool:
-        """Whether a file of this name exists, as a path or in a directory of PATH."""
+        """Whether a file with the command's name exists, as a path or in a directory of PATH."""
         name, path = self.argv[0], (self.env or os.environ).get("PATH", os.defpath)
         return "/" in name or any(os.access(os.path.join(folder, name), os.F_OK) for folder in path.split(os.pathsep))  # noqa: PTH118
 
@@ -174,7 +175,10 @@ class CommandProcess:
             self._carry(name, source.fileno(), terminal_fd)
 
     def _carry(self, name: str, source: int, terminal_fd: int) -> None:
-        """Copy a pipe to the recorded output and the terminal until it is closed or, after the command's end, quiet."""
+        """Copy a pipe to the recorded output and the terminal until the pipe is closed.
+
+        After the command's end, stop as soon as the pipe is quiet, or after MAX_TRAILING_OUTPUT_S.
+        """
         poll, is_shown = select.poll(), self.show_output
         poll.register(source, select.POLLIN | select.POLLHUP | select.POLLERR)
         deadline: float | None = None
@@ -193,7 +197,7 @@ class CommandProcess:
 
 
 def _write_through(terminal: int, chunk: bytes) -> bool:
-    """Write to our stdout or stderr; False if nobody reads it any more (`semel exec ... | head`)."""
+    """Write to our stdout or stderr. Returns False if nobody reads it any more (`semel exec ... | head`)."""
     while chunk:
         try:
             chunk = chunk[os.write(terminal, chunk) :]

@@ -26,7 +26,7 @@ class OutputRecorder:
         self.path = path
         self.total_bytes = 0
         self.stored_bytes = 0
-        self.incomplete_reason = ""  # why the file is incomplete; "" if it is not
+        self.incomplete_reason = ""  # why the file is incomplete; "" if it is complete
         self._sizes = (head_bytes, tail_bytes)
         self._max_bytes = max_bytes
         self._head = bytearray()
@@ -59,7 +59,7 @@ class OutputRecorder:
             self._ended = True
 
     def head_and_tail(self) -> tuple[bytes, bytes]:
-        """(head, tail) of the output. If it was longer than both, a gap lies between them."""
+        """Return (head, tail) of the output. If it was longer than both together, a gap lies between them."""
         with self._lock:
             return bytes(self._head), bytes(self._tail[-self._sizes[1] :]) if self._sizes[1] else b""
 
@@ -97,6 +97,6 @@ def drop_partial_start(data: bytes) -> bytes:
 
 
 def count_unfinished_bytes(data: bytes) -> int:
-    """The number of bytes at the end that belong to an incomplete UTF-8 character: 0 to 3."""
+    """Return the number of bytes at the end that belong to an incomplete UTF-8 character: 0 to 3."""
     _, decoded_bytes = codecs.utf_8_decode(data, "replace", False)
     return len(data) - decoded_bytes

@@ -2,7 +2,7 @@
 
 Only a gateway's own answer counts as an acknowledgement. If the gateway is unreachable, or a proxy answers in its
 place, the post is repeated with exponential backoff; the start of a gateway on this machine ends the pause. A refusal
-(wrong token, not in scope ...) is shown to the user, and the refused report is posted again when its run has a new one.
+(wrong token, not in scope ...) is shown to the user. The refused report is posted again when its run has a new report.
 A report stays in the spool until it is acknowledged.
 """
 
@@ -46,17 +46,17 @@ class Target:
     token_file: Path | None = None
 
     def read_token(self) -> str:
-        """The token, read from its file each time; "" if no file was named. Raises ValueError."""
+        """Return the token, read from its file each time; "" if no file was named. Raises ValueError."""
         return "" if self.token_file is None else read_token(self.token_file)
 
     def to_dict(self) -> dict[str, str]:
-        """The target as stored in run.json; `from_dict` reads it back."""
+        """Return the target in the form in which run.json stores it; `from_dict` reads it back."""
         fields = {"data_dir": str(self.data_dir), "url": self.url, "token_file": self.token_file}
         return {name: str(value) for name, value in fields.items() if value is not None}
 
     def identify_gateway(self) -> tuple[int, int] | None:
-        """Identify the running gateway by its address file: a different value means that it was restarted. `None` if
-        there is no such file, or if the URL was given explicitly."""
+        """Return a value that changes when the gateway is restarted: the identity of its address file. `None` if there
+        is no such file, or if the URL was given explicitly."""
         if self.url is not None:
             return None
         try:
@@ -150,9 +150,9 @@ class Reporter:
             self._changed.notify_all()
 
     def wait(self, queues: Sequence[ReportQueue], seconds: float, interrupted: threading.Event) -> bool:
-        """Wait until these runs have no open report; returns whether that is so.
+        """Wait until these runs have no open report. Returns whether they have none.
 
-        Gives up after `seconds`, though not before each run is `attempted`; gives up at once if `interrupted` is set.
+        Gives up after `seconds`, but not before each run is `attempted`. Gives up at once if `interrupted` is set.
         """
         end = time.monotonic() + seconds
         with self._changed:
@@ -163,7 +163,7 @@ class Reporter:
             return not any(queue.open_reports for queue in queues)
 
     def stop(self, timeout: float = HTTP_TIMEOUT.read or 15) -> bool:
-        """Make no further attempts and wait up to `timeout` seconds for the current one; True if the thread ended."""
+        """Make no further attempts, and wait up to `timeout` seconds for the current one. Returns whether it ended."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -217,7 +217,7 @@ class Reporter:
 
 
 def _reset_if_gateway_started(queue: ReportQueue) -> bool:
-    """End the run's backoff if a gateway was started here since the last attempt; True if so."""
+    """End the run's backoff if a gateway was started here since the last attempt. Returns whether one was."""
     if queue.target.identify_gateway() in (None, queue.last_gateway):
         return False
     queue.failures, queue.next_attempt = 0, 0.0
@@ -251,7 +251,7 @@ def post_report(http: httpx2.Client, target: Target, session: str, body: dict[st
 
 
 def _local_client(data_dir: Path) -> httpx2.Client:
-    """An HTTP client of the data directory's gateway. Raises NoGateway, or OSError if nobody answers."""
+    """Open an HTTP client of the data directory's gateway. Raises NoGateway, or OSError if nobody answers."""
     path = str(find_socket(data_dir))
     with socket.socket(socket.AF_UNIX) as probe:
         probe.connect(path)  # httpx2 leaves a socket open whose connection is refused

@@ -1,7 +1,8 @@
 """Build the events that report a run: `exec.started`, then either `exec.finished` or `exec.lost`.
 
-Each function returns a body for POST /v1/sessions/{key}/events. Its key is the run's id and the event's kind, so it is
-one event however often and by whichever process it is posted (Law 1). `exec.started` does not wake its session (Law 2).
+Each `build_` function returns a body for POST /v1/sessions/{key}/events. The body's key is the run's id and the event's
+kind, so it is one event however often and by whichever process it is posted (Law 1). `exec.started` does not wake its
+session (Law 2).
 
 Output is decoded with "surrogateescape": a byte that is not UTF-8 stays a lone surrogate until the text is final, so
 that byte counts are exact; then it becomes U+FFFD.
@@ -42,7 +43,7 @@ def describe_run(node: str, session: str, command: Sequence[str], at: float) -> 
 
 
 def describe_job(session: str, command: str, name: str, cwd: str, at: float) -> Json:
-    """Describe a background job likewise. Its command is one shell command line, and it has no node."""
+    """Describe a background job, as `describe_run` does a run. `command`: one shell command line. There is no node."""
     info = {"node": "", "session": session, "command": [command], "cwd": cwd, "at": at}
     return {**info, "job": name}
 
@@ -55,7 +56,7 @@ def build_started(run: str, info: Json, pid: int) -> Json:
 def build_finished(
     run: str, info: Json, ended: CommandExit, output: OutputRecorder, stop_reason: Json | None = None
 ) -> Json:
-    """The event for a command's end, with the captured part of its output.
+    """Build the event for a command's end, with the captured part of its output.
 
     stop_reason: {"timeout": seconds} if its time limit ended it, {"cancelled_by": who} if somebody cancelled it.
     """
@@ -90,7 +91,7 @@ def build_not_started(run: str, info: Json, code: int, reason: str) -> Json:
 
 
 def build_never_started(run: str, info: Json) -> Json:
-    """The event for a background job that never started, because its gateway or supervisor died first."""
+    """Build the event for a background job that never started, because its gateway or supervisor died first."""
     text = (
         f"`{format_command(info)}` was not started ({_render_run(run, info)}): what was to start it was killed before. "
     )
@@ -98,7 +99,7 @@ def build_never_started(run: str, info: Json) -> Json:
 
 
 def build_lost(run: str, info: Json, process: Json | None, alive: bool, output: Path, killed: bool = False) -> Json:
-    """The event for a run whose reporting process was killed. It states what is known and guesses nothing.
+    """Build the event for a run whose reporting process was killed. It states what is known and guesses nothing.
 
     process   the command's process as recorded in the spool, or `None`
     alive     that process still runs
@@ -175,7 +176,7 @@ def format_duration(seconds: float) -> str:
 
 
 def render_output(output: OutputRecorder) -> tuple[str, int]:
-    """(the report's text about the output, how many bytes of it were not UTF-8 and are shown as U+FFFD)."""
+    """Return (the report's text about the output, how many bytes were not UTF-8 and are shown as U+FFFD)."""
     head, tail = output.head_and_tail()
     if len(head) + len(tail) == output.total_bytes:
         text = _decode_output(head + tail)
@@ -193,7 +194,10 @@ def render_output(output: OutputRecorder) -> tuple[str, int]:
 
 
 def shorten_to_json_bytes(first: str, last: str, max_bytes: int) -> tuple[str, str]:
-    """Cut the end of `first` and the beginning of `last` until both together take at most `max_bytes` as JSON."""
+    """Cut the end of `first` and the beginning of `last` until both together take at most `max_bytes` as JSON.
+
+    Returns (the rest of `first`, the rest of `last`).
+    """
     while (size := len(json.dumps(_show_invalid_bytes(first + last), ensure_ascii=False).encode())) > max_bytes:
         part = max_bytes / size * 0.98
         first, last = first[: int(len(first) * part)], last[len(last) - int(len(last) * part) :]
@@ -217,7 +221,10 @@ def _render_printed(first: str, last: str, total: int) -> tuple[str, int]:
 
 
 def _render_output_file(path: Path) -> tuple[str, int]:
-    """Render the output of a run whose reporter is gone, from the end of its output file."""
+    """Render the output of a run whose reporter is gone, from the end of its output file.
+
+    Returns the same as `render_output`; ("", 0) if there is no output.
+    """
     try:
         with os.fdopen(trusted_files.open_file(path), "rb") as file:
             total = file.seek(0, os.SEEK_END)

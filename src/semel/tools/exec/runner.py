@@ -21,7 +21,7 @@ from semel.tools.exec.spool import FINISHED, LOST, STARTED, Spool, SpooledReport
 ShowLine = Callable[[str], None]
 
 EXEC_FOLDER = "exec"  # in the data directory; holds the spools of all nodes
-RESERVE_BYTES = 128 * 1024  # reserved on disk for the report of a command that fills it; more with --attach
+RESERVE_BYTES = 128 * 1024  # reserved for the report of a command that fills the disk; more with --attach
 FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -125,13 +125,14 @@ def run_and_report(
     leftover_grace: float | None = None,
     stop_reason: Callable[[], dict[str, Any] | None] = lambda: None,
 ) -> tuple[CommandExit, SpooledReport]:
-    """Run a command to its end and put reports of its start and its end into the spool.
+    """Run a command to its end and put reports of its start and its end into the spool. Returns (how it ended, the
+    report of its end).
 
     on_report        called after each report, to wake the reporter
     leftover_grace   see `CommandProcess.wait`
     stop_reason      returns why we ended the command, or `None` (see `reports.build_finished`)
 
-    Raises CannotRun if it cannot be started; that is reported as well.
+    Raises CannotRun if the command cannot be started; that is reported as well.
     """
     try:
         command.start()
@@ -205,7 +206,7 @@ def report_lost_run(run: SpooledRun, kill_leftovers: Callable[[SpooledRun], bool
 
 
 def read_target(run: SpooledRun, default: Target) -> Target:
-    """The target stored in the run; `default` if there is none."""
+    """Return the target stored in the run; `default` if there is none."""
     try:
         return Target.from_dict(run.info["to"])
     except (KeyError, TypeError, AttributeError):

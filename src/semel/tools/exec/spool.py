@@ -46,7 +46,7 @@ class SpooledReport:
 
     kind: str
     body: Json
-    path: Path | None  # `None` if it could not be written to disk and is only in memory
+    path: Path | None  # `None` if the report could not be written to disk and is only in memory
     state: Literal["open", "taken", "refused"] = "open"
     reason: str = ""
 
@@ -107,8 +107,8 @@ class SpooledRun:
         write_durably(self.folder / ORDER_RECEIVED_FILE, b"")
 
     def record_process(self, pid: int, born: str | None, at: float) -> None:
-        """Record the command's process for whoever takes over this run if its reporter is killed."""
-        with contextlib.suppress(OSError):  # without it an `exec.lost` report says that the state is unknown
+        """Record the command's process, for the process that takes over this run if its reporter is killed."""
+        with contextlib.suppress(OSError):  # without this file, an `exec.lost` report says that the state is unknown
             write_durably(self.folder / "process.json", _dump_json({"pid": pid, "born": born, "at": at}))
 
     def add_report(self, kind: str, body: Json) -> SpooledReport:
@@ -129,7 +129,7 @@ class SpooledRun:
         report.state = "taken"
         self._done.add(report.kind)
         if report.path is not None:
-            with contextlib.suppress(OSError):  # if this fails it is posted again, as a duplicate
+            with contextlib.suppress(OSError):  # if this fails, the report is posted again, as a duplicate
                 report.path.rename(report.path.with_suffix(".sent"))
                 sync_directory(self.folder)
 
@@ -143,7 +143,7 @@ class SpooledRun:
 class Spool:
     """The runs in one folder of the data directory: `exec`/NODE for a node, `jobs` for background jobs.
 
-    Methods raise owned.NotOurs (an OSError) if a folder on the way could be another user's.
+    Methods raise UntrustedFile (an OSError) if a folder on the way could be another user's.
     """
 
     def __init__(self, data_dir: Path, *folders: str) -> None:
@@ -194,7 +194,7 @@ class Spool:
             trusted_files.make_directory(folder)
 
     def _check_folders(self) -> bool:
-        """Whether the spool exists; checks that all its folders are ours."""
+        """Whether the spool exists. Raises UntrustedFile if one of its folders may be another user's."""
         try:
             trusted_files.check_directory(self.data_dir, link=True)
             folder = self.data_dir
@@ -260,7 +260,7 @@ class Spool:
 
 
 def list_spools(data_dir: Path, folder: str) -> list[Spool]:
-    """The spools of all nodes in a folder of the data directory. Raises OSError, including owned.NotOurs."""
+    """Return the spools of all nodes in a folder of the data directory. Raises OSError, including UntrustedFile."""
     try:
         trusted_files.check_directory(data_dir, link=True)
         trusted_files.check_directory(data_dir / folder)
@@ -311,7 +311,7 @@ def _write_with_reserve(path: Path, data: bytes, reserve: Path) -> None:
 
 
 def _try_lock(path: Path) -> int | None:
-    """Take a lock; returns its descriptor, or `None` if another process holds it. The lock ends with the process."""
+    """Take a lock and return its descriptor; `None` if another process holds the lock. It ends with the process."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -3,8 +3,8 @@ that the job's end is reported whatever happens to them.
 
 Run as `python -P -m semel.tools.exec.supervisor PLACE LOCK CONTROL`. PLACE is the run's directory in the spool. LOCK
 and CONTROL are inherited descriptors: of the run's lock and of its FIFO `control`. The order (what to run) is one JSON
-object on stdin, because other users can read command lines and environments. If it is incomplete, the gateway died
-while it wrote, and nothing is run.
+object on stdin, because other users can read command lines and environments. If the order is incomplete, the gateway
+died while it wrote, and nothing is run.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _supervise(run: SpooledRun, order: Json, control: int, on_report: Any) -> No
 
 
 def _read_order() -> Json | None:
-    """Read the order from stdin; `None` if it is incomplete. Afterwards stdin is /dev/null, for the command, too."""
+    """Read the order from stdin; `None` if it is incomplete. Afterwards our stdin and the command's are /dev/null."""
     data = sys.stdin.buffer.read()
     null_device = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null_device, 0)

@@ -33,7 +33,7 @@ MODULES = (
 
 
 def operations() -> list[Operation]:
-    """All documented HTTP operations, in the order of the OpenAPI document."""
+    """Return all documented HTTP operations, in the order of the OpenAPI document."""
     routers = [*(module.router for module in MODULES), router]
     return [operation for module_router in routers for operation in module_router.operations]
 

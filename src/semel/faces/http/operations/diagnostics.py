@@ -76,7 +76,7 @@ async def metrics(call: ApiCall) -> Response:
 
 
 def render_metrics(values: dict[str, float]) -> str:
-    """Metrics in Prometheus text format 0.0.4. Keys are `name` or `name{label="value"}`; `…_total` is a counter."""
+    """Return metrics in Prometheus text format 0.0.4. Keys: `name` or `name{label="value"}`; `…_total` is a counter."""
     lines: list[str] = []
     seen: set[str] = set()
     for key in sorted(values):

@@ -136,7 +136,10 @@ async def report(call: ApiCall, key: SessionKey, body: Report) -> Response:
 
 
 def read_event_key(call: ApiCall, in_body: str | None, field: str) -> str | None:
-    """The event's idempotency key, from the body or the Idempotency-Key header. Raises a Problem if they differ."""
+    """Return the event's idempotency key, from the body or the Idempotency-Key header; `None` if there is none.
+
+    `in_body`: the key in the body. `field`: the name of its field. Raises a Problem if the two keys differ.
+    """
     headers = set(call.request.headers.getlist("idempotency-key"))
     keys = {_strip_quotes(value) for value in headers} | ({in_body} if in_body is not None else set())
     if len(keys) > 1:

@@ -64,7 +64,8 @@ async def watch(
 
 
 def _read_resume_rev(request: Request, after: int | None) -> int | None:
-    """The rev to resume from. `Last-Event-ID` wins: a reconnecting browser repeats its first URL with an older rev."""
+    """Return the rev to resume after, or `None`. `Last-Event-ID` wins over `after`: a browser that reconnects repeats
+    its first URL, with an older rev."""
     header = request.headers.get("last-event-id", "").strip()
     return read_int("Last-Event-ID", header) if header else after
 
@@ -98,7 +99,7 @@ _shared_frames = weakref.WeakValueDictionary[bytes, _Frame]()  # large frames by
 
 
 def share_frame(frame: _Frame) -> _Frame:
-    """Share one copy of equal large frames among all watchers to which they are being sent."""
+    """Return the one copy of equal large frames that is shared by all watchers to which they are being sent."""
     if len(frame.data) < MAX_CHUNK_BYTES:
         return frame
     return _shared_frames.setdefault(hashlib.blake2b(frame.data, digest_size=32).digest(), frame)
@@ -164,7 +165,7 @@ def _split_chunks(message: Message) -> Iterator[Message]:
 
 
 async def _receive_until_stopped(receive: Receive, stopping: asyncio.Event) -> Message | None:
-    """The client's next ASGI message, or `None` if the server stops first."""
+    """Return the client's next ASGI message; `None` if the server stops first."""
     message = asyncio.ensure_future(receive())
     stop = asyncio.ensure_future(stopping.wait())
     try:
