@@ -42,7 +42,7 @@ class AccountConfigured(Exception):
 
 
 def list_accounts(tx: Tx) -> list[PersonAccount]:
-    """All known accounts."""
+    """Return all known accounts."""
     return [_to_account(row) for row in _iterate_rows(tx)]
 
 
@@ -54,10 +54,10 @@ def _iterate_rows(tx: Tx) -> Iterator[PersonRow]:
 
 
 def replace_configured(tx: Tx, configured: Collection[PersonAccount], roles: Mapping[str, str]) -> list[PersonAccount]:
-    """Replace the configured accounts by `configured`; return all known accounts.
+    """Replace the configured accounts with `configured`; return all known accounts.
 
-    Configured accounts that are no longer listed are removed. `roles` maps names of people to roles: their other
-    accounts (added or paired) get the same role.
+    Configured accounts that are no longer listed are removed. `roles` maps the names of people to their roles: all
+    accounts of a person, also those that were added or paired, get the person's role.
     """
     by_account = {(account.channel, account.id): account for account in configured}
     for row in list(_iterate_rows(tx)):
@@ -120,7 +120,7 @@ def _to_account(row: PersonRow) -> PersonAccount:
 
 
 def add_code(tx: Tx, channel: str, salt: bytes, digest: bytes, name: str, role: Role, lifetime_ms: int) -> PairingCode:
-    """Record a pairing code that the owner was shown. It is valid for `lifetime_ms` milliseconds."""
+    """Record and return a pairing code that the owner was shown. It is valid for `lifetime_ms` milliseconds."""
     expires = tx.now + lifetime_ms
     id = tx.number(
         "pairing_add", channel=channel, salt=salt, digest=digest, name=name, role=role, at=tx.now, expires=expires
@@ -129,7 +129,7 @@ def add_code(tx: Tx, channel: str, salt: bytes, digest: bytes, name: str, role: 
 
 
 def list_open_codes(tx: Tx) -> list[PairingCode]:
-    """Pairing codes that were neither used nor voided, including expired ones."""
+    """Return the pairing codes that were neither used nor voided, including expired ones."""
     return tx.all(PairingCode, "pairings_open")
 
 
@@ -138,9 +138,9 @@ def redeem_code(
 ) -> list[PersonAccount] | None:
     """Use a pairing code: add the account and return all known accounts.
 
-    Returns `None` if the code was used, voided or expired in the meantime. `display_name` is the person's own
+    Return `None` if the code was used, voided or expired in the meantime. `display_name` is the person's own
     name, used if the owner gave none; it is changed if a known person or `taken_names` already has it.
-    Raises AccountConfigured.
+    Raises AccountConfigured if the account comes from the configuration.
     """
     row = tx.one(PairingRow, "pairing_get", id=code)
     if row is None or row.state != "open" or row.expires <= tx.now:
@@ -157,22 +157,25 @@ def redeem_code(
 
 
 def void_code(tx: Tx, code: int) -> bool:
-    """Invalidate an open code. False if it was already used or void."""
+    """Invalidate an open code. Return False if it was already used or void."""
     return tx.run("pairing_end", id=code, state="void", account=None, key=None, name=None) > 0
 
 
 def find_redeemed(tx: Tx, channel: str, account: str, key: str) -> PairingRow | None:
-    """The pairing that this message completed, or `None`. It lets a repeat of the message get the same answer."""
+    """Return the pairing that a message completed, or `None`, so that a repeat of the message gets the same answer.
+
+    The message is identified by its channel, the sender's account and its event's key.
+    """
     return tx.one(PairingRow, "pairing_by_key", channel=channel, account=account, key=key)
 
 
 def list_pairings(tx: Tx, limit: int) -> list[PairingRow]:
-    """The newest pairing codes, in any state."""
+    """Return the newest `limit` pairing codes, in any state."""
     return tx.all(PairingRow, "pairings_last", before=1 << 62, limit=limit)
 
 
 def find_agents(tx: Tx, keys: Collection[str]) -> list[str]:
-    """The agents of these sessions; a key without a session is skipped."""
+    """Return the names of the agents of the sessions with these keys. A key without a session is skipped."""
     rows = [tx.one(SessionRow, "session_by_key", key=key) for key in keys]
     return [row.agent for row in rows if row is not None]
 
@@ -190,9 +193,10 @@ def remember_place(tx: Tx, channel: str, address: str, account: str, direct: boo
 
 
 def list_other_places(tx: Tx, dest: str) -> list[str]:
-    """Other direct conversations of the person behind `dest` ("channel:address"), newest first.
+    """Return the person's direct conversations on other channels, newest first, as resolved destinations.
 
-    Returns resolved destinations on other channels; none if `dest` is not the direct conversation of a known person.
+    The person is the one whose direct conversation is `dest` ("channel:address"). The list is empty if `dest` is not
+    the direct conversation of a known person.
     """
     channel, _, address = dest.partition(":")
     places = tx.pairs(str, str, "direct_elsewhere", channel=channel, address=address)

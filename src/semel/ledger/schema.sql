@@ -1,18 +1,18 @@
 -- The ledger: what has happened. One file, one writer. Times are milliseconds since the Unix epoch.
--- Law numbers refer to docs/laws.md.
+-- Law numbers refer to docs/laws.md, which also has the glossary.
 
 CREATE TABLE ledger(
   one INTEGER PRIMARY KEY CHECK(one = 1),
   name TEXT NOT NULL,              -- random, fixed at creation
   incarnation INTEGER NOT NULL DEFAULT 1,  -- +1 each time it was restored from a copy (Law 14)
-  commits INTEGER NOT NULL DEFAULT 0,      -- number of commits; the mark file beside the ledger has it, too
-  copied INTEGER,                  -- this is a copy, not settled yet: when it was made
+  commits INTEGER NOT NULL DEFAULT 0,      -- number of commits; the mark file beside the ledger records it, too
+  copied INTEGER,                  -- when this copy was made; NULL: it is no copy, or is settled (Law 14)
   at INTEGER NOT NULL
 ) STRICT;
 
 -- One row for each time the ledger was restored from a copy and settled (Law 14).
 CREATE TABLE restore(
-  incarnation INTEGER PRIMARY KEY, -- the incarnation that began with it
+  incarnation INTEGER PRIMARY KEY, -- the incarnation that began with this restore
   copied INTEGER NOT NULL,         -- when the copy was made; if unknown, when something was last recorded in it
   at INTEGER NOT NULL,             -- when it was settled: what people did before may have been answered already
   part INTEGER NOT NULL,           -- the newest part of the copy
@@ -28,23 +28,23 @@ CREATE TABLE session(
   title TEXT,
   named INTEGER NOT NULL DEFAULT 0,   -- 1: a person gave the title; the agent's titles do not replace it
   chapter INTEGER NOT NULL DEFAULT 1,
-  since INTEGER NOT NULL DEFAULT 1,   -- first entry of the chapter's history, which includes what waited when it began
-  epoch INTEGER NOT NULL DEFAULT 0,   -- +1 for each turn begun: the fence (Law 3)
-  seq INTEGER NOT NULL DEFAULT 0,     -- last entry
+  since INTEGER NOT NULL DEFAULT 1,   -- seq of the chapter's first entry; events that waited then are in the chapter
+  epoch INTEGER NOT NULL DEFAULT 0,   -- +1 when a turn begins or is taken over: older runs are fenced off (Law 3)
+  seq INTEGER NOT NULL DEFAULT 0,     -- of the last entry
   numbers INTEGER NOT NULL DEFAULT 0, -- the last number that an option of a permission request had (Law 13)
-  rev INTEGER NOT NULL DEFAULT 0,     -- last change watchers can see
-  wake_at INTEGER,                 -- set exactly while a waking event waits (Law 2): when it is due
+  rev INTEGER NOT NULL DEFAULT 0,     -- of the last change that watchers can see
+  wake_at INTEGER,                 -- when the pending wake is due; set exactly while a waking event waits (Law 2)
   wake_since INTEGER,              -- when the pending wake was first set
   busy TEXT CHECK(busy IN ('queue', 'steer', 'interrupt', 'collect')),  -- its busy mode; NULL: as configured
   turn INTEGER,                    -- the running turn
-  lease TEXT,                      -- the gateway run that holds it
+  lease TEXT,                      -- the gateway run that has the session's turn
   memory TEXT,                     -- the agent's own id of this conversation (ACP sessionId)
   memory_chapter INTEGER,          -- the chapter that memory belongs to
-  summary INTEGER,                 -- entry of the chapter's newest summary, for an agent whose memory is the record
+  summary INTEGER,                 -- seq of the chapter's newest summary, for an agent whose memory is the record
   about TEXT,                      -- JSON: what the agent offers here: modes, models, mode, model
   archived INTEGER,                -- when it was archived; the next event brings it back
   deleted INTEGER,                 -- when it was deleted; the next event begins it anew
-  erased INTEGER NOT NULL DEFAULT 0,  -- entries up to this one are deleted: their rows stay, their content goes
+  erased INTEGER NOT NULL DEFAULT 0,  -- entries up to this seq are deleted: their rows stay, their content goes
   erased_rev INTEGER NOT NULL DEFAULT 0,  -- items first seen up to this rev are deleted, too
   at INTEGER NOT NULL
 ) STRICT;
@@ -70,7 +70,7 @@ CREATE TABLE event(
 -- per new event.
 CREATE UNIQUE INDEX event_identity ON event(key, source) WHERE key IS NOT NULL;
 
--- The same key with other content: kept beside the first (Law 1).
+-- Other content under the key of an event: kept beside the first content (Law 1).
 CREATE TABLE conflict(
   id INTEGER PRIMARY KEY,
   event INTEGER NOT NULL REFERENCES event(id),
@@ -123,20 +123,20 @@ CREATE TABLE turn(
   chapter INTEGER NOT NULL,
   root INTEGER NOT NULL,           -- the first attempt (itself, if it is the first)
   attempt INTEGER NOT NULL,        -- 1, 2, 3 within the root
-  how TEXT CHECK(how IN ('start', 'restart', 'resume', 'recall')),  -- NULL until the agent was asked
+  how TEXT CHECK(how IN ('start', 'restart', 'resume', 'recall')),  -- NULL until the agent was prompted
   state TEXT NOT NULL CHECK(state IN ('running', 'done', 'failed', 'cancelled', 'lost')),
   tools INTEGER NOT NULL DEFAULT 0,   -- tool calls that started (Law 9)
   spawn INTEGER,
   stop TEXT,                       -- the agent's stop reason
   error TEXT,
-  retry_at INTEGER,                -- it failed for a transient reason: when it is tried again
+  retry_at INTEGER,                -- when it is tried again, after a transient failure
   stopped TEXT,                    -- who asked to stop it while it ran
-  joined INTEGER,                  -- the newest claim at the time when a prompt last joined it
+  joined INTEGER,                  -- the newest claim when a steered prompt last joined it
   corrected INTEGER,               -- the newest claim when its agent was asked to correct a text that was held back
   stop_seq INTEGER,                -- the entry by which the person at home stopped it; NULL: a notice is sent home
   evidence TEXT CHECK(evidence IN ('said', 'asked', 'echo', 'recorded', 'notice', 'stopped', 'quiet', 'deleted',
-    'imported')),
-  evidence_row INTEGER,            -- what its person can see of its end (Law 12): a claim; an entry's seq (notice, stopped)
+    'imported')),                  -- what its person can see of its end
+  evidence_row INTEGER,            -- that evidence (Law 12): a claim; for notice and stopped, an entry's seq
   started INTEGER NOT NULL,
   ended INTEGER,
   UNIQUE(session, epoch)
@@ -173,8 +173,8 @@ CREATE TABLE entry(
   chapter INTEGER NOT NULL,
   text TEXT NOT NULL,
   live INTEGER NOT NULL DEFAULT 0,    -- 1: a preview that still streams (Law 6)
-  partial INTEGER NOT NULL DEFAULT 0,
-  superseded INTEGER NOT NULL DEFAULT 0,
+  partial INTEGER NOT NULL DEFAULT 0,     -- 1: cut off, because its turn or attempt ended first
+  superseded INTEGER NOT NULL DEFAULT 0,  -- 1: a later entry has its text in full
   turn INTEGER,
   event INTEGER,
   claim INTEGER,
@@ -232,7 +232,7 @@ CREATE INDEX output_item ON output(item, id);
 CREATE TABLE claim(
   id INTEGER PRIMARY KEY,
   session INTEGER NOT NULL REFERENCES session(id),
-  turn INTEGER,                    -- NULL: a claim that no turn owns (a refused stranger's call)
+  turn INTEGER,                    -- NULL: no turn owns it (a refused stranger's call)
   root INTEGER,
   how TEXT NOT NULL CHECK(how IN ('tool', 'block', 'recovery', 'notice')),
   kind TEXT NOT NULL CHECK(kind IN ('text', 'file', 'reaction', 'edit', 'ask')),
@@ -244,7 +244,7 @@ CREATE TABLE claim(
   args BLOB,                       -- digest of name and arguments, to find equal calls
   answered INTEGER NOT NULL DEFAULT 0,  -- 1: the agent received the result
   dest TEXT,                       -- resolved destination; NULL where none could be resolved
-  digest BLOB,                     -- of the verbatim form of its text; NULL where it claims no text
+  digest BLOB,                     -- of the verbatim form of its text (Law 5); NULL where it claims no text
   text TEXT NOT NULL,
   outcome TEXT NOT NULL CHECK(outcome IN ('said', 'echo', 'refused', 'quiet')),
   reason TEXT,
@@ -280,7 +280,7 @@ CREATE TABLE part(
   state TEXT NOT NULL CHECK(state IN ('queued', 'sending', 'sent', 'rejected', 'unknown', 'held', 'dropped')),
   due INTEGER NOT NULL,
   attempts INTEGER NOT NULL DEFAULT 0,
-  first INTEGER,                   -- when the first attempt left that may have arrived
+  first INTEGER,                   -- when the first of those attempts left that may have arrived
   receipt TEXT,                    -- the platform's message id
   error TEXT,
   sent_rev INTEGER,                -- the last rev of its session before it was known to be sent (Law 13)
@@ -305,6 +305,7 @@ CREATE TABLE node(
 CREATE UNIQUE INDEX node_token ON node(token);
 CREATE INDEX node_name ON node(name);
 
+-- How far each source has been read.
 CREATE TABLE cursor(source TEXT PRIMARY KEY, value TEXT NOT NULL, at INTEGER NOT NULL) STRICT;
 
 -- Stored files (data_dir/blobs/<id>): files to send, copied into the store before the send, and received files.
@@ -332,12 +333,12 @@ CREATE INDEX holding_blob ON holding(blob);
 -- A deleted session whose content is being erased, piece by piece, across restarts (Law 11).
 CREATE TABLE erasure(
   session INTEGER PRIMARY KEY REFERENCES session(id),
-  seq INTEGER NOT NULL,            -- entries up to this one
-  rev INTEGER NOT NULL,            -- items that were first seen up to this rev
-  epoch INTEGER NOT NULL,          -- turns up to this one
+  seq INTEGER NOT NULL,            -- entries up to this seq are erased
+  rev INTEGER NOT NULL,            -- items that were first seen up to this rev are erased
+  epoch INTEGER NOT NULL,          -- turns up to this epoch are erased
   stage TEXT NOT NULL,
   at INTEGER NOT NULL,             -- how far the stage has come
-  later INTEGER NOT NULL           -- claims below this one still have parts to send; 0: none has
+  later INTEGER NOT NULL           -- some claims with an id below this one still have parts to send; 0: none has
 ) STRICT;
 
 -- What fires by the clock. A firing is an event of source 'schedule:NAME', its key the due time.
@@ -353,7 +354,7 @@ CREATE TABLE schedule(
   source TEXT NOT NULL CHECK(source IN ('config', 'api', 'agent')),
   enabled INTEGER NOT NULL,        -- 0: paused
   anchor INTEGER NOT NULL,         -- what an interval counts from
-  due INTEGER,                     -- the next firing; NULL: over
+  due INTEGER,                     -- the next firing; NULL: none is left
   fired INTEGER,                   -- due time of the last firing
   event INTEGER,                   -- the last firing
   error TEXT,                      -- why Semel paused it
@@ -383,7 +384,7 @@ CREATE TABLE job(
 CREATE INDEX job_session ON job(session, id);
 CREATE INDEX job_open ON job(session, id) WHERE ended IS NULL;
 
--- Each tool call that asked for a job: a repeat, and a re-issue by a later MCP process, are the same job (Law 9).
+-- Each tool call that asked for a job. A repeat, or a re-issue by a later MCP process, gets the same job (Law 9).
 CREATE TABLE job_call(
   id INTEGER PRIMARY KEY,
   job INTEGER NOT NULL REFERENCES job(id),

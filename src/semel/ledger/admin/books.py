@@ -54,7 +54,7 @@ LAWS = {
 
 
 class PartCover(Row):
-    """A part: it covers text[lo:hi] of its claim. `erased`: the length that the text had, if it was erased."""
+    """A part, which covers text[lo:hi] of its claim. `erased`: the length that the text had before it was erased."""
 
     claim: int
     text: str
@@ -66,7 +66,7 @@ class PartCover(Row):
 
 @dataclass(frozen=True)
 class BookCheck:
-    """The result of one book. `what`: what it checks; `broken`: the rows that break the law, none if it holds."""
+    """The result of one book. `what`: what the book checks. `broken`: the rows that break the law, if any."""
 
     name: str
     law: str
@@ -79,7 +79,7 @@ class BookCheck:
 
 
 def audit(tx: Tx, max_rows: int = 20) -> list[BookCheck]:
-    """Run every book; return at most `max_rows` broken rows of each."""
+    """Run every book. Return the result of each, with at most `max_rows` broken rows."""
     return [_run_book(tx, name, max_rows) for name in LAWS]
 
 
@@ -89,7 +89,7 @@ def _run_book(tx: Tx, name: str, max_rows: int) -> BookCheck:
 
 
 def _find_uncovered_claims(rows: Iterable[PartCover]) -> list[dict[str, Any]]:
-    """The claims whose parts leave a gap, overlap, or do not reach the end of the text."""
+    """Return the claims whose parts leave a gap, overlap, or do not reach the end of the text."""
     out = []
     for claim, parts in groupby(rows, key=lambda r: r.claim):
         covered, length, is_whole = 0, 0, True
@@ -102,5 +102,5 @@ def _find_uncovered_claims(rows: Iterable[PartCover]) -> list[dict[str, Any]]:
 
 
 def count_rows(tx: Tx) -> dict[str, int]:
-    """The number of rows of each kind in the ledger."""
+    """Return the number of rows of each kind in the ledger, by kind."""
     return tx.dicts("ledger_counts")[0]

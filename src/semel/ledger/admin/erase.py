@@ -29,12 +29,16 @@ class Erasure(Row):
 
 
 def list_unfinished(tx: Tx) -> list[int]:
-    """The ids of the sessions whose erasure is unfinished."""
+    """Return the ids of the sessions whose erasure is unfinished."""
     return tx.values(int, "erasures_left")
 
 
 def erase_step(tx: Tx, session: int) -> str:
-    """Erase one piece. Returns "more" (call again), "later" (a part is still on its way to a platform) or "done"."""
+    """Erase one piece of a session, and return what comes next.
+
+    "more": call again. "later": call again later, because a part is still on its way to a platform. "done": the erasure
+    is complete.
+    """
     row = tx.one(Erasure, "erasure_get", session=session)
     if row is None:
         return "done"
@@ -60,7 +64,10 @@ def _erase_claims(tx: Tx, row: Erasure) -> str:
 
 
 def _erase_parts(tx: Tx, claim: int) -> bool:
-    """Erase the content of a claim's parts, and drop held ones. False if a part must still be sent or looked up."""
+    """Erase the content of a claim's parts, and drop held ones.
+
+    Return False if a part must still be sent or looked up; its content is kept.
+    """
     all_erased = True
     for part in tx.all(OutgoingPart, "erase_parts_of", claim=claim):
         if part.state in delivery.IN_LINE:
@@ -135,11 +142,11 @@ _STAGES = {
 }
 
 
-FILES_PER_STEP = 100  # files listed at a time
+FILES_PER_STEP = 100  # files that `list_unheld_files` returns at most
 
 
 def list_unheld_files(tx: Tx) -> list[str]:
-    """The ids of files that no entry holds any more, at most FILES_PER_STEP."""
+    """Return the ids of files that no entry holds any more, at most FILES_PER_STEP."""
     return tx.values(str, "blobs_gone", limit=FILES_PER_STEP)
 
 

@@ -28,7 +28,7 @@ _ENTRY = re.compile(r"(.+)#(\d{1,18})", re.A)
 
 
 class AddressedSession(Row):
-    """A session that an event was addressed to (`key`: its session key), and the turn that the event is bound to."""
+    """A session that an event was addressed to (`key`: the session's key), and the turn that took the event there."""
 
     session: int
     key: str
@@ -61,9 +61,10 @@ class ConflictOfEvent(Row):
 
 
 def tell_story(tx: Tx, ref: str) -> Json | None:
-    """{"ref", "kind", "lines": [{"at", "text"}]}, or None if the ref is unknown. See `resolve_ref` for valid refs.
+    """Return the story of the row that `ref` names (see `resolve_ref`), or None if the ref is unknown.
 
-    For an event, "turns" lists the ids of the turns that it was bound to, with all attempts of each root.
+    The story is {"ref", "kind", "lines"}, and each line is {"at" (ms), "text"}. For an event, "turns" lists the ids of
+    the turns that it was bound to, with all attempts of each root.
     """
     target = resolve_ref(tx, ref.encode("utf-8", "replace").decode().strip())
     if target is None:
@@ -90,9 +91,10 @@ def _find_turns(tx: Tx, event: int) -> list[int]:
 
 
 def resolve_ref(tx: Tx, ref: str) -> tuple[str, int] | None:
-    """(kind, row id) of a ref.
+    """Return the kind ("event", "claim", "part" or "turn") and the id of the row that `ref` names, or None.
 
-    `e1` event, `c1` claim, `p1` part, `t1` turn, `SESSION#1` entry, an event's key, a platform's message id.
+    A ref is `e1` for an event, `c1` for a claim, `p1` for a part, `t1` for a turn, the key of an event, a platform's
+    message id, or `SESSION#1` for an entry. An entry stands for the row that it is about.
     """
     if match := _REF.fullmatch(ref):
         kind = {"e": "event", "c": "claim", "p": "part", "t": "turn"}[match[1].lower()]
@@ -116,7 +118,7 @@ def _resolve_entry(tx: Tx, key: str, seq: int) -> tuple[str, int] | None:
         return "event", row.event
     if row.claim is not None:
         return "claim", row.claim
-    more = entries.load(row.more)  # a notice names what it is about
+    more = entries.load(row.more)  # the entry is a notice, whose fields name what it is about
     if "part" in more:
         return "part", int(more["part"])
     if "refused" in more:
@@ -187,7 +189,7 @@ def _explain_hearing(tx: Tx, hearing: AddressedSession) -> list[Json]:
 
 
 def _explain_reference(tx: Tx, hearing: AddressedSession) -> list[Json]:
-    """What the entry refers to, and what was done to it later."""
+    """Return lines that say what the event's entry refers to, and whether it was edited or deleted later."""
     entry = tx.one(EntryRow, "entry_get", session=hearing.session, seq=hearing.seq)
     more = entries.load(entry.more) if entry is not None else {}
     out = [_line(None, f"it is about entry {more['of']}: {_quote(str(more.get('quote', '')))}")] if "of" in more else []
@@ -198,7 +200,7 @@ def _explain_reference(tx: Tx, hearing: AddressedSession) -> list[Json]:
 
 
 def _describe_wait(tx: Tx, hearing: AddressedSession) -> str:
-    """How an event got into its turn, if the session was busy when it came."""
+    """Return a sentence that says how an event that came to a busy session got into its turn."""
     entry = tx.one(EntryRow, "entry_get", session=hearing.session, seq=hearing.seq)
     if entry is not None and entries.load(entry.more).get("joined"):
         return f"it joined the running turn t{hearing.turn} ({hearing.busy})"

@@ -50,7 +50,7 @@ class ExportedTurn(Row):
 
 
 class ExportedEntry(Row):
-    """An entry, with its event, the command that the event is, and its claim; NULL where it has none.
+    """An entry with its event, its claim and, if the event is a command, the command; NULL where it has none.
 
     `turn`, `bound`, `claim_turn`: the epochs of the turns of the entry, the event and the claim. `heard`: when the
     event was accepted.
@@ -151,7 +151,7 @@ class ExportWriter:
 
 
 def read_scope(tx: Tx, session: int) -> ExportScope:
-    """The scope of an export that begins now, with its header."""
+    """Return the scope of an export that begins now, with its header."""
     row, ledger = tx.one(SessionRow, "session_by_id", id=session), tx.one(LedgerRow, "ledger_get")
     assert row is not None and ledger is not None
     since = int(tx.number("export_since", session=session) or 1)
@@ -166,7 +166,7 @@ def read_scope(tx: Tx, session: int) -> ExportScope:
 
 
 def read_turns(tx: Tx, export: ExportScope, after: int) -> tuple[list[Json], int | None]:
-    """A page of turns, and the `after` of the next page; None if this was the last page."""
+    """Return a page of turns, and the value of `after` for the next page (None if this is the last one)."""
     rows = _read_turn_rows(tx, export, after)
     return [_turn_record(row) for row in rows], rows[-1].epoch if len(rows) == PAGE else None
 
@@ -190,7 +190,7 @@ def _read_turn_rows(tx: Tx, export: ExportScope, after: int) -> list[ExportedTur
 
 
 def read_entries(tx: Tx, export: ExportScope, after: int) -> tuple[list[Json], int | None]:
-    """A page of entries, and the `after` of the next page; None if this was the last page."""
+    """Return a page of entries, and the value of `after` for the next page (None if this is the last one)."""
     rows = tx.all(
         ExportedEntry,
         "export_entries",
@@ -203,7 +203,10 @@ def read_entries(tx: Tx, export: ExportScope, after: int) -> tuple[list[Json], i
 
 
 def read_unsaid_claims(tx: Tx, export: ExportScope, after: int) -> tuple[list[Json], int | None]:
-    """The claims without an entry of a page of turns, and the `after` of the next page; None if this was the last."""
+    """Return the claims without an entry that belong to one page of turns.
+
+    The second value is that of `after` for the next page (None if this is the last one).
+    """
     rows = _read_turn_rows(tx, export, after)
     records = [
         _unsaid_claim_record(claim, export.before)

@@ -199,7 +199,10 @@ class BadFile(ValueError):
 
 
 def read_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, AnyLine]]:
-    """(line number, record) of each line. Each is checked on its own; `check_file` compares them. Raises BadFile."""
+    """Yield the number and the record of each line. Raises BadFile.
+
+    Each line is checked on its own; `check_file` compares the lines with each other.
+    """
     for number, raw in enumerate(lines, 1):
         if len(raw) > MAX_LINE_BYTES:
             raise BadFile(number, f"it has more than {MAX_LINE_BYTES:,} bytes")
@@ -238,7 +241,7 @@ class _FileChecker:
     turns: dict[int, tuple[int, str]] = field(default_factory=dict)  # number -> (root, state)
     roots: dict[int, tuple[int, int]] = field(default_factory=dict)  # root -> (attempts, attempts not lost)
     events: dict[bytes, int] = field(default_factory=dict)  # digest of (source, key) -> line
-    has_claim: bytearray = field(default_factory=bytearray)  # by seq
+    has_claim: bytearray = field(default_factory=bytearray)  # whether the entry has one, by seq
     end: EndLine | None = None
 
     def check_record(self, line: int, record: AnyLine) -> None:
@@ -338,7 +341,7 @@ class _FileChecker:
 
 
 def check_file(lines: Iterable[bytes]) -> CheckedFile:
-    """Check a whole file before any of it is imported. Raises BadFile."""
+    """Check a whole file before any of it is imported. Return its header, digest and length. Raises BadFile."""
     checker, digest, number, previous = _FileChecker(), hashlib.blake2b(digest_size=16), 0, b""
 
     def digest_lines() -> Iterator[bytes]:

@@ -55,7 +55,10 @@ class ImportProgress:
 
 
 def begin_import(tx: Tx, target: Addressee, file: CheckedFile) -> ImportProgress:
-    """Begin the import of this file under this key, or resume it where the last one ended. Raises SessionExists."""
+    """Begin to import `file` as the session `target`, or resume the import where it stopped. Return its progress.
+
+    Raises SessionExists.
+    """
     progress = entries.load(tx.value(str, "cursor_get", source=_cursor_source(target.key)))
     is_same_file = progress.get("file") == file.digest
     existing = tx.one(SessionRow, "session_by_key", key=target.key)
@@ -83,7 +86,7 @@ def begin_import(tx: Tx, target: Addressee, file: CheckedFile) -> ImportProgress
 def import_lines(
     tx: Tx, progress: ImportProgress, target: Addressee, file: CheckedFile, records: Sequence[AnyLine]
 ) -> ImportProgress:
-    """Import the next lines of the file. Raises ImportDisturbed."""
+    """Import `records`, the next lines of the file; return the new progress. Raises ImportDisturbed."""
     saved = entries.load(tx.value(str, "cursor_get", source=_cursor_source(target.key)))
     if saved.get("file") != file.digest or saved.get("lines") != progress.lines:
         raise ImportDisturbed(f"another import of {target.key!r} goes on")
@@ -98,12 +101,12 @@ def import_lines(
 
 
 def finish_import(tx: Tx, progress: ImportProgress, target: Addressee, file: CheckedFile) -> None:
-    """After the last line: check that all entries are there, and give the session its key.
+    """Finish an import after its last line: check that all entries are there, and give the session its own key.
 
     Raises SessionExists, ImportDisturbed.
     """
     existing = tx.one(SessionRow, "session_by_key", key=target.key)
-    if existing is not None and existing.deleted is not None:  # its rows stay, under another key
+    if existing is not None and existing.deleted is not None:  # the deleted session's rows stay, under another key
         tx.run("import_aside", id=existing.id, key=f"{target.key[:170]}~deleted-{existing.id}")
     elif existing is not None:
         raise SessionExists(f"a session {target.key!r} was made meanwhile; import this one under another key")
@@ -111,7 +114,7 @@ def finish_import(tx: Tx, progress: ImportProgress, target: Addressee, file: Che
     if row.seq != file.header.entries:
         raise ImportDisturbed(WRITTEN_MEANWHILE)
     header = file.header
-    numbers = max(header.numbers, 0 if existing is None else existing.numbers)  # shown under that key before (Law 13)
+    numbers = max(header.numbers, 0 if existing is None else existing.numbers)  # none shown before is reused (Law 13)
     title = sessions.normalise_title(header.title) if header.title else None
     tx.run(
         "import_named", id=progress.session, key=target.key, agent=target.agent, home=target.home, title=title,
@@ -161,7 +164,7 @@ class _LineImporter:
                 pass
 
     def find_turn(self, number: int | None) -> tuple[int | None, int | None]:
-        """(turn, root) of an exported turn number, as row ids of this ledger; (None, None) if unknown."""
+        """Return the row ids of the turn that was exported as `number`, and of its root; (None, None) if unknown."""
         if number is None:
             return None, None
         if number not in self._turns:
@@ -173,7 +176,7 @@ class _LineImporter:
 
     def _import_turn(self, turn: TurnLine) -> None:
         _, root = self.find_turn(turn.root)
-        was_running = turn.state == "running"  # it ran when it was exported; here it is cancelled
+        was_running = turn.state == "running"  # it ran when it was exported; it is imported as cancelled
         turn_id = self.tx.number(
             "import_turn", session=self.session, epoch=turn.turn, chapter=turn.chapter, root=root or 0,
             attempt=turn.attempt, how=turn.how, state="cancelled" if was_running else turn.state, tools=turn.tools,
@@ -213,7 +216,7 @@ class _LineImporter:
         """Record an entry's event under its own (source, key), so that a repeat is a duplicate here, too (Law 1).
 
         If this ledger already has an event of that identity with the same content, the entry gets that event. If the
-        content differs, the first event stays, and this one is stored without a key. Returns the event's id.
+        content differs, the first event stays, and this one is stored without a key. Return the event's id.
         """
         payload = None if event.payload is None else dump({"text": entry.text, **event.payload})
         columns: dict[str, Any] = {
@@ -239,7 +242,10 @@ class _LineImporter:
         return event_id
 
     def _find_event(self, event: EntryEvent, digest: bytes) -> int | None:
-        """This ledger's event of the same identity; None if its content differs or only one of the two is a command."""
+        """Return the id of this ledger's event of the same identity.
+
+        Return None if its content differs, or if only one of the two is a command.
+        """
         row = self.tx.get(KnownEvent, "event_known", source=event.source, key=event.key)
         event_row = self.tx.get(EventRow, "event_get", id=row.id)
         is_same = row.digest == digest and (event_row.kind == COMMAND) == (event.kind == COMMAND)
@@ -250,7 +256,7 @@ class _LineImporter:
         if claim is None:
             if entry.role != "agent":
                 return None
-            turn, root = self.find_turn(entry.turn)  # it still streamed: what was shown stays (Law 6)
+            turn, root = self.find_turn(entry.turn)  # the entry still streamed: what was shown stays (Law 6)
             return self._add_claim(
                 turn=turn, root=root, how="recovery", kind="text", late=0, tool=None, dest="", digest=None,
                 text=entry.text, outcome="said", reason=None, echo_of=None, seq=entry.seq, at=entry.at,

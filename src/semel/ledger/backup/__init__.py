@@ -1,1 +1,1 @@
-"""Backups: copies of a ledger in use, putting one back, and settling what happened since the copy."""
+"""Backups: copy a ledger in use, put a copy back, and settle what may have happened since the copy."""

@@ -63,7 +63,12 @@ PAGE = 1000  # blobs read at a time
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a backup states about itself. Times in ms. `missing`: files that were gone or damaged before the copy."""
+    """What a backup states about itself. `at` is in ms.
+
+    `heights`: the newest row id of each table that only grows. `counts`: the number of rows of each kind. `books`: how
+    many books were checked; `broken`: those that do not hold. `missing`: files that were gone or damaged before the
+    copy.
+    """
 
     format: int
     semel: str
@@ -102,9 +107,10 @@ class Backup:
 def make_backup(
     ledger: Path, data_dir: Path, folder: Path, *, semel: str, clock: Callable[[], int], tokens: bool = False
 ) -> Backup:
-    """Back up a ledger, which may be in use, with its files; `tokens`: with the token files, too.
+    """Back up a ledger, which may be in use, and its files into `folder`; return the backup.
 
-    Raises LedgerError, and then leaves no backup behind.
+    `semel`: the version to state in the manifest. `tokens`: copy the token files, too. Raises LedgerError, and then
+    leaves no backup behind.
     """
     ledger = check_readable(ledger, migrate.list_migrations()[-1].version)
     folder = folder.expanduser().absolute()
@@ -171,7 +177,7 @@ def _open_folder(folder: Path, ledger: str) -> None:
 
 
 def _read_owner(folder: Path) -> str | None:
-    """The name of the ledger whose backups a folder holds; None if it is not a folder of backups."""
+    """Return the name of the ledger whose backups a folder holds; None if it is not a folder of backups."""
     try:
         return str(json.loads((folder / FOLDER_FILE).read_text("utf-8"))["ledger"])
     except (OSError, ValueError, LookupError, TypeError):
@@ -180,7 +186,7 @@ def _read_owner(folder: Path) -> str | None:
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Allow one backup at a time. Raises BackupRuns."""
+    """Hold the lock of a folder of backups, in which one backup may run at a time. Raises BackupRuns."""
     lock = Lock(folder / ".lock", lambda pid: BackupRuns(folder=folder, pid=pid))
     try:
         yield
@@ -204,7 +210,7 @@ def _find_free_name(folder: Path, at: int) -> Path:
 
 @contextmanager
 def raise_ledger_errors(folder: Path, error_class: type[LedgerError] = BackupFailed) -> Iterator[None]:
-    """Turn errors of the disk and of SQLite into LedgerErrors that say what to do."""
+    """Raise errors of the disk and of SQLite as an `error_class`, which says what to do."""
     full_class = BackupFull if error_class is BackupFailed else error_class
     try:
         yield
@@ -235,7 +241,7 @@ def _read_ledger_name(ledger: Path) -> str:
 
 
 def read_blobs(ledger: Path) -> Iterator[tuple[str, int]]:
-    """(id, size) of each file that a ledger needs."""
+    """Yield the id and the size (in bytes) of each file that a ledger needs."""
     db = connect(ledger, readonly=True)
     try:
         tx, after = Tx(db.cursor(), queries(), 0), ""
@@ -255,14 +261,17 @@ def _is_stored(store: Path, id: str, size: int) -> bool:
 
 
 def _copy_blob(source: Path, store: Path, id: str) -> bool:
-    """Copy one file into the store, whole or not at all. False: it is missing, or its content does not match its id."""
+    """Copy one file into the store, whole or not at all.
+
+    Return False if the file is missing, or if its content does not match its id.
+    """
     draft = store / f"{UNFINISHED_PREFIX}{id}"
     try:
         if copy_file(source, draft) != id:
             return False
         draft.rename(store / id)
         return True
-    except FileNotFoundError:  # deleted meanwhile, with the session that held it
+    except FileNotFoundError:  # the file was deleted meanwhile, with the session that held it
         return False
     finally:
         with suppress(FileNotFoundError):
@@ -322,7 +331,10 @@ def sync_folder(folder: Path) -> None:
 
 
 def find_backup(folder: Path) -> Backup:
-    """The backup in this folder itself, or the newest one below it. Raises NoBackup, BackupDamaged, BackupNewer."""
+    """Return the backup in this folder itself, or the newest one below it.
+
+    Raises NoBackup, BackupDamaged, BackupNewer.
+    """
     folder = folder.expanduser().absolute()
     if (folder / MANIFEST_FILE).exists():
         return read_backup(folder)
@@ -333,7 +345,7 @@ def find_backup(folder: Path) -> Backup:
 
 
 def list_backups(folder: Path) -> list[Path]:
-    """The complete backups in a folder, by name."""
+    """Return the folders of the complete backups in a folder, ordered by name."""
     try:
         paths = sorted(folder.iterdir())
     except OSError:
@@ -342,7 +354,7 @@ def list_backups(folder: Path) -> list[Path]:
 
 
 def read_backup(folder: Path) -> Backup:
-    """Read a backup's manifest, and nothing else of it. Raises BackupDamaged, BackupNewer."""
+    """Return the backup in a folder; only its manifest is read. Raises BackupDamaged, BackupNewer."""
     try:
         manifest = json.loads((folder / MANIFEST_FILE).read_text("utf-8"))
         if int(manifest["format"]) > FORMAT or int(manifest["schema"]) > migrate.list_migrations()[-1].version:
@@ -353,7 +365,7 @@ def read_backup(folder: Path) -> Backup:
 
 
 def check_backup(backup: Backup) -> list[tuple[str, int]]:
-    """Read a whole backup and compare its ledger and files with their digests. Returns (id, size) of its files.
+    """Read a whole backup and compare its ledger and files with their digests. Return the id and size of each file.
 
     Raises BackupDamaged.
     """
@@ -374,9 +386,9 @@ def check_backup(backup: Backup) -> list[tuple[str, int]]:
 def drop_old_backups(folder: Path, keep: int) -> list[Path]:
     """Remove all but the newest `keep` backups in a folder, and the files that only the removed ones needed.
 
-    Returns the folders that the removed backups had. Each is first renamed to an unfinished backup, so a partly removed
-    one is never restored. A file is removed only if no remaining backup needs it. If the run is killed, the next backup
-    removes the unfinished ones, and the next run of this function the files. Raises LedgerError.
+    Return the folders that the removed backups had. Each backup is first renamed to an unfinished one, so a partly
+    removed backup is never restored. A file is removed only if no remaining backup needs it. If the run is killed, the
+    next backup removes the unfinished ones, and the next run of this function the files. Raises LedgerError.
     """
     assert keep >= 1
     folder = folder.expanduser().absolute()
@@ -395,7 +407,7 @@ def drop_old_backups(folder: Path, keep: int) -> list[Path]:
 
 
 def format_utc_stamp(at: int) -> str:
-    """A time in milliseconds since the Unix epoch, as the name of a folder."""
+    """Return a time in milliseconds since the Unix epoch as the name of a folder."""
     return time.strftime("%Y-%m-%dT%H-%M-%SZ", time.gmtime(at / 1000))
 
 

@@ -3,9 +3,9 @@
     check the backup -> copy its ledger beside the old one -> create `ledger.db.restoring` -> move the old ledger aside
     -> rename the copy to `ledger.db` -> remove `ledger.db.restoring`
 
-Until `ledger.db.restoring` is created, the old ledger is unchanged; when it is removed, the new one is in place. While
-it exists, no gateway starts, and running the same command again finishes the restore. Nothing of the old ledger is
-deleted.
+Until `ledger.db.restoring` is created, the old ledger is unchanged; when that file is removed, the new ledger is in
+place. While the file exists, no gateway starts, and running the same command again finishes the restore. Nothing of the
+old ledger is deleted.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ COMPANION_SUFFIXES = ("-wal", "-shm", "-journal", mark_file.MARK_SUFFIX)
 
 @dataclass(frozen=True)
 class RestoreResult:
-    """The result of a restore. `aside`: the folder with the old ledger, None if there was none.
+    """The result of a restore. `aside`: the folder with the old ledger; None if there was none.
 
     `tokens`: the names of the token files that were copied.
     """
@@ -86,7 +86,7 @@ def restore_backup(
 def treat_as_restored(ledger: Path, clock: Callable[[], int]) -> Path:
     """Mark the current ledger as restored, because an older copy was put in its place by other means.
 
-    When the gateway starts next, it settles the ledger. Returns the ledger's path. Raises LedgerError.
+    When the gateway starts next, it settles the ledger. Return the ledger's path. Raises LedgerError.
     """
     if not ledger.expanduser().exists():
         raise LedgerMissing(path=ledger.expanduser().absolute())
@@ -138,7 +138,10 @@ def _copy_ledger(backup: Backup, ledger: Path, new_ledger: Path) -> None:
 
 
 def _replace_ledger(ledger: Path, new_ledger: Path, clock: Callable[[], int]) -> Path | None:
-    """Move the old ledger aside and the new one into its place. Each step can be repeated."""
+    """Move the old ledger aside and the new one into its place. Each step can be repeated.
+
+    Return the folder with the old ledger; None if there was none.
+    """
     flag, folder = restoring_flag_path(ledger), ledger.parent
     aside = _read_aside(flag)
     if aside is None:
@@ -166,7 +169,7 @@ def _replace_ledger(ledger: Path, new_ledger: Path, clock: Callable[[], int]) ->
 
 
 def _read_aside(flag: Path) -> Path | None:
-    """The folder into which an interrupted run was moving the old ledger, if the flag file names one."""
+    """Return the folder into which an interrupted run was moving the old ledger, if the flag file names one."""
     try:
         return flag.parent / str(json.loads(flag.read_text("utf-8"))["aside"])
     except (OSError, ValueError, LookupError, TypeError):

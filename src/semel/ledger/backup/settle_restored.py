@@ -27,7 +27,7 @@ from semel.ledger.turns.turns import WaitingEntry
 KIND = "restored"
 """The kind of the notices about a restore."""
 RECENT_MS = 7 * 24 * 3600 * 1000
-"""A chat gets the notice even if nothing there is in doubt, if its newest entry was at most this much older than the
+"""A chat in which nothing is in doubt still gets the notice if its newest entry is at most this much older than the
 copy."""
 SKIPPED_OPTION_NUMBERS = 10_000
 """Option numbers that each session skips: people may have been shown them since the copy (Law 13)."""
@@ -68,26 +68,29 @@ class _SessionDoubts:
     held: int = 0
     turn: TurnRow | None = None  # the turn that takes all running and waiting events
     unanswered: int = 0
-    commands: list[int] = field(default_factory=list)  # events
+    commands: list[int] = field(default_factory=list)  # their events
 
     def __bool__(self) -> bool:
         return bool(self.parts or self.held or self.turn or self.commands)
 
 
 def is_unsettled_copy(tx: Tx) -> bool:
-    """Whether this ledger was restored from a copy and is not settled yet."""
+    """Return whether this ledger was restored from a copy and is not settled yet."""
     row = tx.one(LedgerRow, "ledger_get")
     return row is not None and row.copied is not None
 
 
 def last_settled_at(tx: Tx) -> int:
-    """When the last restore was settled (ms), 0 if never. What people did before may already have been answered."""
+    """Return when the last restore was settled (ms); 0 if the ledger was never restored.
+
+    What people did before that time may already have been answered.
+    """
     row = tx.one(RestoreRow, "restore_last")
     return 0 if row is None else row.at
 
 
 def settle_copy(tx: Tx) -> SettledRestore | None:
-    """Settle a restored ledger, once. None if it is not a copy."""
+    """Settle a restored ledger, once. Return what was in doubt, or None if the ledger is not an unsettled copy."""
     ledger = tx.one(LedgerRow, "ledger_get")
     if ledger is None or ledger.copied is None:
         return None
@@ -121,8 +124,9 @@ def _reset_sessions(tx: Tx, incarnation: int) -> None:
 
 
 def _withdraw_placeholders(tx: Tx) -> None:
-    """Withdraw open placeholders and drop their queued parts. They may have been filled since the copy, so they are
-    neither filled nor deleted now.
+    """Withdraw open placeholders and drop their queued parts.
+
+    A placeholder may have been filled since the copy, so it is neither filled nor deleted now.
     """
     for claim, part in tx.pairs(int, int, "reserved_all"):
         tx.run("claim_because", id=claim, reason=placeholders.WITHDRAWN)
@@ -135,7 +139,7 @@ def _withdraw_placeholders(tx: Tx) -> None:
 
 
 def _mark_parts_unknown(tx: Tx, since: int, doubts: dict[int, _SessionDoubts]) -> None:
-    """Queued parts may have left since the copy was made: they become unknown, and their channel's class decides."""
+    """Make queued parts unknown, because they may have left since the copy; their channel's safety class decides."""
     for part in tx.values(int, "parts_in_line"):
         tx.run("part_doubted", id=part, since=since)
         row = parts.get(tx, part)
@@ -200,7 +204,7 @@ def _collect_commands(tx: Tx, doubts: dict[int, _SessionDoubts]) -> None:
 
 
 def _notify_sessions(tx: Tx, since: int, doubts: dict[int, _SessionDoubts]) -> int:
-    """Add a notice in each session; send it where people may miss messages. Returns the number of sessions told."""
+    """Add a notice in each session; send it where people may miss messages. Return the number of sessions told."""
     session_count, homes, after = 0, set[str](), 0
     for session in doubts:
         doubts[session].held = tx.number("parts_held_of", session=session)
@@ -224,7 +228,7 @@ def _notify_session(tx: Tx, row: SessionRow, since: int, doubt: _SessionDoubts, 
         homes.add(row.home)
         seq = claims.add_home_notice(tx, row, text, turn=doubt.turn, kind=KIND, tell=True)
     elif row.home in homes and not doubt:
-        return  # it was told together with another session of that home
+        return  # its home got the notice for another session
     else:
         seq = entries.add_entry(tx, row.id, role="notice", text=text, turn=turn_id, tell=True, more={"kind": KIND})
     if doubt.turn is not None:
@@ -234,7 +238,10 @@ def _notify_session(tx: Tx, row: SessionRow, since: int, doubt: _SessionDoubts, 
 
 
 def render_notice(since: int, now: int, parts: int, unanswered: int, held: int = 0) -> str:
-    """The text of a session's notice. It states only what is known: nothing about what happened after the copy."""
+    """Return the text of a session's notice.
+
+    It states only what is known, and so nothing about what happened after the copy. `since` and `now` are in ms.
+    """
     lines = [
         f"On {format_utc(now)} the record of this conversation was restored to its state of {format_utc(since)}. "
         "Messages from between these times may be missing from it."

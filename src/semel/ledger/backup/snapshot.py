@@ -53,7 +53,7 @@ class SnapshotDamaged(Exception):
 
 
 def take_snapshot(ledger: Path, target: Path, clock: Callable[[], int]) -> LedgerSnapshot:
-    """Copy the ledger into the new file `target`, check the copy and mark it as one.
+    """Copy the ledger into the new file `target`, check the copy and mark it as a copy; return its description.
 
     Raises SnapshotDamaged, apsw.Error, OSError.
     """
@@ -133,7 +133,7 @@ def _describe_snapshot(db: apsw.Connection, path: Path, at: int) -> LedgerSnapsh
 
 
 def digest_file(path: Path) -> tuple[str, int]:
-    """BLAKE2b-256 of a file, in hex, and its size."""
+    """Return the BLAKE2b-256 of a file, in hex, and its size in bytes."""
     digest, size = hashlib.blake2b(digest_size=32), 0
     with path.open("rb") as file:
         while piece := file.read(CHUNK_BYTES):
@@ -143,5 +143,5 @@ def digest_file(path: Path) -> tuple[str, int]:
 
 
 def format_utc(at: int) -> str:
-    """A time in milliseconds since the Unix epoch, as people read it: 2026-11-23 04:24:52 UTC."""
+    """Return a time in milliseconds since the Unix epoch as people read it: 2026-11-23 04:24:52 UTC."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at / 1000))

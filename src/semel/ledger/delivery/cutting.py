@@ -1,8 +1,8 @@
 """Cut a text into the parts in which it is sent, and queue the parts for their destination (Law 7).
 
-A page, a terminal and the transcript need no parts: there the commit is the delivery. If a chat gets only closing
-texts, a block is recorded without parts. `queue_closing_block` adds the parts of the closing text at the end of the
-turn, or before something else is said in that chat.
+A *leg* is a part before it is recorded. A page, a terminal and the transcript need no parts: there the commit is the
+delivery. If a chat gets only closing texts, a block is recorded without parts. `queue_closing_block` adds the parts of
+the closing text at the end of the turn, or before something else is said in that chat.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from semel.ledger.transcript import entries
 
 @dataclass(frozen=True)
 class Leg:
-    """A part before it is recorded. It covers text[lo:hi] of the claim; `op` is the channel operation (ports.Op).
+    """A part before it is recorded. It covers text[lo:hi] of the claim.
 
-    `fill` in `op`: edit the root's placeholder into this text (`semel.ledger.delivery.placeholders`).
+    `op`: the channel operation (`semel.gateway.ports.channel.Op`) as a JSON object. If `op` has `fill`, the part edits
+    the root's placeholder into this text (`semel.ledger.delivery.placeholders`).
     """
 
     lo: int
@@ -37,9 +38,11 @@ class Leg:
 def cut(
     tx: Tx, dest: str, key: str, text: str, answer: bool = False, file: dict[str, Any] | None = None
 ) -> tuple[Leg, ...]:
-    """The parts in which a text is sent to `dest`; none if the commit delivers it or its channel is not configured.
+    """Return the parts in which a text is sent to `dest`.
 
-    `answer`: a turn says it at its home, so it may fill a placeholder there. `file`: a file to send instead of a text.
+    There are none if the commit delivers the text, or if the channel of `dest` is not configured. `key`: the session's
+    key. `answer`: a turn says the text at its home, so it may fill a placeholder there. `file`: a file to send instead
+    of the text.
     """
     if tx.cut is not None:
         return tx.cut(dest, key, text, answer, file)
@@ -47,7 +50,7 @@ def cut(
 
 
 def cut_claim(tx: Tx, session: HomeSession, claim: ClaimRow) -> tuple[Leg, ...]:
-    """The parts in which a claim is sent to the session's home, as a turn's answer."""
+    """Return the parts in which a claim is sent to the session's home, if it has one, as a turn's answer."""
     entry = tx.one(EntryRow, "entry_get", session=claim.session, seq=claim.seq) if claim.kind == "file" else None
     file = next(iter(entries.load(entry.more).get("files", ())), None) if entry is not None else None
     return () if session.home is None else cut(tx, session.home, session.key, claim.text, answer=True, file=file)
@@ -63,7 +66,7 @@ LOCAL = ("web", "terminal", "session")  # channels to which the commit itself de
 
 
 def is_local(home: str | None) -> bool:
-    """Whether the commit itself delivers to this home: a page, a terminal, or the transcript."""
+    """Return whether the commit itself delivers to this home: a page, a terminal, or the transcript."""
     channel, _, address = (home or "").partition(":")
     return not address or channel in LOCAL
 
@@ -71,8 +74,8 @@ def is_local(home: str | None) -> bool:
 def add_parts(tx: Tx, claim: int, legs: Sequence[Leg]) -> None:
     """Add the parts in which an utterance leaves. Their text is fixed here: a retry never cuts it again (Law 7).
 
-    The key is random, and short enough for every platform that deduplicates by key. A key made of row numbers would
-    recur after a backup was restored, and the platform would discard a new message.
+    Each part's idempotency key is random, and short enough for every platform that deduplicates by key. A key made of
+    row numbers would recur after a backup was restored, and the platform would discard a new message.
     """
     if not legs:
         return
@@ -87,12 +90,16 @@ def add_parts(tx: Tx, claim: int, legs: Sequence[Leg]) -> None:
             key=secrets.token_hex(12), op=entries.dump(op), at=tx.now,
         )  # fmt: skip
     behind = tx.one(OvertakenClaim, "claim_behind", id=claim, dest=legs[0].dest)
-    if behind is not None:  # its chat got the text after entries that stand below it in the transcript
+    if behind is not None:  # the chat gets this text after entries that stand below it in the transcript
         entries.set_entry(tx, behind.session, behind.seq, more={"behind": behind.behind})
 
 
 def _first_operation(tx: Tx, claim: ClaimRow, leg: Leg, event: int | None) -> dict[str, Any]:
-    """The operation for the first part of an utterance: it may fill a placeholder."""
+    """Return the operation for the first part of an utterance.
+
+    The operation fills the placeholder at the destination. If this text may not fill one, placeholders there are
+    withdrawn.
+    """
     if leg.op.get("kind", "post") not in ("post", "file"):
         return leg.op
     fills = bool(leg.op.get("fill"))
@@ -113,11 +120,11 @@ def deliver_previewed_text(
     before_claim: int | None = None,
     streams: bool = False,
 ) -> bool:
-    """Deliver what people saw of a lost attempt in a placeholder, before another text takes the placeholder's place.
+    """Deliver what people saw of a lost attempt in a placeholder, before a new text takes the placeholder's place.
 
-    Nothing is delivered if the new text begins with what was seen. `text` returns the new text; if `streams`, it may
-    still grow. `before_claim`: the new text's own claim; only older claims are delivered. Returns True if the new text
-    is so far only a beginning of what was seen, so that nothing can be decided yet (Law 7).
+    A lost text with which the new text begins is not delivered. `text` returns the new text; with `streams`, the new
+    text may still grow. `before_claim`: the new text's own claim; only older claims are delivered. Return True if the
+    new text is so far only a beginning of a lost text: then nothing can be decided yet (Law 7).
     """
     for placeholder in tx.all(OpenPlaceholder, "reserved_at", dest=dest):
         if placeholder.state != "sent" or placeholder.sent_rev is None or placeholder.root is None:
@@ -142,26 +149,28 @@ def deliver_previewed_text(
 
 
 def without_placeholder(leg: Leg, event: int | None) -> dict[str, Any]:
-    """The leg's operation, without the placeholder: a message of its own. It answers `event`."""
+    """Return the leg's operation as a message of its own, without a placeholder. The message answers `event`."""
     op = {name: value for name, value in leg.op.items() if name != "fill"}
     return op if event is None else {**op, "answers": event}
 
 
 def find_answered_event(tx: Tx, root: int | None, leg: Leg) -> int | None:
-    """The event that a text answers: the last message that asked for its turn, if that came from the leg's
-    destination."""
+    """Return the event that a text of this root answers, or None.
+
+    It is the last message that asked for the turn, if that message came from the leg's destination.
+    """
     if root is None:
         return None
     return tx.value(int, "event_answered", root=root, source=f"channel:{leg.channel}", dest=leg.dest)
 
 
 def queue_closing_block(tx: Tx, claim: int, legs: Sequence[Leg]) -> bool:
-    """Queue the parts of a said block that turned out to be the closing text. False if none were queued.
+    """Queue the parts of a said block that turned out to be the closing text. Return whether parts were queued.
 
-    `claim` may be the original of which the closing text is an echo: a lost attempt said it, and it was not sent,
-    because its chat gets only closing texts. The echo may differ in white space, so the legs are fitted to the
-    original's text. Nothing is queued if the block has parts already, or if a later block of its turn has (it was sent
-    before a notice): a chat gets texts in order.
+    If the closing text is an echo, `claim` is its original: a lost attempt said that text, and it was not sent, because
+    the chat gets only closing texts. The echo may differ in white space, so the legs are fitted to the original's text.
+    Nothing is queued if the block has parts already. Nothing is queued either if a later block of its turn has parts
+    (that block was sent before a notice), because a chat gets texts in order.
     """
     said_claim = tx.one(ClaimRow, "claim_get", id=claim)
     if said_claim is None or not legs or tx.exists("part_first", claim=claim):
@@ -178,11 +187,12 @@ def queue_closing_block(tx: Tx, claim: int, legs: Sequence[Leg]) -> bool:
 
 
 def deliver_last_block(tx: Tx, session: HomeSession, ending_turn: int | None = None) -> int | None:
-    """Send the turn's last text at home before Semel says something there (Law 7): a chat's order is the record's.
+    """Send the turn's last text to its home before Semel says something there (Law 7).
 
-    If the chat gets only closing texts, that text would otherwise be sent at the turn's end, after the notice.
-    `ending_turn`: the session's turn, if it ends now; if it said nothing of its own, the last text of a lost attempt is
-    sent as its answer. Returns the claim that is sent, or None.
+    If the chat gets only closing texts, that text would otherwise be sent at the turn's end, after the notice; but the
+    chat must get both in the order of the record. `ending_turn`: the session's turn, if it ends now; if that turn said
+    nothing of its own, the last text of a lost attempt is sent as its answer. Return the last claim that was sent, or
+    None if nothing was.
     """
     turn = tx.one(TurnRow, "turn_get", id=session.turn if ending_turn is None else ending_turn)
     if turn is None or is_local(session.home):
@@ -198,7 +208,10 @@ def deliver_last_block(tx: Tx, session: HomeSession, ending_turn: int | None = N
 
 
 def deliver_block(tx: Tx, session: HomeSession, claim: int) -> int | None:
-    """Send what this claim's block said at home, in order. Returns the last claim that is sent, or None."""
+    """Send what this claim's block said at home, in order.
+
+    Return the last claim that was sent, or None if nothing was.
+    """
     block = tx.get(ClaimRow, "claim_get", id=claim)
     departed_claim = None
     first = block.id if block.part_of is None else block.part_of

@@ -1,7 +1,7 @@
 """Notices to people and the agent about messages that were not delivered (Laws 5 and 7).
 
-A notice is seen by people and is part of the agent's next prompt; it never wakes the agent, or a failure would feed
-itself.
+A notice is seen by people and is part of the agent's next prompt. It never wakes the agent: otherwise a failure could
+cause the next one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _RELIED_ON = "A text that repeated it was therefore not sent."
 def add_failure_notice(tx: Tx, part: OutgoingPart, state: State, reason: str | None) -> None:
     """Add the notice for a part that was held or rejected, or that was sent and failed later.
 
-    If an echo of the same claim was not sent because of it, the notice says so.
+    If a later text was not sent because it was an echo of this part's claim, the notice says so.
     """
     why = end_sentence(reason or "no reason was given")
     text = f"A message to {part.dest} was {_WAS[state]}: {why} {quote_part(part)}"
@@ -34,13 +34,13 @@ def add_failure_notice(tx: Tx, part: OutgoingPart, state: State, reason: str | N
 
 
 def add_drop_notice(tx: Tx, part: OutgoingPart) -> None:
-    """Add a notice that a person dropped a part, if an echo relied on it."""
+    """Add a notice that a person dropped a part, if a later text was not sent because it was an echo of it."""
     if _echo_lost(tx, part):
         _add_notice(tx, part, "dropped", f"A message to {part.dest} was dropped. {quote_part(part)} {_RELIED_ON}")
 
 
 def _echo_lost(tx: Tx, part: OutgoingPart) -> bool:
-    """Whether this is the first failed part of a claim that has echoes: only its notice mentions them (Law 5)."""
+    """Return whether this is a claim's first failed part and the claim has echoes: only then mention them (Law 5)."""
     if not tx.exists("claim_said_again", claim=part.claim):
         return False
     return not tx.exists("claim_failed_before", claim=part.claim, id=part.id)
@@ -52,13 +52,13 @@ def _add_notice(tx: Tx, part: OutgoingPart, state: str, text: str) -> None:
 
 
 def end_sentence(reason: str) -> str:
-    """The reason, with punctuation at its end."""
+    """Return the reason, with punctuation at its end."""
     reason = reason.strip()
     return reason if reason.endswith((".", "!", "?")) else f"{reason}."
 
 
 def quote_part(part: OutgoingPart) -> str:
-    """A sentence that quotes the message or its beginning; "" if it has no text."""
+    """Return a sentence that quotes the message or its beginning; "" if it has no text."""
     text = " ".join(str(entries.load(part.op).get("text", "")).split())
     if not text:
         return ""

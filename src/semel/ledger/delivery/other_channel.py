@@ -17,7 +17,7 @@ from semel.ledger.storage.sql import Tx
 
 MIN_NOTICE_INTERVAL_MS = 600_000
 MAX_REASON_CHARS = 200  # characters of the reason in the notice
-REASON_PREFIX = "undelivered at "  # the claim's reason is this and the destination that failed
+REASON_PREFIX = "undelivered at "  # the notice's claim has as its reason this prefix and the destination that failed
 
 
 def send_failure_notice(tx: Tx, move: PartMove, channels: Collection[str]) -> None:

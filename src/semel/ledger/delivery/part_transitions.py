@@ -23,7 +23,7 @@ class LineHead(Row):
 
 @dataclass
 class PartMove:
-    """The future state of a part's row. Apply events with `take`, then store it with `write_move`."""
+    """The new state of a part's row. Apply events to it with `take`, then store it with `write_move`."""
 
     row: OutgoingPart
     state: law.State
@@ -33,7 +33,7 @@ class PartMove:
     receipt: str | None
     error: str | None
     marked: int
-    failed: int | None  # the event that reported a failure after it was sent
+    failed: int | None  # the event that reported, after the part was sent, that it failed
     effects: list[law.Effect] = field(default_factory=list)
 
     @classmethod
@@ -46,7 +46,7 @@ class PartMove:
         return bool(self.row.outcome != "quiet")
 
     def take(self, event: law.Event) -> None:
-        """Apply one event of the table."""
+        """Apply one event of the table. A placeholder's part is dropped where another part would be held."""
         step = law.step(self.state, event)
         self.state = step.state
         self.effects += step.effects
@@ -95,6 +95,6 @@ def _advance(tx: Tx, dest: str) -> None:
 
 
 def touch_entries(tx: Tx, claim: int) -> None:
-    """Show watchers the changed delivery, in every entry of the claim."""
+    """Show watchers that the delivery of this claim changed, in each of its entries."""
     for entry in tx.all(ClaimEntry, "entries_of_claim", claim=claim):
         entries.touch_entry(tx, entry.session, entry.seq)

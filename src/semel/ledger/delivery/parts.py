@@ -10,7 +10,7 @@ from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 
 PARKED = 2**53 - 1
-"""`due` of a part that must wait for an event, not for a time: it is not its queue's head, or is being looked up."""
+"""The `due` of a part that waits for no time: it is not the head of its queue, or it is being looked up."""
 
 
 class NoSuchPart(LookupError):
@@ -18,7 +18,7 @@ class NoSuchPart(LookupError):
 
 
 def get(tx: Tx, part: int) -> OutgoingPart:
-    """The part's row, with `session` and `session_key`. Raises NoSuchPart."""
+    """Return the part's row, with `session` and `session_key`. Raises NoSuchPart."""
     row = tx.one(OutgoingPart, "part_get", id=part)
     if row is None:
         raise NoSuchPart(f"there is no part {part}: 'semel outbox list' shows them")
@@ -26,14 +26,17 @@ def get(tx: Tx, part: int) -> OutgoingPart:
 
 
 def get_json(tx: Tx, part: int) -> dict[str, Any]:
-    """One part as a JSON object. Raises NoSuchPart."""
+    """Return one part as a JSON object. Raises NoSuchPart."""
     return part_json(get(tx, part))
 
 
 def list_newest(
     tx: Tx, state: str | None = None, limit: int = 100, before_id: int | None = None
 ) -> list[dict[str, Any]]:
-    """Parts as JSON objects, newest first; `before_id`: only parts with a lower id (for the next page)."""
+    """Return parts as JSON objects, newest first.
+
+    `state`: only parts in this state. `before_id`: only parts with a lower id (for the next page).
+    """
     before_id = PARKED if before_id is None else before_id
     if state is None:
         return [part_json(r) for r in tx.all(OutgoingPart, "parts_newest", before=before_id, limit=limit)]
@@ -43,13 +46,13 @@ def list_newest(
 
 
 def count_backlog(tx: Tx) -> dict[str, int]:
-    """The number of parts in each unfinished state."""
+    """Return the number of parts in each unfinished state, by state."""
     states: tuple[State, ...] = ("queued", "sending", "unknown", "held")
     return {state: tx.number("parts_count", state=state) for state in states}
 
 
 def part_json(row: OutgoingPart) -> dict[str, Any]:
-    """A part as a JSON object; times are in ms. A field that is false or None is left out.
+    """Return a part as a JSON object; times are in ms. A field that is false or None is left out.
 
     `due`: when the part is sent or looked up next; left out unless it waits for a time. `failed`: the event by which
     the platform reported that the message failed after it was sent; `error` then says why.

@@ -1,9 +1,10 @@
-"""Placeholders: a message that is sent before its text is known, and becomes the text by an edit (Laws 6, 7).
+"""Placeholders: messages that are sent before their text is known, and become the text by an edit (Laws 6, 7).
 
 A placeholder is a quiet claim with one part, which posts TEXT. It is open until it is filled or withdrawn. A text of
-its root fills it: the text's first part is an edit of the placeholder. It is withdrawn if its turn ends without a text,
-or if something else is said in that chat and would stand below it. A withdrawn placeholder that may have been sent is
-deleted by a second part. A placeholder says nothing, so there is no notice if one fails (docs/outbox.md).
+its root fills it: the text's first part is an edit of the placeholder. A placeholder is withdrawn if its turn ends
+without a text, or if something else is said in that chat and would stand below the placeholder. A withdrawn
+placeholder that may have been sent is deleted by a second part. A placeholder says nothing, so there is no notice if
+one fails (docs/outbox.md).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Op = Mapping[str, Any]
 
 
 class OpenPlaceholder(Row):
-    """An open placeholder: its claim's `id`, and its part."""
+    """An open placeholder. `id`: its claim; `part`: its part, with three columns of that part."""
 
     id: int
     session: int
@@ -40,7 +41,7 @@ class OpenPlaceholder(Row):
 
 
 class PlaceholderReceipt(Row):
-    """An open placeholder's message id, once it is known."""
+    """The message of an open placeholder. `receipt`: the platform's message id; None until it is known."""
 
     receipt: str | None
     session_key: str
@@ -59,7 +60,11 @@ def ensure_placeholder(tx: Tx, session: int, turn: int | None, root: int | None,
 
 
 def fill_placeholder(tx: Tx, session: int, turn: int | None, root: int | None, dest: str, op: Op) -> dict[str, Any]:
-    """The operation for the first part of a text: an edit of its placeholder, or a post if that never arrived."""
+    """Close the root's placeholder at `dest`, and return the operation for the first part of the text.
+
+    That is an edit of the placeholder, which is now filled; or a post if the placeholder did not arrive, and is now
+    withdrawn.
+    """
     part = ensure_placeholder(tx, session, turn, root, dest, op)
     placeholder = _find_open(tx, session, root, dest)
     assert placeholder is not None
@@ -71,19 +76,22 @@ def fill_placeholder(tx: Tx, session: int, turn: int | None, root: int | None, d
 
 
 def withdraw_at(tx: Tx, dest: str) -> None:
-    """Withdraw the placeholders at a destination where something is said now: they would be filled later, above it."""
+    """Withdraw the placeholders at a destination where something is said now.
+
+    A text that filled one of them later would stand above what is said now.
+    """
     for placeholder in tx.all(OpenPlaceholder, "reserved_at", dest=dest):
         _withdraw(tx, placeholder)
 
 
 def withdraw_of_root(tx: Tx, root: int) -> None:
-    """Withdraw the placeholders of a turn that is over and filled none of them."""
+    """Withdraw the open placeholders of a root whose turn is over."""
     for placeholder in tx.all(OpenPlaceholder, "reserved_for", root=root):
         _withdraw(tx, placeholder)
 
 
 def delete_unfillable(tx: Tx, part: int) -> None:
-    """Delete a placeholder that cannot be filled. Its text is sent as another message."""
+    """Delete a placeholder that cannot be filled, by the id of its part. The text is sent as another message."""
     row = parts.get(tx, part)
     if row.state == "sent" and row.n == 0 and not tx.exists("part_second", claim=row.claim):
         _delete(tx, row.claim, row)
@@ -91,12 +99,12 @@ def delete_unfillable(tx: Tx, part: int) -> None:
 
 
 def find_message(tx: Tx, part: int) -> PlaceholderReceipt | None:
-    """An open placeholder that may have arrived: its `receipt`, once it is known, and its `session_key`."""
+    """Return the message of an open placeholder, by the id of its part; None if it cannot have arrived."""
     return tx.one(PlaceholderReceipt, "reserved_message", part=part)
 
 
 def _find_open(tx: Tx, session: int, root: int | None, dest: str) -> OpenPlaceholder | None:
-    """The open placeholder of this root. Those that earlier roots of the session left open there are withdrawn."""
+    """Return the root's open placeholder at `dest`, if any. Withdraw those of the session's other roots there."""
     own_placeholder = None
     for placeholder in tx.all(OpenPlaceholder, "reserved_at", dest=dest):
         if placeholder.session == session and placeholder.root == root:
@@ -107,7 +115,7 @@ def _find_open(tx: Tx, session: int, root: int | None, dest: str) -> OpenPlaceho
 
 
 def _may_have_arrived(placeholder: OpenPlaceholder | OutgoingPart) -> bool:
-    """Whether the placeholder has arrived or still may."""
+    """Return whether the placeholder has arrived, or still may arrive."""
     return placeholder.state in IN_LINE or (placeholder.state == "sent" and placeholder.receipt is not None)
 
 

@@ -27,7 +27,7 @@ MAX_PARTS_SCANNED = 64
 
 @dataclass(frozen=True)
 class Departure:
-    """A part to send or to look up now. `op` is the row's JSON object."""
+    """A part to send or to look up now. `op`: the channel operation, as a JSON object."""
 
     part: int
     claim: int
@@ -38,9 +38,9 @@ class Departure:
     session: str
     is_marked: bool
     first: int  # ms: departure of the first attempt that may have arrived
-    at: int  # ms: when it was said
+    at: int  # ms: when the claim was recorded
     n: int = 0  # index of the part in its message
-    answers: Mapping[str, Any] | None = None  # {"id", "sender", "data"} of the message that it answers
+    answers: Mapping[str, Any] | None = None  # {"id", "sender", "data"} of the message that the part answers
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,9 @@ class DueParts:
 class AttemptOutcome:
     """The result of an attempt or a look-up. Times are in ms.
 
-    Of an attempt: receipt, not sent, refused, silence. Of a look-up: found, absent, cannot tell, hold. Any platform
-    answer can be stored and shown: `reason` is reduced to one line, and `receipt` is None if the id cannot be kept
-    verbatim.
+    The result of an attempt is one of the first four, that of a look-up one of the last four. So that every answer of a
+    platform can be stored and shown, `reason` is reduced to one line, and `receipt` becomes None if the id cannot be
+    kept verbatim.
     """
 
     result: Literal["receipt", "not sent", "refused", "silence", "found", "absent", "cannot tell", "hold"]
@@ -83,9 +83,10 @@ class AttemptOutcome:
 
 
 def _valid_platform_id(id: object) -> str | None:
-    """The platform's message id if it is a valid key (`law.identity`), else None.
+    """Return the platform's message id if it is a valid key (`semel.law.identity`), else None.
 
-    A changed or truncated id could be another message's. Without an id, it is only known that the message was accepted.
+    An invalid id is not repaired, because a changed id could be another message's. Without an id, it is only known that
+    the message was accepted.
     """
     if isinstance(id, int):
         id = str(id)
@@ -99,7 +100,7 @@ def _valid_platform_id(id: object) -> str | None:
 
 
 def depart(tx: Tx, capacities: Mapping[str, ChannelCapacity], waits: Mapping[str, int] | None = None) -> DueParts:
-    """The next parts of each channel: at most one per destination, the head of its queue.
+    """Return the next parts to send or look up: at most one per destination, the head of its queue.
 
     `waits`: destinations that must wait until a time (ms). Unknown parts whose time has come are settled by the
     channel's safety class: sent again, looked up, or held. Nothing else in the ledger is touched, so the cost does not
@@ -160,8 +161,8 @@ def _resolve_unknown(
 ) -> None:
     first = row.first if row.first is not None else row.at
     if _cannot_fill(tx, row):
-        # It may have been sent as an edit of its placeholder. As a post it is a second message: the platform cannot
-        # recognise by the idempotency key that the two are the same.
+        # The part may have been sent as an edit of its placeholder. As a post, it is a second message: the platform
+        # cannot recognise by the idempotency key that the two are the same.
         _as_post(tx, row, entries.load(row.op))
         row, rules = parts.get(tx, row.id), replace(rules, key_life=0)
     match law.resolve_unknown(rules, first_attempt_at=first, now=tx.now, kind=_op_kind(row)):
@@ -173,14 +174,14 @@ def _resolve_unknown(
             move.take("hold")
             part_transitions.write_move(tx, move)
             other_channel.send_failure_notice(tx, move, channels)
-        case "repeat" if row.outcome == "quiet":  # it says nothing, so there is nothing to mark
+        case "repeat" if row.outcome == "quiet":  # a placeholder says nothing, so there is nothing to mark
             sends.append(_start_attempt(tx, row, "again"))
         case "again" | "repeat" as event:
             sends.append(_start_attempt(tx, row, event))
 
 
 def _cannot_fill(tx: Tx, row: OutgoingPart) -> bool:
-    """Whether the part must fill a placeholder whose platform id is unknown."""
+    """Return whether the part must fill a placeholder whose platform id is unknown."""
     op = entries.load(row.op)
     return bool(op.get("fill")) and tx.value(str, "part_receipt", id=op["target_part"]) is None
 
@@ -201,8 +202,8 @@ def _start_attempt(tx: Tx, row: OutgoingPart, event: law.Event | None = None) ->
 def _departure(tx: Tx, row: OutgoingPart, first: int, marked: bool | None = None) -> Departure:
     op = entries.load(row.op)
     if op.get("target") is None and "target_part" in op:
-        # The message that it edits or reacts to left before it, in the same queue: its platform id is known by now,
-        # or never will be.
+        # The message that this part edits or reacts to left before it, in the same queue: its platform id is known by
+        # now, or never will be.
         op["target"] = tx.value(str, "part_receipt", id=op["target_part"])
         if op["target"] is None and op.get("fill"):
             op = _as_post(tx, row, op)
@@ -223,7 +224,10 @@ def _departure(tx: Tx, row: OutgoingPart, first: int, marked: bool | None = None
 
 
 def _as_post(tx: Tx, row: OutgoingPart, op: dict[str, Any]) -> dict[str, Any]:
-    """Turn the edit of a placeholder that never arrived, or cannot be edited, into a message of its own."""
+    """Turn the edit of a placeholder into a message of its own, and return the new operation.
+
+    The placeholder never arrived, or cannot be edited.
+    """
     op = {name: value for name, value in op.items() if name not in ("fill", "target", "target_part")}
     op["kind"] = "post"
     tx.run("part_op", id=row.id, op=entries.dump(op))
@@ -231,7 +235,10 @@ def _as_post(tx: Tx, row: OutgoingPart, op: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answered_message(tx: Tx, event: int | None) -> dict[str, Any] | None:
-    """The channel's data about the message that a part answers. Its content may have been deleted since."""
+    """Return the id, the sender and the channel's data of the message that a part answers, or None.
+
+    The sender and the data are empty if the message's content was deleted since.
+    """
     row = tx.one(EventRow, "event_get", id=event) if event is not None else None
     if row is None or row.key is None:
         return None
@@ -268,7 +275,7 @@ def record_outcome(
 
 
 def _message_id(tx: Tx, row: OutgoingPart, reported_id: str | None) -> str | None:
-    """The platform's id of the part's message. A filled placeholder keeps its own id."""
+    """Return the platform's id of the part's message. A filled placeholder keeps its own id."""
     op = entries.load(row.op)
     placeholder_id = tx.value(str, "part_receipt", id=op["target_part"]) if op.get("fill") else None
     return reported_id if placeholder_id is None else str(placeholder_id)
@@ -307,7 +314,7 @@ def _apply_attempt(tx: Tx, move: PartMove, outcome: AttemptOutcome, rules: law.R
 
 
 def _apply_refused_fill(tx: Tx, move: PartMove) -> None:
-    """The platform refused to edit the placeholder (a person may have deleted it): send the text as a post."""
+    """Send the text as a post, because the platform refused to edit the placeholder (a person may have deleted it)."""
     op = entries.load(move.row.op)
     _as_post(tx, move.row, op)
     placeholders.delete_unfillable(tx, op["target_part"])
@@ -330,10 +337,10 @@ def _apply_lookup(tx: Tx, move: PartMove, outcome: AttemptOutcome, rules: law.Ru
 
 
 def recover(tx: Tx, rules: Mapping[str, law.Rules]) -> dict[str, int]:
-    """At start-up: parts that were `sending` become `unknown`, and look-ups that were interrupted are due again.
+    """Recover at start-up: parts that were `sending` become `unknown`, and interrupted look-ups are due again.
 
-    An attempt may have ended just now, so a channel that looks up waits for its `settle` time first. Returns the
-    channels that parts wait for but that are no longer configured, with the number of parts.
+    An attempt may have ended just now, so a channel that looks up waits for its `settle` time first. Return the number
+    of parts that wait for each channel that is no longer configured.
     """
     for part in tx.values(int, "parts_left_sending"):
         move = PartMove.of(parts.get(tx, part))
@@ -370,7 +377,10 @@ def decide(tx: Tx, part: int, decision: Decision) -> dict[str, Any]:
 
 
 def settle_reported_part(tx: Tx, channel: str, key: str, platform_id: str) -> bool:
-    """Settle a part whose answer was lost: the platform reported the message. False if there was nothing to settle."""
+    """Mark the part with this idempotency key as sent: the platform reported its message, but the answer was lost.
+
+    Return False if there was nothing to settle.
+    """
     part = tx.value(int, "part_by_key", key=key)
     if part is None:
         return False

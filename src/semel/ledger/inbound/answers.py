@@ -1,4 +1,4 @@
-"""Record a person's answer to a permission request or a question. Only the first one counts (compare and set)."""
+"""Record a person's answer to a permission request or a question. Only the first answer counts (compare and set)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from semel.ledger.turns import permission_requests
 class AnswerResult:
     """Result of an answer.
 
-    `status`: "answered" (now), "repeat" (recorded by this very event), "already" (by another one), "closed" (expired or
-    cancelled); or why it is no answer: "unknown", "unseen", "no such option", "no words". `option`: what is recorded.
+    `status`: "answered" (now), "repeat" (this same event was recorded before), "already" (another one was), "closed"
+    (the request had expired or was cancelled); or why it is no answer: "unknown", "unseen", "no such option", "no
+    words". `option`: the recorded answer. `outcome`: the event of an answer to a question.
     """
 
     status: str
@@ -29,7 +30,7 @@ class AnswerResult:
 
 @dataclass(frozen=True)
 class AnswerContext:
-    """Where an answer was given (Law 13). `event`: the command that gave it; `seen`: the rev that its face showed."""
+    """Where an answer was given (Law 13). `event`: the command that gave it. `seen`: the rev that `face` had shown."""
 
     face: str = permission_requests.API
     event: int | None = None
@@ -43,9 +44,11 @@ def record_answer(
     tx: Tx, session: int, item: int, option: str | None, by: str, digest: bytes, is_announced: bool = False,
     context: AnswerContext = OVER_THE_API,
 ) -> AnswerResult:  # fmt: skip
-    """Record an answer if the item is still open. `digest`: for a question, the digest of the answer's text.
+    """Record an answer if the request or question `item` is still open; return what became of the answer.
 
-    `is_announced`: another message tells the chat of the answer, so no notice is added.
+    `option`: the id of the chosen option, or the text that answers a question. `by`: who answered. `digest`: for a
+    question, the digest of the answer's text. `is_announced`: another message tells the chat of the answer, so no
+    notice is added.
     """
     row = tx.one(ItemRow, "item_get", id=item)
     if row is None or row.session != session or row.kind not in ("permission", "ask"):
@@ -73,7 +76,7 @@ def record_answer(
 
 
 def cancel_undelivered(tx: Tx, item: int) -> None:
-    """Cancel an answered request: a stop or the turn's end came before the agent received the answer."""
+    """Cancel an answered request, because a stop or the turn's end came before the agent received the answer."""
     row = tx.one(ItemRow, "item_get", id=item)
     if row is not None and entries.load(row.body).get("state") == "answered":
         entries.set_item(tx, item, body={"state": "cancelled"})
@@ -85,7 +88,7 @@ def _option_ids(body: dict[str, Any]) -> set[str]:
 
 
 def _hear_answer(tx: Tx, session: int, item: int, option: str | None, by: str, digest: bytes) -> HeardOutcome:
-    """The answer to a question is an event: the agent reads it in its next turn."""
+    """Accept the answer to a question as an event, which the agent reads in its next turn. Return its outcome."""
     row = tx.get(SessionRow, "session_by_id", id=session)
     event = Event(
         source=f"ask:{row.key}", key=f"item-{item}", kind="answer", text=option or "", digest=digest, sender=by,

@@ -18,7 +18,7 @@ MISSING_FILE_REASON = "it was not there any more"
 
 
 class QuarantinedEvent(Row):
-    """An event in quarantine: it could not be read or applied. `why` is for people; `payload` holds it as it came."""
+    """An event in quarantine: it could not be read or applied. `why`: the reason, for people. `payload`: raw input."""
 
     event: int
     channel: str
@@ -38,7 +38,7 @@ class MessageItem:
     event: hear.Event
     addressee: hear.Addressee
     address: str
-    account: str  # of the person
+    account: str  # the person's account on the channel
     is_direct: bool
     title: str = ""
     files: tuple[str, ...] = ()
@@ -46,7 +46,10 @@ class MessageItem:
 
 @dataclass(frozen=True)
 class OwnMessageReport:
-    """A message of our own that the platform reported: the key of its part, and the platform's id."""
+    """A platform's report of a message that Semel sent.
+
+    `key`: the idempotency key of its part. `id`: the platform's message id.
+    """
 
     key: str
     id: str
@@ -87,9 +90,9 @@ def record_batch(
     tx: Tx, channel: str, source: str, items: Sequence[Item], cursor: str | None, unused_blobs: Sequence[str] = (),
     channels: Collection[str] = (),
 ) -> list[ItemResult]:  # fmt: skip
-    """Record all items and the cursor.
+    """Record all items of a batch and the cursor that follows it. Return one result per item.
 
-    `unused_blobs`: blobs of refused messages. `channels`: those that can carry a notice of a failure.
+    `unused_blobs`: files of refused messages, to be released. `channels`: those that can carry a notice of a failure.
     """
     results = [_record_item(tx, channel, source, item, channels) for item in items]
     release_files(tx, unused_blobs)
@@ -116,7 +119,7 @@ def _record_item(tx: Tx, channel: str, source: str, item: Item, channels: Collec
 
 
 def _with_files(tx: Tx, source: str, item: MessageItem) -> hear.Event:
-    """Let a new message hold its files. Files that are no longer in the store are listed as missing in the event."""
+    """Keep a new message's files in the store, and return its event. The event lists files that are gone as missing."""
     if not item.files or tx.exists("event_known", source=source, key=item.event.key):
         return item.event
     missing_blobs = {blob for blob in item.files if not tx.run("blob_heard", id=blob)}
@@ -188,9 +191,11 @@ def release_unclaimed_files(tx: Tx) -> int:
 
 
 def list_quarantined(tx: Tx, limit: int, before: int | None = None) -> list[Json]:
-    """Quarantined events, newest first: {"event", "channel", "why", "at", "kind", "key", "sender"?, "raw", "repeats"?}.
+    """Return quarantined events, newest first.
 
-    `raw` is the input as text, or base64 with "encoding": "base64".
+    Each is {"event", "channel", "why", "at" (ms), "kind", "key", "raw"}. "sender" and "repeats" are optional.
+    `raw` is the input as text; or as base64, with "encoding": "base64". "cut" is its length in bytes if only
+    the beginning was kept.
     """
     rows = tx.all(QuarantinedEvent, "quarantine_list", before=1 << 62 if before is None else before, limit=limit)
     return [_quarantined_json(row) for row in rows]

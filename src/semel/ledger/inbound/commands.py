@@ -1,7 +1,8 @@
 """Commands to the gateway: accepted once like every event, bound to no turn, answered by a notice (Laws 1, 4).
 
-The effect of a command on the ledger happens in the transaction that accepts it, so it takes effect in order: a message
-after `/new` belongs to the new chapter. Everything else is done later from the command's row, once, across restarts.
+The effect of a command on the ledger happens in the transaction that accepts the command. So commands take effect in
+order: a message after `/new` belongs to the new chapter. Everything else is done later from the command's row, once,
+across restarts.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ class CommandEffect:
 
 @dataclass(frozen=True)
 class Choice:
-    """The option that an approval or denial chose. `item` is None if it chose nothing; `text` then says why."""
+    """The option that an approval or denial chose. `item` is None if it chose nothing; `text` then says why.
+
+    `face`: where the command was written. `seen`: the rev that this face had shown.
+    """
 
     item: int | None
     option: str | None
@@ -60,9 +64,10 @@ def record_command(
     origin: AnswerOrigin,
     is_reply: bool,
 ) -> CommandEffect:
-    """Record a command that was just accepted in session `row`, and apply its immediate effect.
+    """Record a command that was just accepted in session `row`; apply its immediate effect and return the effect.
 
-    `origin`: where it was written. `is_reply`: it replies to a message; `more["of"]` is that message's entry, if found.
+    `origin`: where the command was written. `is_reply`: it replies to a message; `more["of"]` is the seq of that
+    message's entry, if it was found.
     """
     if name in APPROVALS:
         number = int(argument) if argument else None
@@ -100,7 +105,7 @@ def _encode_choice(choice_or_problem: ChosenOption | str, origin: AnswerOrigin) 
 
 
 def decode_choice(result: str) -> Choice:
-    """Decode the choice in a command's `result`."""
+    """Return the choice that is stored in the `result` of an approval or denial."""
     fields = entries.load(result)
     return Choice(
         fields.get("item"), fields.get("option"), str(fields.get("said") or GONE),
@@ -109,7 +114,7 @@ def decode_choice(result: str) -> Choice:
 
 
 def _begin_chapter(tx: Tx, row: SessionRow) -> CommandEffect:
-    """Begin a chapter with this entry. A running turn belongs to the previous chapter and is to be stopped."""
+    """Begin a chapter with the next entry. A running turn belongs to the previous chapter and must be stopped."""
     running = tx.one(TurnRow, "turn_get", id=row.turn) if row.turn is not None else None
     sessions.begin_chapter(tx, row)
     waiting = tx.number("session_waiting_count", id=row.id)
@@ -119,7 +124,7 @@ def _begin_chapter(tx: Tx, row: SessionRow) -> CommandEffect:
 
 
 def _requeue_last_turn(tx: Tx, row: SessionRow) -> CommandEffect:
-    """Let the events of the last turn wait for a new turn, with a new root, if the last one failed or was stopped."""
+    """If the last turn failed or was stopped, let its events wait for a new turn, which gets a new root."""
     if row.turn is not None:
         return CommandEffect("running")
     last = tx.one(TurnRow, "turn_last", session=row.id)
@@ -136,17 +141,20 @@ def _requeue_last_turn(tx: Tx, row: SessionRow) -> CommandEffect:
 
 
 def list_sessions_with_open(tx: Tx) -> list[int]:
-    """Sessions with unanswered commands."""
+    """Return the ids of the sessions with unanswered commands."""
     return tx.values(int, "commands_left")
 
 
 def list_open(tx: Tx, session: int) -> list[OpenCommand]:
-    """A session's unanswered commands, in order of acceptance."""
+    """Return a session's unanswered commands, in order of acceptance."""
     return tx.all(OpenCommand, "commands_open", session=session)
 
 
 def answer(tx: Tx, event: int, session: int, text: str, legs: Sequence[Leg] | None = None) -> bool:
-    """Answer a command with a notice in its session's home. False if it was answered before or the session is gone."""
+    """Answer a command with a notice at its session's home.
+
+    Return False if the command needs no answer any more: it was answered before, or its session is gone.
+    """
     command = tx.one(CommandRow, "command_get", event=event, session=session)
     row = tx.one(SessionRow, "session_by_id", id=session)
     if command is None or row is None or command.state != "open":
@@ -157,7 +165,7 @@ def answer(tx: Tx, event: int, session: int, text: str, legs: Sequence[Leg] | No
 
 
 def list_agent_commands(tx: Tx, keys: Sequence[str]) -> set[str]:
-    """Names of the commands that the agents of these sessions offer."""
+    """Return the names of the commands that the agents of these sessions offer, without the slash."""
     names: set[str] = set()
     for key in keys:
         row = tx.one(SessionRow, "session_by_key", key=key)
@@ -185,10 +193,10 @@ def read_status(tx: Tx, session: int) -> SessionStatus:
 
 
 def find_turn_to_stop(tx: Tx, session: int, event: int) -> tuple[int | None, int]:
-    """(the turn that `/stop` means, how many events wait behind it).
+    """Return the turn that `/stop` means, and how many events wait behind it.
 
-    The turn is 0 if it is about to begin, and None if there is nothing to stop. It counts only if it has an event that
-    was accepted before the command.
+    The turn is 0 if it is about to begin, and None if there is nothing to stop. `event`: the command. A turn counts
+    only if it has an event that was accepted before the command.
     """
     row = tx.get(SessionRow, "session_by_id", id=session)
     turn = 0 if row.turn is None else row.turn
@@ -199,7 +207,7 @@ def find_turn_to_stop(tx: Tx, session: int, event: int) -> tuple[int | None, int
 
 
 def list_last_messages(tx: Tx, session: int, max_messages: int) -> list[EntryRow]:
-    """The last messages of this chapter, oldest first, without commands and notices."""
+    """Return the last messages of a session, oldest first, without commands and notices."""
     row = tx.get(SessionRow, "session_by_id", id=session)
     messages: list[EntryRow] = []
     before_seq, entries_read = row.seq + 1, 0

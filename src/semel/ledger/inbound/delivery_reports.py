@@ -1,7 +1,7 @@
-"""Platform reports that a message failed after it was accepted (Law 7).
+"""A platform's reports that a message failed after the platform had accepted it (Law 7).
 
-A report is an event that is addressed to no session. The part identifies the session, where a notice says that the
-message failed, as for a rejected part. A report that matches no part is quarantined.
+A report is an event that is addressed to no session. It names a part of a message; in that part's session a notice says
+that the message failed, as for a rejected part. A report that matches no part is quarantined.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _REPORT = "it reports that a message failed"
 
 
 def find_part(tx: Tx, channel: str, receipt_or_key: str) -> OutgoingPart | str:
-    """The part that a report refers to by receipt or key; or a string that says why there is none."""
+    """Return the part that a report refers to by receipt or key, or a text that says why there is none."""
     part_id = tx.value(int, "part_of_receipt", receipt=receipt_or_key, channel=channel)
     part_id = part_id if part_id is not None else tx.value(int, "part_by_key", key=receipt_or_key)
     row = parts.get(tx, int(part_id)) if part_id is not None else None
@@ -32,7 +32,7 @@ def find_part(tx: Tx, channel: str, receipt_or_key: str) -> OutgoingPart | str:
 
 
 def is_known(tx: Tx, channel: str, source: str, key: str, receipt_or_key: str) -> bool:
-    """Whether a report is a repeat or refers to a part."""
+    """Return whether a report is a repeat, or refers to a part that can still fail."""
     return tx.exists("event_known", source=source, key=key) or not isinstance(
         find_part(tx, channel, receipt_or_key), str
     )

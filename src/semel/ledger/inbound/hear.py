@@ -1,9 +1,9 @@
 """Accept an event with its entries, its wakes and its source's cursor, in one transaction (Laws 1, 2).
 
 A new (source, key) is stored once; a repeat is a duplicate or, with other content, a conflict. In each addressed
-session the event becomes an entry and a hearing. The session's busy mode decides whether it wakes the session, is
-steered into the running turn, interrupts it or waits. Commands get a row of their own and wait for the gateway's
-answer.
+session the event becomes an entry and a *hearing*: the row that later binds it to a turn. The session's busy mode
+decides whether it wakes the session, is steered into the running turn, interrupts it or waits. Commands get a row of
+their own and wait for the gateway's answer.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class Addressee:
 class Event:
     """An event as its source reports it. `digest` covers the fields that the source declares stable.
 
-    `wakes`: whether it wakes the session; None: its kind decides, and whether a program sent it (`automatic`).
-    `busy`: how it is handled while the session is busy; None: by the session's busy mode.
-    `command`: name and argument of a command to the gateway; the agent does not see it.
+    `wakes`: whether it wakes the session; None leaves that to its kind and to `automatic` (whether a program sent it).
+    `busy`: how it is handled while the session is busy; None means the session's busy mode.
+    `command`: name and argument of a command to the gateway; the agent does not see the command.
     `reference`: the message that it is about, by platform id. An event with a reference counts as a person's act.
     `shown_rev`: the rev that the sending face had shown; None if unknown.
     `has_growing_ids`: the platform's message ids end with a number that grows with each message in a chat, ours
@@ -89,7 +89,7 @@ class Event:
 
     @property
     def is_by_person(self) -> bool:
-        """Whether a person said or did it."""
+        """Whether the event is something that a person said or did."""
         return self.kind in PERSON_KINDS or self.reference is not None
 
 
@@ -97,7 +97,7 @@ class Event:
 class Addressed:
     """What an event became in one session.
 
-    `act`: what to do now; None: it waits for the next turn. `root`: the root of the turn to interrupt.
+    `act`: what to do now; None if there is nothing to do now. `root`: the root of the turn to interrupt.
     `waiting`: the busy mode by which it waits, if people are shown that it waits. `position`: its place in the queue,
     from 1. `reason`: why it was not handled in the busy mode that was requested.
     `seq`: its entry, if it is a command or was written at the session's home.
@@ -132,7 +132,10 @@ class HeardOutcome:
 
 
 def open_session(tx: Tx, addressee: Addressee) -> SessionRow:
-    """The session, created if it is new and brought back if it was archived or deleted. Raises SessionMissing."""
+    """Return the addressee's session. Create it if it is new; bring it back if it was archived or deleted.
+
+    Raises SessionMissing.
+    """
     return _create_or_revive(tx, addressee, tx.one(SessionRow, "session_by_key", key=addressee.key))
 
 
@@ -152,7 +155,7 @@ def _bring_back(tx: Tx, row: SessionRow) -> SessionRow:
     """Bring back a session that gets an event: an archived one as it was, a deleted one as a new conversation."""
     tx.run("session_archive", id=row.id, archived=None)
     if row.deleted is not None:
-        if row.seq > row.erased:  # written while it was deleted: a late notice
+        if row.seq > row.erased:  # a late notice was written while the session was deleted
             tx.run("session_erase_on", id=row.id)
             tx.run("erasure_put", session=row.id)
         tx.run("session_revive", id=row.id, at=tx.now)
@@ -161,9 +164,10 @@ def _bring_back(tx: Tx, row: SessionRow) -> SessionRow:
 
 
 def hear(tx: Tx, event: Event, targets: Sequence[Addressee], cursor: str | None = None) -> HeardOutcome:
-    """Accept an event at most once; set its source's cursor if one is given. Raises SessionMissing.
+    """Accept an event for its `targets` at most once, and set its source's cursor if one is given.
 
-    A repeat returns the first event; other content under the same key is recorded as a conflict.
+    The outcome of a repeat names the first event. Other content under the same key is recorded as a conflict. Raises
+    SessionMissing.
     """
     if cursor is not None:
         tx.run("cursor_set", source=event.source, value=cursor, at=tx.now)
@@ -230,7 +234,10 @@ def _address(tx: Tx, event_id: int, event: Event, addressee: Addressee) -> Addre
 
 
 def _record_for_deleted_session(tx: Tx, row: SessionRow, event_id: int, event: Event) -> Addressed:
-    """Record the end of a deleted session's job without reviving the session: bound to its last turn, then erased."""
+    """Record the end of a deleted session's job without reviving the session.
+
+    The event is bound to the session's last turn, and its content is erased.
+    """
     last = tx.one(TurnRow, "turn_last", session=row.id)
     assert last is not None  # a job is always started in a turn
     seq = entries.add_entry(tx, row.id, role="event", text="", event=event_id)
@@ -255,7 +262,7 @@ def _hear_command(tx: Tx, row: SessionRow, event_id: int, event: Event, command:
 
 
 def _answer_origin(row: SessionRow, event: Event) -> AnswerOrigin:
-    """Where a command was written: the API or a chat. A chat that the channel does not name is the session's home."""
+    """Return where a command was written. If its channel does not name the chat, it was the session's home."""
     kind, _, channel = event.source.partition(":")
     if kind != "channel":
         return AnswerOrigin(None, event.shown_rev)

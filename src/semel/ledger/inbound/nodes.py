@@ -12,7 +12,7 @@ from semel.ledger.storage.sql import Tx
 
 
 def assign_sources(tx: Tx, configured: Mapping[str, bytes]) -> dict[str, str]:
-    """Map each node's name to its source, and record it. `configured`: the digest of each node's token, by name."""
+    """Record and return the source of each node, by name. `configured`: the digest of each node's token, by name."""
     source_by_name: dict[str, str] = {}
     for name, token in configured.items():
         source = tx.value(str, "node_by_token", token=token)
@@ -28,12 +28,15 @@ def assign_sources(tx: Tx, configured: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def _source_by_name(tx: Tx, name: str, taken: Collection[str]) -> str | None:
-    """The source of a node that had this name when it was last configured, or None. Sources in `taken` are skipped."""
+    """Return the source of a node that had this name when it was last configured, or None.
+
+    Sources in `taken` are skipped.
+    """
     return next((source for source in tx.values(str, "nodes_by_name", name=name) if source not in taken), None)
 
 
 def _unused_source(tx: Tx, name: str, taken: Collection[str]) -> str:
-    """An unused source for a new node. `node:NAME` may belong to a node that has been renamed since."""
+    """Return an unused source for a new node. `node:NAME` may belong to a node that has been renamed since."""
     source, n = f"node:{name}", 2
     while source in taken or tx.exists("node_get", source=source):
         source, n = f"node:{name}.{n}", n + 1

@@ -1,8 +1,8 @@
 """Find the entry that a reply, an edit, a deletion or a reaction is about.
 
-A platform refers to a message by its own id. A person's message is found by the key of its event, ours by the receipt
-of its part. Only the same session is searched: an id can be made up and must not reveal what was said in another
-conversation. If no original is found, the entry stands alone.
+A platform refers to a message by the platform's id of it. A person's message is found by the key of its event, one that
+Semel sent by the receipt of its part. Only the same session is searched: an id can be made up and must not reveal what
+was said in another conversation. If no original is found, the entry stands alone.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Original:
     is_referrers_own: bool = False  # written by the person who refers to it
 
     def entry_fields(self) -> dict[str, Any]:
-        """Fields that the referring entry gets in its `more`."""
+        """Return the fields that the referring entry gets in its `more`."""
         return {
             "of": self.seq,
             "quote": shorten_to_line(self.text, QUOTED_CHARS),
@@ -65,7 +65,7 @@ class Original:
 
 
 def find_original(tx: Tx, session: SessionRow, source: str, reference: Reference | None) -> Original | None:
-    """The referenced entry; None if this session has none, or it was erased with its session's earlier content."""
+    """Return the entry that `reference` is about; None if the session has no such entry, or has erased it."""
     if reference is None or reference.message_id is None:
         return None
     message = tx.one(OriginalMessage, "entry_of_event", session=session.id, source=source, key=reference.message_id)
@@ -99,7 +99,7 @@ def mark_original(tx: Tx, session: int, original: Original, kind: str, seq: int)
 
 
 def _current_text(tx: Tx, session: int, row: OriginalReceipt, more: dict[str, Any]) -> str:
-    """The original's current text: that of its last edit, its own, or the names of its files."""
+    """Return the original's current text: that of its last edit, else its own, else the names of its files."""
     if "edited" in more and (newer := tx.one(EntryRow, "entry_get", session=session, seq=more["edited"])) is not None:
         return newer.text
     if row.text:

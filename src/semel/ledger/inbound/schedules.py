@@ -60,12 +60,15 @@ class ScheduleRefused(Exception):
 
 
 def default_session_key(name: str) -> str:
-    """Key of the session for a schedule without one. It has no home: the transcript is the delivery."""
+    """Return the key of the session for a schedule that names none.
+
+    That session has no home: the transcript is the delivery.
+    """
     return f"schedule:{name}"
 
 
 def is_same_schedule(row: ScheduleRow, definition: ScheduleDefinition) -> bool:
-    """Whether the row has the same session, text, form, spec and time zone."""
+    """Return whether the row and the definition have the same session, text, form, spec and time zone."""
     return (row.session, row.text, row.form, row.spec, row.tz) == (
         definition.session, definition.text, definition.form, definition.spec, definition.tz
     )  # fmt: skip
@@ -86,7 +89,7 @@ def configure(tx: Tx, definitions: Sequence[ScheduleDefinition]) -> None:
 
 
 def add(tx: Tx, definition: ScheduleDefinition, replace: bool = False) -> bool:
-    """Add or replace a schedule. False if the same one already exists. Raises ScheduleRefused."""
+    """Add or replace a schedule. Return False if the same one already exists. Raises ScheduleRefused."""
     existing = tx.one(ScheduleRow, "schedule_get", name=definition.name)
     if existing is not None and is_same_schedule(existing, definition) and existing.downtime == definition.downtime:
         return False
@@ -114,7 +117,7 @@ def _put(tx: Tx, definition: ScheduleDefinition, paused: bool = False) -> None:
 
 
 def add_by_agent(tx: Tx, definition: ScheduleDefinition) -> str:
-    """Add a schedule that an agent makes in its own session; return its name. An equal one is reused.
+    """Add a schedule that an agent makes in its own session, or reuse an equal one; return the schedule's name.
 
     A restarted tool server may repeat the call, so the schedule is recognised by its content. Raises ScheduleRefused.
     """
@@ -131,7 +134,7 @@ def add_by_agent(tx: Tx, definition: ScheduleDefinition) -> str:
 
 
 def remove(tx: Tx, name: str) -> bool:
-    """Remove a schedule. False if it does not exist. Raises ScheduleRefused if the configuration defines it."""
+    """Remove a schedule. Return False if it does not exist. Raises ScheduleRefused if the configuration defines it."""
     row = tx.one(ScheduleRow, "schedule_get", name=name)
     if row is None:
         return False
@@ -142,7 +145,10 @@ def remove(tx: Tx, name: str) -> bool:
 
 
 def pause(tx: Tx, name: str, error: str | None = None) -> bool:
-    """Stop a schedule until it is resumed; firings due meanwhile do not count as missed. False if it does not exist."""
+    """Stop a schedule until it is resumed. Return False if it does not exist.
+
+    Firings that are due in the meantime do not count as missed. `error`: why Semel pauses it, if Semel does.
+    """
     row = tx.one(ScheduleRow, "schedule_get", name=name)
     if row is not None:
         tx.run("schedule_turn", id=row.id, enabled=0, due=row.due, error=error)
@@ -150,7 +156,7 @@ def pause(tx: Tx, name: str, error: str | None = None) -> bool:
 
 
 def resume(tx: Tx, name: str, due_s: int | None) -> bool:
-    """Let a schedule fire again from `due_s` (s) on. False if it does not exist."""
+    """Let a schedule fire again from `due_s` (in s since the epoch) on. Return False if it does not exist."""
     row = tx.one(ScheduleRow, "schedule_get", name=name)
     if row is not None and not row.enabled:
         tx.run("schedule_turn", id=row.id, enabled=1, due=_ms(due_s), error=None)
@@ -158,7 +164,7 @@ def resume(tx: Tx, name: str, due_s: int | None) -> bool:
 
 
 def list_due(tx: Tx, now: int, limit: int = 100) -> tuple[list[ScheduleRow], int | None]:
-    """(schedules that are due at `now` (ms), when the next one is due (ms))."""
+    """Return the schedules that are due at `now` (ms), and when the next one is due (ms), or None."""
     return tx.all(ScheduleRow, "schedules_due", now=now, limit=limit), tx.value(int, "schedule_next", now=now)
 
 
@@ -194,13 +200,13 @@ def _firing_event(row: ScheduleRow, at: int, firings: Firings | None) -> hear.Ev
 
 
 def _timed_event(source: str, kind: str, at: int, text: str, data: Json) -> hear.Event:
-    """An event whose key is its due time, so that it is accepted once."""
+    """Return an event whose key is its due time `at` (s), so that it is accepted once."""
     digest = identity.digest_fields({"kind": kind, "text": text})
     return hear.Event(source=source, key=format_instant(at), kind=kind, text=text, digest=digest, more={"data": data})
 
 
 def _missed_note(name: str, policy: str, firings: Firings) -> str:
-    """The text of the notice about missed firings; "" if there is nothing to report."""
+    """Return the text of the notice about missed firings; "" if there is nothing to report."""
     if policy == "all" and not firings.doubtful:
         made_up = len(firings.fire)
         note = f"Schedule {name}: more than {made_up} firings were missed; the newest {made_up} are made up."
@@ -219,25 +225,27 @@ def _missed_note(name: str, policy: str, firings: Firings) -> str:
 
 
 def read_activity(tx: Tx, session: int) -> SessionActivity | None:
-    """Whether anything runs or is due in a session, and when something last happened; None if there is no session."""
+    """Return what runs or is due in a session, and when something last happened; None if there is no session."""
     return tx.one(SessionActivity, "session_pulse", id=session)
 
 
 def list_sessions_after(tx: Tx, after: int, limit: int = 1000) -> list[tuple[int, str]]:
-    """(id, key) of the sessions that were created after session `after`."""
+    """Return the id and the key of each session that was created after the session with the id `after`."""
     return tx.pairs(int, str, "sessions_since", after=after, limit=limit)
 
 
 def is_idle(activity: SessionActivity) -> bool:
-    """Whether a session can get a heartbeat: nothing runs or is due there, and it is neither archived nor deleted."""
+    """Return whether a session can get a heartbeat.
+
+    It can if nothing runs or is due there, and it is neither archived nor deleted.
+    """
     return not activity.away and activity.turn is None and activity.wake_at is None
 
 
 def fire_heartbeat(tx: Tx, expected_pulse: SessionActivity, at: int, text: str, quiet_words: Sequence[str]) -> bool:
-    """Accept a heartbeat due at `at` (s), unless something has happened since `expected_pulse`. True if it woke the
-    session.
+    """Accept a heartbeat due at `at` (s), unless something has happened since `expected_pulse` was read.
 
-    `quiet_words` are the answers by which the agent may say nothing.
+    `quiet_words` are the answers by which the agent may say nothing. Return whether the heartbeat woke the session.
     """
     if read_activity(tx, expected_pulse.id) != expected_pulse or not is_idle(expected_pulse):
         return False
@@ -253,20 +261,20 @@ def fire_heartbeat(tx: Tx, expected_pulse: SessionActivity, at: int, text: str, 
 
 
 def list_json(tx: Tx, session: str | None = None) -> list[Json]:
-    """All schedules, or those of a session, as JSON objects; times in ms."""
+    """Return all schedules, or those of the session with this key, as JSON objects; times in ms."""
     if session is not None:
         return [schedule_json(row) for row in tx.all(ListedSchedule, "schedules_of_session", session=session)]
     return [schedule_json(row) for row in tx.all(ListedSchedule, "schedules_all", after="", limit=MAX_SCHEDULES)]
 
 
 def get_json(tx: Tx, name: str) -> Json | None:
-    """One schedule as a JSON object."""
+    """Return one schedule as a JSON object, or None if it does not exist."""
     row = tx.one(ListedSchedule, "schedule_one", name=name)
     return None if row is None else schedule_json(row)
 
 
 def schedule_json(row: ListedSchedule) -> Json:
-    """A schedule as a JSON object. `next` and `last.due` are in ms; `next` is null if it will not fire."""
+    """Return a schedule as a JSON object. `next` and `last.due` are in ms; `next` is null if it will not fire."""
     fields: Json = {
         "name": row.name, "session": row.session, "text": row.text, row.form: row.spec, "tz": row.tz,
         "downtime": row.downtime, "source": row.source, "enabled": bool(row.enabled),

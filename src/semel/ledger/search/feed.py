@@ -1,4 +1,7 @@
-"""The input of the search index: the ledger, read in pages. Each function is the body of a read transaction."""
+"""The input of the search index: the ledger, read in pages.
+
+Each function that takes `tx` is the body of a read transaction.
+"""
 
 from __future__ import annotations
 
@@ -62,18 +65,21 @@ class ChangedPage:
 
 
 def read_index_name(tx: Tx) -> str:
-    """The ledger's name and incarnation: a restored ledger has another incarnation, and so another index."""
+    """Return the ledger's name and incarnation as "NAME.INCARNATION".
+
+    A restored ledger has another incarnation, and so needs another index.
+    """
     row = tx.get(LedgerRow, "ledger_get")
     return f"{row.name}.{row.incarnation}"
 
 
 def read_revs(tx: Tx, after: int, limit: int = 1000) -> list[tuple[int, int]]:
-    """A page of sessions in order of id: (id, rev of the last change)."""
+    """Return a page of sessions with an id above `after`: the id and the rev of the last change of each."""
     return tx.pairs(int, int, "search_sessions", after=after, limit=limit)
 
 
 def read_page(tx: Tx, session: int, after: int) -> ChangedPage | None:
-    """A page of what changed in a session after a rev; None if there is no such session."""
+    """Return a page of what changed in a session after the rev `after`; None if there is no such session."""
     session_row = tx.one(SessionRow, "session_by_id", id=session)
     if session_row is None:
         return None
@@ -87,10 +93,10 @@ def read_page(tx: Tx, session: int, after: int) -> ChangedPage | None:
 
 
 def searchable_text(row: ChangedEntry) -> str:
-    """The searchable text of an entry: its text and the names of its files.
+    """Return the searchable text of an entry: its text and the names of its files.
 
-    "" while it streams, because it may change 30 times a second, so it is indexed when it is final; "" if it was
-    superseded, because a later entry has the same text.
+    Return "" while the entry streams, because its text may change 30 times a second: it is indexed when it is final.
+    Return "" for a superseded entry, because a later entry has the same text.
     """
     if row.live or row.superseded:
         return ""
@@ -100,9 +106,9 @@ def searchable_text(row: ChangedEntry) -> str:
 
 
 def render_hits(tx: Tx, positions: Sequence[tuple[int, int]], terms: Sequence[SearchTerm]) -> list[Json | None]:
-    """The hits at these (session, seq), as the ledger has them now: the index may be older.
+    """Return the hits at `positions`, pairs of session id and seq, as the ledger has them now.
 
-    Each is a JSON object with a snippet; None for an entry that is gone.
+    The index may be older. Each hit is a JSON object with a snippet, or None if the entry is gone.
     """
     return [_render_hit(tx, session, seq, terms) for session, seq in positions]
 

@@ -1,8 +1,8 @@
-"""The search index: one SQLite file beside the ledger, on one thread, that may be lost at any time.
+"""The search index: one SQLite file beside the ledger, used by one thread. It may be lost at any time.
 
-The index is never authoritative. It stores, in the same transaction as the words, up to which rev each session is
-indexed; every hit is read from the ledger before it is shown. An index that is damaged, missing, or of another ledger
-or version is rebuilt.
+The index is never authoritative: every hit is read from the ledger before it is shown. The transaction that indexes a
+page of words also stores up to which rev its session is indexed. An index that is damaged, missing, or of another
+ledger or version is rebuilt.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class SearchRequest:
 
 @cache
 def index_statements() -> Queries:
-    """The named statements of the index."""
+    """Return the named statements of the index."""
     return read_queries([("search/queries.sql", _read_resource("queries.sql"))])
 
 
@@ -92,7 +92,7 @@ class Index:
     # ------------------------------------------------------------ reading
 
     def revs(self) -> dict[int, int]:
-        """The rev up to which each session is indexed."""
+        """Return the rev up to which each session is indexed, by session id."""
         out: dict[int, int] = {}
         with self._reading() as tx:
             while rows := tx.pairs(int, int, "session_revs", after=max(out, default=-1), limit=1000):
@@ -100,12 +100,12 @@ class Index:
         return out
 
     def rev(self, session: int) -> int:
-        """The rev up to which one session is indexed; 0 if nothing of it is."""
+        """Return the rev up to which one session is indexed; 0 if nothing of it is."""
         with self._reading() as tx:
             return tx.value(int, "session_get", id=session) or 0
 
     def find(self, request: SearchRequest) -> list[FoundEntry]:
-        """One page of the entries that match a request."""
+        """Return one page of the entries that match a request."""
         parameters: dict[str, Any] = {
             "asked": request.query.to_fts5(), "role": request.role, "since": request.since, "until": request.until,
             "session": request.session, "limit": request.limit,
@@ -116,14 +116,14 @@ class Index:
             return tx.all(FoundEntry, "find_newest", **parameters, at=request.below[0], id=request.below[1])
 
     def count(self) -> int:
-        """The number of entries in the index."""
+        """Return the number of entries in the index."""
         with self._reading() as tx:
             return tx.number("count_docs")
 
     # ------------------------------------------------------------ writing
 
     def index_page(self, session: int, page: ChangedPage) -> bool:
-        """Index one page of changes. Returns whether deleted entries were removed from the index."""
+        """Index one page of changes. Return whether deleted entries were removed from the index."""
         was_dropped = page.erased > 0 and self._remove_entries(session, page.erased)
         with self._transaction() as tx:
             for doc in page.docs:
@@ -136,7 +136,7 @@ class Index:
         return was_dropped
 
     def remove_session(self, session: int) -> bool:
-        """Remove a session from the index. Returns whether it had entries there."""
+        """Remove a session from the index. Return whether it had entries there."""
         was_dropped = self._remove_entries(session, MAX_ROW_ID)
         with self._transaction() as tx:
             tx.run("session_drop", id=session)
@@ -154,7 +154,7 @@ class Index:
             was_dropped = True
 
     def purge_removed(self) -> None:
-        """Remove dropped words from the file and its log."""
+        """Erase the words of removed entries from the database file and its log."""
         with self._transaction() as tx:
             tx.run("word_tidy")
         db = self._connection()
@@ -170,7 +170,7 @@ class Index:
     def close(self) -> None:
         if self._db is not None:
             db, self._db = self._db, None
-            with suppress(apsw.Error):  # whatever it could not write is rebuilt
+            with suppress(apsw.Error):  # whatever is not written is rebuilt later
                 db.close()
 
     @contextmanager
@@ -188,7 +188,7 @@ class Index:
                 yield Tx(db.cursor(), index_statements(), 0)
                 db.execute("COMMIT")
             except BaseException:
-                if db.in_transaction:  # a full disk has undone it already
+                if db.in_transaction:  # on a full disk, SQLite has rolled back already
                     with suppress(apsw.Error):
                         db.execute("ROLLBACK")
                 raise
@@ -211,11 +211,11 @@ class Index:
         )
 
     def _connection(self) -> apsw.Connection:
-        """The connection to the current file. Raises IndexReset if the file was just created."""
+        """Return the connection to the current file. Raises IndexReset if the file was just created."""
         if self._db is not None:
             if self._file_identity == _identify_file(self.path):
                 return self._db
-            self.close()  # somebody removed or replaced it
+            self.close()  # somebody removed or replaced the file
         is_new = False
         with self._translate_errors():
             is_new = self._open()
@@ -225,7 +225,10 @@ class Index:
         return self._db
 
     def _open(self) -> bool:
-        """Open the file, emptying one that is of another ledger or version. Returns whether it is empty."""
+        """Open the file, or create it. Return whether it is new, and so without entries.
+
+        Raises apsw.CorruptError if the file is of another ledger or another version.
+        """
         is_new_file = _create_private(self.path)
         db = apsw.Connection(str(self.path))
         try:
@@ -268,7 +271,7 @@ def _identify_file(path: Path) -> tuple[int, int] | None:
 
 
 def _create_private(path: Path) -> bool:
-    """Create an empty file that only its owner can read. False: it already exists."""
+    """Create an empty file that only its owner can read. Return False if the file already exists."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:

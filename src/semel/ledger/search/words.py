@@ -44,7 +44,7 @@ class SearchTerm:
 
 @dataclass(frozen=True)
 class SearchQuery:
-    """Texts that have all of `terms` and none of `without`."""
+    """A query for the texts that have all of `terms` and none of `without`."""
 
     terms: tuple[SearchTerm, ...]
     without: tuple[SearchTerm, ...] = ()
@@ -56,7 +56,7 @@ class SearchQuery:
 
 
 def read_query(text: str) -> SearchQuery:
-    """Parse what a person wrote. Raises BadQuery."""
+    """Return the query that a person wrote as `text`. Raises BadQuery."""
     if len(text) > MAX_QUERY_CHARS:
         raise BadQuery(f"a search takes at most {MAX_QUERY_CHARS} characters; ask for fewer words")
     terms: list[SearchTerm] = []
@@ -78,7 +78,10 @@ def read_query(text: str) -> SearchQuery:
 
 
 def fold_text(text: str) -> str:
-    """A text as the index stores it: without accents and case, with blanks around characters that are words."""
+    """Return a text as the index stores it: without accents and case.
+
+    A character that is a word of its own has blanks around it.
+    """
     if text.isascii():
         return text  # the index itself folds the case of ASCII letters
     plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", text))
@@ -92,7 +95,7 @@ def _word_pattern() -> re.Pattern[str]:
 
 
 def split_words(text: str) -> Iterator[tuple[str, int, int]]:
-    """The words of a text: (folded, start, end), in code points of the original text."""
+    """Yield each word of a text: the folded word, its start and its end (in code points of `text`)."""
     for match in _word_pattern().finditer(text):
         for word in fold_text(match[0]).lower().split():
             yield word, match.start(), match.end()
@@ -106,7 +109,11 @@ MAX_WORDS_SCANNED = 20_000
 
 
 def make_snippet(text: str, terms: Sequence[SearchTerm], before: int = 60, after: int = 140) -> list[SnippetPiece]:
-    """The text around the first match: [{"text"}, {"text", "hit": true}, ...], with "…" where it is cut."""
+    """Return the text around the first match as a list of pieces, with "…" where the text is cut.
+
+    Each piece is {"text": ...}; a piece that matches also has "hit": True. `before` and `after` are the numbers of
+    characters to show before the match, and from it on.
+    """
     spans = list(_find_matches(text, terms))
     first = spans[0][0] if spans else 0
     begin = _skip_to_word(text, max(0, first - before), first)
@@ -124,7 +131,7 @@ def make_snippet(text: str, terms: Sequence[SearchTerm], before: int = 60, after
 
 
 def _skip_to_word(text: str, at: int, first: int) -> int:
-    """The start of the first word after `at`, or `at` if there is none before the match."""
+    """Return the start of the first word after `at`; `at` if no word starts before the match at `first`."""
     if at == 0:
         return 0
     blank = re.compile(r"\s").search(text, at, first)
@@ -132,7 +139,7 @@ def _skip_to_word(text: str, at: int, first: int) -> int:
 
 
 def _find_matches(text: str, terms: Sequence[SearchTerm]) -> Iterator[tuple[int, int]]:
-    """(start, end) of each place where one of the terms matches, in order, without overlaps."""
+    """Yield the start and the end of each place where one of the terms matches, in order, without overlaps."""
     words: list[tuple[str, int, int]] = []
     for word in split_words(text):
         words.append(word)

@@ -19,7 +19,7 @@ _BUSY_RETRY_DELAY_S = 0.0002  # SQLite's own back-off (1, 2, 5 ... 100 ms) starv
 
 
 def connect(path: Path | str, *, readonly: bool = False, vfs: str | None = None) -> apsw.Connection:
-    """Open the file and apply the settings of this connection. Writes nothing."""
+    """Open the file, apply the settings of a connection and return the connection. This writes nothing."""
     name, flags = str(path), apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     if readonly:
         name, flags = _readonly_uri(Path(path)), apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI

@@ -162,9 +162,9 @@ class BackupNewer(LedgerError):
 
 
 def to_ledger_error(fault: BaseException, path: Path, system_errno: int = 0) -> BaseException:
-    """The error to raise for this fault. A fault that is not the storage's is returned unchanged.
+    """Return the LedgerError to raise for `fault`, or `fault` itself if the storage did not cause it.
 
-    `system_errno` is the operating system's error number that SQLite recorded (0: none).
+    `system_errno` is the operating system's error number that SQLite recorded; 0 if there is none.
     """
     if isinstance(fault, OSError):
         system_errno = fault.errno or 0
@@ -201,5 +201,5 @@ def _describe_cause(error: BaseException, system_errno: int) -> str:
 
 
 def wal_unsupported_error(path: Path, mode: str) -> LedgerPlace:
-    """The error for a file system where SQLite cannot use a write-ahead log."""
+    """Return the error for a file system where SQLite cannot use a write-ahead log."""
     return LedgerPlace(path=path, place=f"a file system that allows only journal mode {mode} ({sys.platform})")

@@ -1,8 +1,8 @@
 """Group commit: run many logical transactions in one durable commit, and hand each caller its result.
 
-One `BEGIN IMMEDIATE` ... `COMMIT` holds a whole batch. Each job runs inside a savepoint, so a failing job undoes only
-its own changes. `COMMIT` returns when the write-ahead log is on disk (`synchronous=FULL`); no job is answered before
-that. If the disk fails, every job of the batch fails.
+A *job* is one queued logical transaction (`WorkItem`). One `BEGIN IMMEDIATE` ... `COMMIT` holds a whole batch of jobs.
+Each job runs inside a savepoint, so a failing job undoes only its own changes. `COMMIT` returns when the write-ahead
+log is on disk (`synchronous=FULL`); no job is answered before that. If the disk fails, every job of the batch fails.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ _ASYNC_RESULTS = (CoroutineType, GeneratorType, AsyncGeneratorType)
 
 
 class WorkItem:
-    """A queued `fn(tx, *args, **kwargs)`. Its caller is a task on an event loop, or a waiting thread (`loop` is
-    None)."""
+    """A queued call of `fn(tx, *args, **kwargs)`.
+
+    The caller is a task on the event loop `loop`. If `loop` is None, the caller is a waiting thread.
+    """
 
     __slots__ = ("args", "callbacks", "done", "error", "fn", "future", "kwargs", "loop", "result")
 
@@ -41,7 +43,7 @@ class WorkItem:
         self.kwargs = kwargs
         self.loop = loop
         self.future: asyncio.Future[Any] | None = loop.create_future() if loop else None
-        self.done: threading.Event | None = None  # for a thread that waits
+        self.done: threading.Event | None = None  # set when the job is done, for a waiting thread
         self.result: Any = None
         self.error: BaseException | None = None
         self.callbacks: list[Callable[[], object]] = []
@@ -56,7 +58,7 @@ class WorkItem:
         self.callbacks = []
 
     def finish_in_thread(self) -> Any:
-        """For a waiting thread: run the `tx.after_commit` callbacks and return the result, or raise the error."""
+        """Run the `tx.after_commit` callbacks on the waiting thread and return the result, or raise the error."""
         if self.error is not None:
             raise self.error
         for call in self.callbacks:
@@ -64,7 +66,10 @@ class WorkItem:
         return self.result
 
     def finish_in_loop(self) -> None:
-        """`finish_in_thread` for a task, on its event loop. A callback that fails is reported; the others still run."""
+        """Run the `tx.after_commit` callbacks on the task's event loop, then resolve the task's future.
+
+        A callback that fails is reported; the others still run.
+        """
         future, loop = self.future, self.loop
         assert future is not None and loop is not None
         for call in self.callbacks:
@@ -103,8 +108,9 @@ def deliver_results(jobs: Iterable[WorkItem]) -> None:
 
 
 def run_job(job: WorkItem, tx: Tx) -> None:
-    """Run one job's function. Its own exception becomes the job's error; a storage fault is raised, as the whole batch
-    is lost.
+    """Run one job's function and store its result, or its exception, in the job.
+
+    A storage fault is raised instead, because it loses the whole batch.
     """
     try:
         job.result = job.fn(tx, *job.args, **job.kwargs)
@@ -116,7 +122,7 @@ def run_job(job: WorkItem, tx: Tx) -> None:
     except BaseException as error:
         tx.end()
         job.fail(error)
-    if tx.storage_error is not None:  # the body swallowed it
+    if tx.storage_error is not None:  # the function swallowed it
         raise tx.storage_error
 
 
@@ -127,7 +133,7 @@ def _refuse_result(job: WorkItem) -> None:
 
 
 class WriteAheadLog:
-    """Tracks the log of the writing connection, in place of SQLite's automatic checkpoints.
+    """The log of the writing connection: tracks its size, and runs checkpoints in place of SQLite's automatic ones.
 
     A checkpoint inside a commit makes one commit in eighty slow, so the writer runs checkpoints when nobody waits.
     """
@@ -135,7 +141,7 @@ class WriteAheadLog:
     def __init__(self, db: apsw.Connection) -> None:
         self._db = db
         self.pages = 0
-        self._moved_pages = 0  # of these, already in the database file
+        self._moved_pages = 0  # how many of these pages are already in the database file
         db.set_wal_hook(self._record_growth)
 
     @property
@@ -146,13 +152,13 @@ class WriteAheadLog:
     def checkpoint(self) -> None:
         """Move the log into the database file as far as readers allow (PASSIVE: it waits for nobody).
 
-        The log file is kept and overwritten: 2.7 times cheaper than appending to a new one. Raises apsw.Error; nothing
-        is lost then, because the log holds everything and a later checkpoint moves it.
+        The log file is kept and overwritten, which is 2.7 times cheaper than appending to a new one. If this raises
+        apsw.Error, nothing is lost: the log still holds everything, and a later checkpoint moves it.
         """
         try:
             self.pages, self._moved_pages = self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         except apsw.Error:
-            self._moved_pages = self.pages  # do not retry at once: the backlog counts again after the next commit
+            self._moved_pages = self.pages  # no retry at once: the backlog counts again after the next commit
             raise
 
     def _record_growth(self, db: apsw.Connection, name: str, pages: int) -> int:
@@ -210,7 +216,7 @@ class Committer:
             self._roll_back()
 
     def _run_single(self, job: WorkItem) -> None:
-        # A batch of one needs no savepoint: the transaction is its own.
+        # A batch of one needs no savepoint: the job has the transaction to itself.
         run_job(job, Tx(self._cursor, self._statements, self._clock()))
         if job.error is None:
             self._commit_batch()
@@ -258,8 +264,8 @@ class Committer:
             self._mark.record_commit(*row)
 
     def _overwrite_failed_log(self) -> None:
-        # If the sync failed, the log may hold the whole batch, commit mark and all, and a crash before the
-        # next commit would bring back what its callers are told was not accepted. So commit nothing over it.
+        # If the sync failed, the log may hold the whole batch, complete with its commit record. A crash would then
+        # bring back what the callers are told was not accepted. So overwrite the batch with an empty commit.
         try:
             version = self._cursor.execute("PRAGMA user_version").fetchall()[0][0]
             self._cursor.execute("BEGIN IMMEDIATE")
@@ -284,7 +290,7 @@ class Committer:
             self._mark.record_checkpoint()
 
     def statistics(self) -> dict[str, Any]:
-        """Numbers for `semel doctor`."""
+        """Return numbers for `semel doctor`."""
         return {
             "commits": self.commits,
             "transactions": self.transactions,

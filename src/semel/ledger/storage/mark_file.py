@@ -7,7 +7,7 @@ that is behind its mark is an older copy. The mark costs one small write per com
 
 The mark also identifies the write-ahead log and records how far the database file had come when that log began. SQLite
 begins a new log only when the previous one is completely in the database file and synced, so the file cannot be behind
-that point while that log lies beside it. If it is, it is another file, and SQLite would apply the log to the wrong
+that point while that log lies beside it. If it is, the file was replaced, and SQLite would apply the log to the wrong
 database. If the mark does not know the log (after a power failure the mark may be older), nothing is concluded: an
 intact ledger is never refused.
 """
@@ -42,11 +42,11 @@ class LedgerMark:
 
     @property
     def position(self) -> tuple[int, int]:
-        """(incarnation, commits), which orders the marks of one ledger."""
+        """The pair (incarnation, commits), by which the marks of one ledger are ordered."""
         return self.incarnation, self.commits
 
     def is_ahead_of(self, other: LedgerMark) -> bool:
-        """Whether the other mark, of the same ledger, is of an earlier commit or incarnation."""
+        """Return whether this mark is of a later commit or incarnation than `other`, a mark of the same ledger."""
         return self.position > other.position
 
 
@@ -55,7 +55,10 @@ def mark_path(ledger: Path) -> Path:
 
 
 def identify_log(ledger: Path) -> str:
-    """Identity of the log beside the ledger: the salts that SQLite chooses when it begins a log. "" without a log."""
+    """Return the identity of the log beside the ledger; "" if there is no log.
+
+    The identity is the salts that SQLite chooses when it begins a log.
+    """
     try:
         with ledger.with_name(f"{ledger.name}-wal").open("rb") as file:
             header = file.read(_LOG_HEADER_BYTES)
@@ -65,7 +68,7 @@ def identify_log(ledger: Path) -> str:
 
 
 def read_mark(ledger: Path) -> LedgerMark | None:
-    """The newest readable mark of a ledger, or `None`."""
+    """Return the newest readable mark of a ledger, or `None` if there is none."""
     try:
         content = mark_path(ledger).read_bytes()
     except OSError:
@@ -104,7 +107,7 @@ class MarkFile:
         path = mark_path(ledger)
         self._ledger = ledger
         self._mark = mark
-        self._whole_position: tuple[int, int] | None = None  # at a full checkpoint; None after a commit
+        self._whole_position: tuple[int, int] | None = None  # position at a full checkpoint; None after a commit
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         os.pwrite(self._file, _encode_slot(mark) * 2, 0)
         os.fsync(self._file)

@@ -32,7 +32,7 @@ class Migration:
 
 @cache
 def list_migrations() -> tuple[Migration, ...]:
-    """All migrations, from an empty file to the newest version."""
+    """Return all migrations, from an empty file to the newest version."""
     ledger = resources.files("semel.ledger")
     files = sorted(
         (f.name, f.read_text("utf-8")) for f in ledger.joinpath("migrations").iterdir() if f.name.endswith(".sql")
@@ -41,7 +41,10 @@ def list_migrations() -> tuple[Migration, ...]:
 
 
 def read_migrations(schema: str, files: Sequence[tuple[str, str]]) -> tuple[Migration, ...]:
-    """The schema as version 1, and the migrations after it. Raises ValueError for a gap or a wrong file name."""
+    """Return `schema` as the migration to version 1, followed by the migrations in `files`.
+
+    `files` holds pairs of a file name and its SQL. Raises ValueError for a gap or a wrong file name.
+    """
     migrations = [Migration(1, "schema", schema)]
     for file, sql in files:
         match = re.fullmatch(r"(\d{4})_([a-z0-9_]+)\.sql", file)
@@ -52,7 +55,7 @@ def read_migrations(schema: str, files: Sequence[tuple[str, str]]) -> tuple[Migr
 
 
 def read_version(db: apsw.Connection, path: Path) -> int:
-    """The schema version of an open file; 0 if it is empty. Changes nothing. Raises NotALedger."""
+    """Return the schema version of an open file; 0 if the file is empty. Changes nothing. Raises NotALedger."""
     try:
         schema_version: int = db.execute("PRAGMA user_version").get
         application_id: int = db.execute("PRAGMA application_id").get
@@ -71,8 +74,8 @@ def migrate_to_newest(
 ) -> None:
     """Migrate the file from its current version to the newest one.
 
-    `name` and `now` (ms) become the identity of a ledger that is created here. Raises LedgerNewer, MigrationFailed,
-    NotALedger.
+    A ledger that is created here gets the name `name` and the creation time `now` (ms). Raises LedgerNewer,
+    MigrationFailed, NotALedger.
     """
     schema_version = read_version(db, path)
     if schema_version > migrations[-1].version:
@@ -102,7 +105,7 @@ def _create(
 
 
 def _migrate(db: apsw.Connection, migration: Migration, path: Path) -> None:
-    db.execute("PRAGMA foreign_keys = OFF")  # tables may be rebuilt; checked as a whole below
+    db.execute("PRAGMA foreign_keys = OFF")  # a migration may rebuild tables; the references are checked below
     try:
         db.execute("BEGIN IMMEDIATE")
         if read_version(db, path) != migration.version - 1:

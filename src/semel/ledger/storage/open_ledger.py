@@ -1,4 +1,4 @@
-"""Open a ledger: the checks made before it is used, in order, and the files created on the way."""
+"""Open a ledger: create its files, check them and migrate them, before anything else uses them."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Lock:
     """An exclusive lock on a file, held from construction until `release`.
 
     The kernel releases the lock when the process ends, however it ends. The file is never removed: removing it would
-    let two processes hold the lock. It names the holder's pid; construction raises `refuse(pid)` while another process
-    holds the lock.
+    let two processes hold the lock. The file holds the holder's pid. Construction raises `refuse(pid)` while another
+    process holds the lock.
     """
 
     def __init__(self, file: Path, refuse: Callable[[str], LedgerError]) -> None:
@@ -68,7 +68,7 @@ class Lock:
 
 
 def lock_ledger(ledger: Path) -> Lock:
-    """Lock a ledger for the life of this process: one ledger has one gateway. Raises LedgerInUse."""
+    """Lock a ledger for this process, because one ledger has one gateway. Return the lock. Raises LedgerInUse."""
     return Lock(Path(f"{ledger}.lock"), lambda pid: LedgerInUse(path=ledger, pid=pid))
 
 
@@ -93,8 +93,9 @@ def open_for_writing(
     migrations: Sequence[migrate.Migration],
     vfs: str | None = None,
 ) -> OpenedLedger:
-    """Create or open the ledger, check it and migrate it. Raises the first group of errors in
-    `semel.ledger.storage.errors`.
+    """Create or open the ledger, check it, migrate it and return it.
+
+    Raises the errors in the first section of `semel.ledger.storage.errors`.
     """
     refuse_old_sqlite(apsw.sqlite_lib_version())
     path = path.expanduser().resolve()  # two paths of one ledger must share one lock
@@ -124,12 +125,12 @@ def open_for_writing(
 
 
 def restoring_flag_path(ledger: Path) -> Path:
-    """Path of the file that exists while a restore replaces the ledger (`semel.ledger.backup.restore`)."""
+    """Return the path of the file that exists while a restore replaces the ledger (`semel.ledger.backup.restore`)."""
     return ledger.with_name(f"{ledger.name}.restoring")
 
 
 def read_own_mark(tx: Tx) -> mark_file.LedgerMark:
-    """The position that the ledger itself has stored."""
+    """Return the mark that the ledger has stored about itself: name, incarnation and number of commits."""
     row = tx.get(LedgerRow, "ledger_get")
     return mark_file.LedgerMark(row.name, row.incarnation, row.commits)
 
@@ -206,7 +207,7 @@ def _read_file_version(path: Path) -> int:
 
 
 def _make_folder(folder: Path) -> None:
-    """Create the data directory for its owner only, and sync its parent so that it survives a power failure."""
+    """Create a folder for its owner only, and sync its parent so that the new folder survives a power failure."""
     if folder.is_dir():
         return
     _make_folder(folder.parent)
@@ -231,9 +232,10 @@ def _make_file(path: Path) -> None:
 
 
 def refuse_old_sqlite(version: str) -> None:
-    """Raises OldSqlite where two connections that write and checkpoint can corrupt the log (3.7.0 to 3.51.2).
+    """Raise OldSqlite for a version in which two connections that write and checkpoint can corrupt the log.
 
-    Back-ports of the fix: 3.50.7 and 3.44.6. https://sqlite.org/wal.html, "the WAL-reset bug".
+    The bug is in 3.7.0 to 3.51.2, except for the back-ports 3.50.7 and 3.44.6 (https://sqlite.org/wal.html, "the
+    WAL-reset bug").
     """
     number = tuple(int(part) for part in version.split(".")[:3])
     fixed = number >= (3, 51, 3) or (3, 50, 7) <= number < (3, 51) or (3, 44, 6) <= number < (3, 45)
@@ -249,7 +251,10 @@ def refuse_network_file_system(folder: Path, mounts: Path = Path("/proc/self/mou
 
 
 def file_system_type(folder: Path, mounts: Path) -> str:
-    """The type of the file system a folder lies on, "" if unknown. Format: proc_pid_mountinfo(5)."""
+    """Return the type of the file system that a folder lies on; "" if it is unknown.
+
+    `mounts` is a file in the format of proc_pid_mountinfo(5).
+    """
     try:
         lines = mounts.read_text("utf-8", "surrogateescape").splitlines()
     except OSError:

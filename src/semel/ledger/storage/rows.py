@@ -104,7 +104,7 @@ class EventRow(Row):
 
 
 class CommandRow(Row):
-    """A command to the gateway, as one session has it."""
+    """A command to the gateway, as it is recorded in one session."""
 
     event: int
     session: int
@@ -117,7 +117,7 @@ class CommandRow(Row):
 
 
 class OpenCommand(CommandRow):
-    """A command that has no answer yet. `key`: its session's; `sender`: its event's."""
+    """A command that has no answer yet. `key`: the key of its session; `sender`: the sender of its event."""
 
     key: str
     sender: str | None
@@ -233,7 +233,7 @@ class EntryRow(Row):
 
 
 class ClaimEntry(Row):
-    """An entry of a claim."""
+    """One of the entries of a claim, which may have entries in several sessions."""
 
     session: int
     seq: int
@@ -288,7 +288,7 @@ class ClaimRow(Row):
 
 
 class EarlierClaim(Row):
-    """A claim with the same text or file. `gone`: it can have no echoes any more; `leaves`: it has parts."""
+    """An earlier claim with the same text or file. `gone`: it can have no more echoes; `leaves`: it has parts."""
 
     id: int
     session: int
@@ -302,7 +302,10 @@ class EarlierClaim(Row):
 
 
 class TurnClaimBoundaries(Row):
-    """As `semel.law.echo.ClaimBoundaries`: the newest claim at each of three moments; -1 if the moment has not come."""
+    """The columns of a `semel.law.echo.ClaimBoundaries`.
+
+    Each is the id of the newest claim at one of three moments; -1 if that moment has not come.
+    """
 
     corrected: int
     joined: int
@@ -310,7 +313,10 @@ class TurnClaimBoundaries(Row):
 
 
 class OvertakenClaim(Row):
-    """A claim's entry. `behind`: the seq of the newest later entry whose text the home gets before the claim's."""
+    """The entry of a claim that is sent after a later entry.
+
+    `behind`: the seq of the newest later entry whose text the home gets before this one's.
+    """
 
     session: int
     seq: int

@@ -54,7 +54,7 @@ class Query:
         return f"<Query {self.name} ({self.file}) takes {', '.join(sorted(self.parameters)) or 'nothing'}>"
 
     def parameter_error(self, params: Mapping[str, Any]) -> TypeError:
-        """A TypeError that names the missing and the unknown parameters."""
+        """Return a TypeError that names the missing and the unknown parameters."""
         missing = sorted(self.parameters - params.keys())
         unknown = sorted(params.keys() - self.parameters)
         missing_text = f" lacks {', '.join(missing)}" if missing else ""
@@ -76,16 +76,17 @@ class QueryFileError(Exception):
 
 @cache
 def queries() -> Queries:
-    """The named queries of the package, read once."""
+    """Return the named queries of the package. Their files are read once."""
     folder = resources.files("semel.ledger").joinpath("queries")
     files = sorted((f.name, f.read_text("utf-8")) for f in folder.iterdir() if f.name.endswith(".sql"))
     return read_queries(files)
 
 
 def read_queries(files: list[tuple[str, str]]) -> Queries:
-    """Read (file name, text) pairs. Raises QueryFileError for a statement without a name of its own or a purpose.
+    """Return the statements in `files`, which are pairs of a file name and the file's text.
 
-    That a block holds exactly one statement is checked by `tests/ledger/test_plans.py`.
+    Raises QueryFileError for a statement without a name of its own or without a purpose. `tests/ledger/test_plans.py`
+    checks that each block holds exactly one statement.
     """
     statements = Queries()
     for file, text in files:
@@ -107,7 +108,7 @@ def _read_block(file: str, name: str, lines: list[str]) -> Query:
     if not purpose:
         raise QueryFileError(f"{file}: {name} does not say what it is for (a '-- ...' line under its name)")
     lines = lines[len(comments) :]
-    while lines and (_is_comment(lines[-1]) or not lines[-1]):  # a comment about the blocks that follow
+    while lines and (_is_comment(lines[-1]) or not lines[-1]):  # it is about the blocks that follow
         lines.pop()
     sql = "\n".join(lines).strip().removesuffix(";")
     return Query(name, purpose, _COLUMN_LIST.sub(_list_columns, sql), file)
@@ -140,22 +141,23 @@ STORAGE_ERRORS = (
 
 
 CutText = Callable[[str, str, str, bool, dict[str, Any] | None], tuple[Any, ...]]
-"""(destination, session key, text, whether it is a turn's answer, file to send instead) -> the parts to send."""
+"""Cuts a text into the parts to send. Its parameters: the destination, the session's key, the text, whether the text is
+a turn's answer, and a file to send instead of the text (or None)."""
 
 
 class Tx:
     """What the body of a transaction gets: named queries, the time, and callbacks to run after the commit.
 
-    `now` is in milliseconds since the Unix epoch and does not change inside the body, because law takes time as an
-    input. Every call names all parameters of its query. Database errors (`apsw.ConstraintError` ...) are not
-    translated; any exception that leaves the body undoes the whole transaction.
+    `now` is in milliseconds since the Unix epoch and does not change inside the body, because the rules in `semel.law`
+    take the time as an input. Every call names all parameters of its query. Database errors (`apsw.ConstraintError`
+    ...) are not translated; any exception that leaves the body undoes the whole transaction.
     """
 
     __slots__ = ("_callbacks", "_cursor", "_queries", "cut", "dirty", "now", "storage_error")
 
     def __init__(self, cursor: apsw.Cursor, statements: Queries, now: int) -> None:
         self.now = now
-        # Cuts a text into parts for a destination. Set by the gateway, which knows the channels; used by `cutting.cut`.
+        # Set by the gateway, which knows the channels; used by `cutting.cut`.
         self.cut: CutText | None = None
         # Rows that watchers must be sent: (session, kind, id) -> (rev, appended texts, or None for the whole row).
         # Filled by `entries`, rendered by `views.render_changes`.
@@ -166,60 +168,60 @@ class Tx:
         self.storage_error: Exception | None = None  # the storage fault that a statement raised
 
     def run(self, name: str, /, **params: Any) -> int:
-        """Run a statement for its effect. Returns the number of rows it changed."""
+        """Run a statement for its effect. Return the number of rows it changed."""
         return self._execute(name, params).connection.changes()
 
     def one(self, row: type[R], name: str, /, **params: Any) -> R | None:
-        """The first row, or None."""
+        """Return the first row, or None if there is none."""
         values = self._execute(name, params).fetchone()
         return None if values is None else row(*values)
 
     def get(self, row: type[R], name: str, /, **params: Any) -> R:
-        """The first row of a statement that always has one."""
+        """Return the first row of a statement that always has one."""
         values = self._execute(name, params).fetchone()
         assert values is not None, f"{name} has no row for {params}"
         return row(*values)
 
     def all(self, row: type[R], name: str, /, **params: Any) -> list[R]:
-        """Every row."""
+        """Return every row."""
         return list(starmap(row, self._execute(name, params)))
 
     def iterate(self, row: type[R], name: str, /, **params: Any) -> Iterator[R]:
-        """Every row, one at a time, for results too large for memory. Run no other query while iterating."""
+        """Return an iterator over the rows, for results too large for memory. Run no other query while iterating."""
         return starmap(row, self._execute(name, params))
 
     def value(self, kind: type[T], name: str, /, **params: Any) -> T | None:
-        """The only column of the first row, of this type; None if it is NULL or there is no row."""
+        """Return the only column of the first row, which has type `kind`; None if it is NULL or there is no row."""
         values = self._execute(name, params).fetchone()
         return None if values is None else values[0]
 
     def values(self, kind: type[T], name: str, /, **params: Any) -> list[T]:
-        """The only column of every row, of this type. It is never NULL."""
+        """Return the only column of every row. It has type `kind` and is never NULL."""
         return [value for (value,) in self._execute(name, params)]
 
     def pairs(self, first: type[T], second: type[S], name: str, /, **params: Any) -> list[tuple[T, S]]:
-        """The two columns of every row, of these types. None of them is ever NULL."""
+        """Return the two columns of every row. They have the types `first` and `second` and are never NULL."""
         return list(self._execute(name, params))
 
     def number(self, name: str, /, **params: Any) -> int:
-        """The integer that a statement always returns: a count, the id of a new row."""
+        """Return the integer that a statement always yields, such as a count or the id of a new row."""
         ((number,),) = self._execute(name, params)
         return int(number)
 
     def exists(self, name: str, /, **params: Any) -> bool:
-        """Whether the statement has a row."""
+        """Return whether the statement has a row."""
         return self._execute(name, params).fetchone() is not None
 
     def dicts(self, name: str, /, **params: Any) -> list[dict[str, Any]]:
-        """Every row as {column: value}: for statements that only report."""
+        """Return every row as {column: value}, for statements that only report."""
         cursor = self._execute(name, params)
         return [dict(zip((column[0] for column in cursor.get_description()), row, strict=True)) for row in cursor]
 
     def after_commit(self, call: Callable[[], object]) -> None:
-        """Register a callback for when the transaction is durable, such as one that publishes what it changed.
+        """Register a callback that runs once the transaction is durable, for example to publish its changes.
 
-        It runs on the caller's event loop, in commit order, before the caller's `await` returns; never if the
-        transaction fails.
+        The callback runs on the caller's event loop, in commit order, before the caller's `await` returns. It never
+        runs if the transaction fails.
         """
         self._callbacks.append(call)
 

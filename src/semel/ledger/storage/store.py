@@ -32,16 +32,16 @@ READERS = 2
 
 
 def mark_as_copy(tx: Tx, incarnation: int = 0) -> mark_file.LedgerMark:
-    """Mark this ledger as a restored copy, which is settled before it is used (Law 14). Returns its position.
+    """Mark this ledger as a restored copy, which the gateway settles before it uses it (Law 14).
 
-    `incarnation`: the newest incarnation that is known of this ledger from elsewhere, or 0.
+    Return the ledger's mark. `incarnation` is the newest incarnation of this ledger that its mark file knows, or 0.
     """
     tx.run("ledger_copied", at=tx.number("ledger_newest"), incarnation=incarnation)
     return read_own_mark(tx)
 
 
 def now_ms() -> int:
-    """Milliseconds since the Unix epoch."""
+    """Return the current time in milliseconds since the Unix epoch."""
     return time.time_ns() // 1_000_000
 
 
@@ -52,8 +52,8 @@ class Store:
         self.path = path
         self._committer = committer  # None: opened for reading
         self._lock = lock
-        self._was_whole = was_whole  # there was no log beside the file when it was opened
-        self._writer: Writer | None = None  # None: no threads, `write_sync` runs on the caller's
+        self._was_whole = was_whole  # no log lay beside the file when it was opened
+        self._writer: Writer | None = None  # None: no threads; `write_sync` works on the caller's
         self._readers: Readers | None = None
         self._closed = False
 
@@ -71,12 +71,12 @@ class Store:
         marked: bool = False,
         clock: Callable[[], int] = now_ms,
     ) -> Self:
-        """Open the ledger with its threads, creating or migrating it first. Blocks: call it before serving.
+        """Create or migrate the ledger, open it and start its threads. This blocks, so call it before serving.
 
-        `exclusive` takes the gateway's lock. `readonly` (for `doctor`, with or without a running gateway) changes
-        nothing and takes no lock. `marked`: keep a mark file, so that an older copy of the ledger is recognised (Law
-        14). Raises OldSqlite, LedgerPlace, LedgerInUse, NotALedger, LedgerNewer, LedgerReadOnly, LedgerFull ...
-        (semel.ledger.storage.errors).
+        `exclusive` takes the gateway's lock. `readonly` changes nothing and takes no lock; `doctor` uses it, with or
+        without a running gateway. `marked` keeps a mark file, by which an older copy of the ledger is recognised (Law
+        14). Raises OldSqlite, LedgerPlace, LedgerInUse, NotALedger, LedgerNewer, LedgerReadOnly, LedgerFull and other
+        errors of `semel.ledger.storage.errors`.
         """
         if readonly:
             store = cls(check_readable(Path(path), migrate.list_migrations()[-1].version), None, None)
@@ -115,14 +115,14 @@ class Store:
 
     @classmethod
     def in_memory(cls, *, clock: Callable[[], int] = now_ms) -> Self:
-        """A ledger without threads that is gone when it is closed: for property tests."""
+        """Open a ledger in memory, without threads, for property tests. It is gone once it is closed."""
         path = Path(":memory:")
         db = connect(path)
         prepare_ledger(db, path, migrate.list_migrations(), clock())
         return cls(path, Committer(db, path, queries(), clock), None)
 
     async def write(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `fn(tx, ...)` as one transaction. Returns when it is durable.
+        """Run `fn(tx, ...)` as one transaction. Return its result once the transaction is durable.
 
         An exception from `fn` undoes the transaction and is raised here. If the caller is cancelled, the transaction
         still happens; only its outcome is lost. Raises LedgerFull, LedgerFailed, LedgerBusy or LedgerDamaged if the
@@ -135,7 +135,7 @@ class Store:
         return result
 
     async def read(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run the read-only `fn(tx, ...)` in one snapshot that includes every earlier commit."""
+        """Run the read-only `fn(tx, ...)` in a snapshot that includes every earlier commit. Return its result."""
         job = WorkItem(fn, args, kwargs, asyncio.get_running_loop())
         self._require_readers().submit(job)
         assert job.future is not None
@@ -143,9 +143,9 @@ class Store:
         return result
 
     def write_sync(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """`write` for callers without an event loop: blocks until durable.
+        """Do what `write` does, for a caller without an event loop: block until the transaction is durable.
 
-        The callbacks of `tx.after_commit` run on this thread.
+        The callbacks of `tx.after_commit` run on the caller's thread.
         """
         job = WorkItem(fn, args, kwargs, None)
         if self._writer is not None:
@@ -158,7 +158,7 @@ class Store:
         return result
 
     def read_sync(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """`read` for a caller without an event loop."""
+        """Do what `read` does, for a caller without an event loop."""
         job = WorkItem(fn, args, kwargs, None)
         if self._readers is not None:
             job.done = threading.Event()
@@ -170,7 +170,10 @@ class Store:
         return result
 
     def keep_mark(self) -> None:
-        """If this is an older copy of the ledger, mark it as one; keep a mark file from now on. Raises LedgerError."""
+        """Keep a mark file from now on. Raises LedgerError.
+
+        First mark the ledger as a copy if it is behind its mark file, or if it has commits but no mark file of its own.
+        """
         try:
             ledger_mark = self.read_sync(read_own_mark)
             file_mark, has_commits = mark_file.read_mark(self.path), ledger_mark.commits > 0
@@ -191,7 +194,10 @@ class Store:
     def _identify_log(
         self, ledger_mark: mark_file.LedgerMark, file_mark: mark_file.LedgerMark | None
     ) -> tuple[str, tuple[int, int]]:
-        """Identity of the current log and position of the database file when it began; ("", (0, 0)) if unknown."""
+        """Return the identity of the current write-ahead log, and the database file's position when that log began.
+
+        Return `("", (0, 0))` if they are unknown.
+        """
         log = mark_file.identify_log(self.path)
         if self._was_whole:
             return log, ledger_mark.position
@@ -200,7 +206,7 @@ class Store:
         return "", (0, 0)
 
     def statistics(self) -> dict[str, Any]:
-        """Numbers for `semel doctor`: commits, failures, the size of the log."""
+        """Return numbers for `semel doctor`: commits, failures, the size of the log."""
         return {
             "path": str(self.path),
             **(self._committer.statistics() if self._committer else {"readonly": True}),

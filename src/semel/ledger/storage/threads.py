@@ -28,7 +28,7 @@ _log = logging.getLogger("semel.ledger")
 
 
 class _JobThreads:
-    """Threads that take jobs from one queue. `None` in the queue ends one of them."""
+    """Threads that take jobs (`WorkItem`) from one queue. `None` in the queue ends one of the threads."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -85,8 +85,9 @@ class Writer(_JobThreads):
             del jobs  # results must not live on while this thread waits
 
     def _take_batch(self) -> tuple[list[WorkItem], bool]:
-        """The next batch and whether to go on after it. The batch is empty if nothing came in time and the log has a
-        backlog.
+        """Return the next batch, and whether the thread goes on after it.
+
+        The batch is empty if the thread ends at once, or if the log has a backlog and no job came in time.
         """
         try:
             first = self._queue.get(timeout=IDLE_BEFORE_CHECKPOINT_S if self._committer.backlog else None)

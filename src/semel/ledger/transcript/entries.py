@@ -2,6 +2,10 @@
 
 Everything that a watcher can see is a row with a rev before it is seen. The functions here write those rows and note
 them in `tx.dirty`; when the transaction ends, `semel.ledger.transcript.views.render_changes` renders them.
+
+An *item* is what watchers see beside the transcript, such as a tool call or a permission request. An entry or an item
+is *live* while its text still streams. Each addition to a live text is stored as a *piece*, and later folded into the
+text of the row.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from semel.ledger.storage.rows import ClaimEntry, EntryRow, ItemRow, Row, Sessio
 from semel.ledger.storage.sql import Tx
 
 Body = Mapping[str, Any]
-WHOLE_ROW: list[str] | None = None  # in tx.dirty: render the whole row, not what it grew by
+WHOLE_ROW: list[str] | None = None  # in tx.dirty: render the whole row, not only the appended text
 
 
 class NextEntry(Row):
@@ -27,17 +31,17 @@ class NextEntry(Row):
 
 
 def dump(value: Any) -> str:
-    """JSON text, as the ledger stores it. Raises UnicodeEncodeError for a lone surrogate."""
+    """Return a value as the JSON text that the ledger stores. Raises UnicodeEncodeError for a lone surrogate."""
     return msgspec.json.encode(value).decode()
 
 
 def load(text: str | None) -> dict[str, Any]:
-    """The JSON object of a `more` or `body` column."""
+    """Return the JSON object of a `more` or `body` column; {} if the column is empty."""
     return msgspec.json.decode(text) if text else {}
 
 
 def read_object(data: dict[str, Any], name: str) -> dict[str, Any]:
-    """The object under `name` in data of another program; {} if there is none, or it is not an object."""
+    """Return the object under `name` in another program's `data`; {} if there is none or it is not an object."""
     value = data.get(name)
     return value if isinstance(value, dict) else {}
 
@@ -60,7 +64,7 @@ def _mark_dirty(tx: Tx, session: int, kind: str, number: int, rev: int, appended
 
 
 def next_rev(tx: Tx, session: int) -> int:
-    """The next rev of this session."""
+    """Take the session's next rev and return it."""
     return tx.number("session_next_rev", id=session)
 
 
@@ -70,7 +74,10 @@ def touch_session(tx: Tx, session: int) -> None:
 
 
 def set_about(tx: Tx, session: int, about: Body) -> None:
-    """Store what the agent offers in this session (modes, models, and which are on), merged into what is stored."""
+    """Merge `about` into what is stored of the agent's offers in this session: modes, models, and which are on.
+
+    None values in `about` are ignored.
+    """
     row = tx.get(SessionRow, "session_by_id", id=session)
     stored = load(row.about)
     merged = {**stored, **{name: value for name, value in about.items() if value is not None}}
@@ -80,7 +87,10 @@ def set_about(tx: Tx, session: int, about: Body) -> None:
 
 
 def set_busy(tx: Tx, session: int, mode: str | None) -> None:
-    """Set the session's busy mode: how messages are handled that come while a turn runs. None: as configured."""
+    """Set the session's busy mode: how messages are handled that come while a turn runs.
+
+    None restores the configured mode.
+    """
     tx.run("session_set_busy", id=session, busy=mode)
     touch_session(tx, session)
 
@@ -99,7 +109,10 @@ def add_entry(
     partial: bool = False,
     more: Body | None = None,
 ) -> int:
-    """Add one row to the transcript; return its `seq`. `tell`: it is part of the agent's next prompt (Law 7)."""
+    """Add one row to the transcript; return its `seq`.
+
+    `tell`: the agent's next prompt carries the entry (Law 7). `live`: the entry is a preview whose text still streams.
+    """
     row = tx.get(NextEntry, "session_next_entry", id=session)
     tx.run(
         "entry_add", session=session, seq=row.seq, rev=row.rev, at=tx.now, role=role, chapter=row.chapter,
@@ -107,14 +120,14 @@ def add_entry(
         more=dump(more) if more else None,
     )  # fmt: skip
     for file in (more or {}).get("files") or ():
-        if file.get("id"):  # else it is missing, and only named
+        if file.get("id"):  # else the file is missing, and the entry only names it
             tx.run("holding_add", session=session, seq=row.seq, blob=str(file["id"]))
     _mark_dirty(tx, session, "entry", row.seq, row.rev)
     return row.seq
 
 
 def hold_item_files(tx: Tx, session: int, files: Sequence[Mapping[str, Any]]) -> None:
-    """Make the newest entry hold an item's files, so that they are erased together."""
+    """Let the session's newest entry hold an item's files, so that they are erased with that entry."""
     row = tx.one(SessionRow, "session_by_id", id=session)
     for file in files:
         if row is not None and file.get("id"):
@@ -130,7 +143,7 @@ def touch_entry(tx: Tx, session: int, seq: int) -> None:
 
 
 def grow_entry(tx: Tx, session: int, seq: int, text: str) -> None:
-    """Append to a live preview: the piece is a row before it is seen (Law 6)."""
+    """Append `text` to a live entry. The text is a row (a piece) before anybody sees it (Law 6)."""
     rev = next_rev(tx, session)
     tx.run("piece_add", session=session, rev=rev, entry=seq, item=None, text=text)
     tx.run("entry_grew", session=session, seq=seq, rev=rev)
@@ -138,7 +151,7 @@ def grow_entry(tx: Tx, session: int, seq: int, text: str) -> None:
 
 
 def shown_text(tx: Tx, session: int, seq: int) -> str:
-    """The text that a live entry has shown so far."""
+    """Return the text that a live entry has shown so far."""
     row = tx.get(EntryRow, "entry_get", session=session, seq=seq)
     pieces = tx.values(str, "pieces_of_entry", session=session, seq=seq, after=row.base)
     return row.text + "".join(pieces)
@@ -157,8 +170,9 @@ def set_entry(
     tell: bool | None = None,
     more: Body | None = None,
 ) -> None:
-    """Change an entry; arguments that are None leave it unchanged. A None value in `more` removes a field. Pieces are
-    folded into the text.
+    """Change an entry. Its pieces are folded into its text, or dropped if `text` is given.
+
+    An argument that is None leaves its column unchanged. A None value in `more` removes that field.
     """
     row = tx.get(EntryRow, "entry_get", session=session, seq=seq)
     rev = next_rev(tx, session)
@@ -178,7 +192,10 @@ def set_entry(
 
 
 def mark_whole(tx: Tx, claim: int | None) -> None:
-    """Clear the `partial` mark of a cut-off text: it was said again in the same words, so it was complete."""
+    """Clear the `partial` mark in the entries of `claim`.
+
+    The claim's text seemed cut off, but the agent said it again in the same words, so it was complete.
+    """
     for claim_entry in tx.all(ClaimEntry, "entries_of_claim", claim=claim):
         entry = tx.one(EntryRow, "entry_get", session=claim_entry.session, seq=claim_entry.seq)
         if entry is not None and entry.partial:
@@ -207,7 +224,10 @@ def add_item(
 
 
 def grow_item(tx: Tx, session: int, item: int, text: str) -> None:
-    """Append to a live thought or tool output. Text for an item that is no longer live is added to its text at once."""
+    """Append `text` to a live thought or tool output, as a piece.
+
+    If the item is no longer live, add `text` directly to the item's text.
+    """
     if not tx.number("item_is_live", id=item):
         set_item(tx, item, text=item_text(tx, item) + text)
         return
@@ -218,13 +238,17 @@ def grow_item(tx: Tx, session: int, item: int, text: str) -> None:
 
 
 def item_text(tx: Tx, item: int) -> str:
-    """The text that an item has shown so far."""
+    """Return the text that an item has shown so far."""
     row = tx.get(ItemRow, "item_get", id=item)
     return row.text + "".join(tx.values(str, "pieces_of_item", item=item, after=row.base))
 
 
 def set_item(tx: Tx, item: int, *, text: str | None = None, body: Body | None = None, live: bool | None = None) -> None:
-    """Change an item: `body` is merged (a None value removes a field); arguments that are None leave it unchanged."""
+    """Change an item. Its pieces are folded into its text, or dropped if `text` is given.
+
+    An argument that is None changes nothing. `body` is merged into the stored object; a None value in it removes that
+    field.
+    """
     row = tx.get(ItemRow, "item_get", id=item)
     rev = next_rev(tx, row.session)
     merged = _merge_fields(row.body, body)
@@ -237,7 +261,7 @@ def set_item(tx: Tx, item: int, *, text: str | None = None, body: Body | None = 
 
 
 def close_items(tx: Tx, session: int) -> None:
-    """Close all live items, because no turn runs. A tool call without a result is marked so."""
+    """Close all live items when no turn runs any more. An unfinished tool call gets the status "no result"."""
     for item in tx.all(ItemRow, "items_live", session=session):
         is_open = item.kind == "tool" and load(item.body).get("status") in ("pending", "running")
         set_item(tx, item.id, live=False, body={"status": "no result"} if is_open else None)

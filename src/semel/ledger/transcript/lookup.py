@@ -10,15 +10,16 @@ from semel.ledger.storage.rows import BoundEvent, ClaimRow, EntryRow, EventRow, 
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 
-_KINDS_ABOUT_MESSAGE = ("edit", "delete", "reaction")  # a ref to such an event means its message
+_KINDS_ABOUT_MESSAGE = ("edit", "delete", "reaction")  # a ref to such an event means the message that it is about
 _REF = re.compile(r"(c?)(\d{1,18})", re.I | re.A)  # no more digits than a row's id can have
 
 
 @dataclass(frozen=True)
 class ReferencedMessage:
-    """A message that can be reacted to or edited. `op` identifies it for its platform; {} if that is not needed.
+    """A message that can be reacted to or edited. `seq`: its entry.
 
-    `own`: we sent it. Then `parts` are the ids of its parts, and `claim` is the claim that first said it.
+    `op`: the fields of a channel operation that identify the message on its platform; {} if no platform has it.
+    `own`: Semel sent it. Then `parts` are the ids of its parts, and `claim` is the claim that first said it.
     """
 
     seq: int
@@ -30,9 +31,10 @@ class ReferencedMessage:
 
 
 def find_message(tx: Tx, session: int, spawn: int, ref: str) -> ReferencedMessage | None:
-    """The message that a ref names: `c12` a claim, `12` an entry, '' the message that the running turn answers.
+    """Return the message that `ref` names, or None if the session has no such message.
 
-    None if the session has no such message.
+    The ref `c12` names claim 12, `12` names the entry with that seq, and '' names the last message that the turn of
+    `spawn` answers.
     """
     if not ref:
         return _find_answered(tx, session, spawn)

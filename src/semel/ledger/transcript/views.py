@@ -17,12 +17,12 @@ from semel.ledger.transcript.entries import load
 from semel.text.json_types import Json
 
 LIFE_BITS = 32
-"""The bits of a rev above these hold the ledger's incarnation, so a rev from before a restore is recognised as invalid.
-"""
+"""How many low bits of a rev count changes. The bits above hold the ledger's incarnation, so that a rev from before a
+restore is recognised as invalid."""
 
 
 class ClaimDelivery(Row):
-    """An utterance's parts at one destination in one state: `n` of them. `ids`: a JSON list; `part`: the first id."""
+    """The `n` parts of an utterance at one destination in one state. `ids`: a JSON list; `part`: the first id."""
 
     dest: str
     state: PartState
@@ -34,7 +34,7 @@ class ClaimDelivery(Row):
 
 
 def entry_json(tx: Tx, row: EntryRow) -> Json:
-    """One entry, as faces and the API show it. `at` is in ms; an absent field is false or null."""
+    """Return one entry as faces and the API show it. `at` is in ms; an absent field is false or null."""
     text = row.text
     if row.live:
         pieces = tx.values(str, "pieces_of_entry", session=row.session, seq=row.seq, after=row.base)
@@ -69,8 +69,9 @@ def _add_delivery(tx: Tx, claim: int, out: Json) -> None:
 
 
 def _delivery_json(row: ClaimDelivery) -> Json:
-    """The delivery state of one destination's parts. `held`: the ids of several parts that wait for a person's
-    decision.
+    """Return the delivery state of an utterance's parts at one destination.
+
+    If several of them wait for a person's decision, `held` lists their ids.
     """
     out: Json = {"to": row.dest, "state": row.state, "parts": row.n, "part": row.part}
     if row.failed:
@@ -83,7 +84,7 @@ def _delivery_json(row: ClaimDelivery) -> Json:
 
 
 def item_json(tx: Tx, row: ItemRow) -> Json:
-    """One item: a tool call, a thought, a plan, a permission request."""
+    """Return one item (a tool call, a thought, a plan, a permission request) as a JSON object."""
     text = row.text
     if row.live:
         text += "".join(tx.values(str, "pieces_of_item", item=row.id, after=row.base))
@@ -99,7 +100,10 @@ def item_json(tx: Tx, row: ItemRow) -> Json:
 
 
 def session_json(tx: Tx, row: SessionRow) -> Json:
-    """A session's state: running while a turn runs, waiting while events wait for one."""
+    """Return a session as a JSON object.
+
+    Its `state` is "deleted", "running" while a turn runs, "waiting" while waking events wait for one, or "idle".
+    """
     waiting = tx.number("session_waiting_count", id=row.id)
     state = "running" if row.turn is not None else ("waiting" if row.wake_at is not None else "idle")
     if row.deleted is not None:
@@ -122,7 +126,10 @@ def session_json(tx: Tx, row: SessionRow) -> Json:
 
 
 def render_changes(tx: Tx, unseen: Collection[int] = ()) -> list[tuple[int, Json]]:
-    """The changes of this transaction, as (session, change) in order of rev. Sessions in `unseen` are left out."""
+    """Return the changes of this transaction, each as a pair: the session's id, and the change as a JSON object.
+
+    The changes of a session are in order of rev. Sessions in `unseen` are left out.
+    """
     ordered: list[tuple[int, int, Json]] = []
     for (session, kind, number), (rev, appended) in tx.dirty.items():
         if session not in unseen:
@@ -150,13 +157,16 @@ def _render_change(tx: Tx, session: int, kind: str, number: int, rev: int, appen
 
 
 def find_session(tx: Tx, key: str) -> SessionRow | None:
-    """A session by its key; None if it does not exist or was deleted."""
+    """Return the session with this key; None if it does not exist or was deleted."""
     row = tx.one(SessionRow, "session_by_key", key=key)
     return None if row is None or row.deleted is not None else row
 
 
 def read_entries(tx: Tx, session: int, after: int, limit: int) -> tuple[list[Json], int]:
-    """Entries that changed after a rev, oldest change first, and the rev to ask with next."""
+    """Return a page of the entries that changed after the rev `after`, oldest change first.
+
+    The second value is the rev to pass as `after` for the next page.
+    """
     session_row = tx.get(SessionRow, "session_by_id", id=session)
     rows = tx.all(EntryRow, "entries_after", session=session, after=after, limit=limit)
     rev = session_row.rev if len(rows) < limit else rows[-1].rev if rows else after
@@ -164,13 +174,13 @@ def read_entries(tx: Tx, session: int, after: int, limit: int) -> tuple[list[Jso
 
 
 def read_snapshot(tx: Tx, session: int, limit: int = 200) -> Json:
-    """The newest entries and items of a session, and the rev up to which they are current."""
+    """Return the newest entries and items of a session, and the rev up to which they are current."""
     row = tx.get(SessionRow, "session_by_id", id=session)
     return {"rev": row.rev, "session": session_json(tx, row), **_read_stretch(tx, session, row.seq + 1, limit)}
 
 
 def read_history(tx: Tx, session: int, before: int, limit: int) -> Json:
-    """The entries and items before an entry's seq."""
+    """Return the last `limit` entries before the seq `before`, with the items among them."""
     return _read_stretch(tx, session, before, limit)
 
 
@@ -190,9 +200,13 @@ def _read_stretch(tx: Tx, session: int, before: int, limit: int) -> Json:
 
 
 def read_changes(tx: Tx, session: int, after: int, limit: int = 1000) -> tuple[int, list[Json]] | None:
-    """(current rev, everything that changed after a rev); None if that is too much, or the rev is not valid here."""
+    """Return the session's current rev, and everything that changed after the rev `after`.
+
+    Return None if that is `limit` changes or more, if `after` is not valid here, or if a watcher with this rev has
+    content that was deleted since.
+    """
     session_row = tx.get(SessionRow, "session_by_id", id=session)
-    if after < session_row.erased_rev:  # the watcher holds deleted content
+    if after < session_row.erased_rev:  # the watcher has content that was deleted since
         return None
     rows = tx.all(EntryRow, "entries_after", session=session, after=after, limit=limit)
     items = tx.all(ItemRow, "items_after", session=session, after=after, limit=limit)
@@ -220,7 +234,10 @@ def _item_change(tx: Tx, row: ItemRow, after: int) -> Json:
 
 
 def list_sessions(tx: Tx, before: int = 1 << 62, limit: int = 200, archived: bool = False) -> list[Json]:
-    """Sessions, newest first, without deleted ones: those in use, or the archived ones."""
+    """Return a page of sessions as JSON objects, newest first: those in use or, if `archived`, the archived ones.
+
+    Deleted sessions are left out. `before`: only sessions with a lower id.
+    """
     if archived:
         rows = tx.all(SessionRow, "session_list_archived", before=before, limit=limit)
     else:
@@ -229,7 +246,7 @@ def list_sessions(tx: Tx, before: int = 1 << 62, limit: int = 200, archived: boo
 
 
 def read_session(tx: Tx, session: int) -> Json:
-    """One session, in the form that `list_sessions` returns."""
+    """Return one session in the form that `list_sessions` returns."""
     row = tx.get(SessionRow, "session_by_id", id=session)
     return _listed_json(tx, row)
 

@@ -45,9 +45,9 @@ class Evidence:
 
 
 def find_evidence(tx: Tx, session: SessionRow, turn: TurnRow) -> Evidence | None:
-    """The newest claim of the turn's root that its person can see; None if there is none.
+    """Return the evidence of the newest claim of the turn's root that its person can see; None if there is none.
 
-    It must be later than the last message that asked for the turn.
+    The claim must be later than the last message that asked for the turn.
     """
     last_asked = tx.value(int, "turn_asked_last", turn=turn.id) or 0
     for claim in reversed(tx.all(ClaimRow, "claims_of_root", root=turn.root)):
@@ -67,14 +67,14 @@ def find_evidence(tx: Tx, session: SessionRow, turn: TurnRow) -> Evidence | None
 
 
 def find_quiet(tx: Tx, turn: TurnRow) -> Evidence | None:
-    """Evidence of a quiet end, if only heartbeats asked for the turn; None otherwise."""
+    """Return the evidence of a quiet end if only heartbeats asked for the turn; None otherwise."""
     if not tx.number("turn_asked_by_heartbeats", turn=turn.id):
         return None
     return Evidence("quiet", tx.value(int, "claim_quiet", root=turn.root, reason=claims.QUIET_REASON))
 
 
 def _is_at_home(claim: ClaimRow, session: SessionRow) -> bool:
-    """Whether a claim was made at its session's home; without a home, that is the transcript: `session:KEY`."""
+    """Return whether a claim was made at its session's home. Without one, that is the transcript: `session:KEY`."""
     if claim.how == "recovery":
         return True
     if session.home is None:
@@ -83,8 +83,9 @@ def _is_at_home(claim: ClaimRow, session: SessionRow) -> bool:
 
 
 def _delivery_at_home(tx: Tx, claim: ClaimRow, session: SessionRow) -> Literal["delivered", "recorded"] | None:
-    """How a claim reached the session's home. None: its person cannot see it, because it was not sent to their chat, or
-    all its parts were rejected or dropped.
+    """Return how a claim reached the session's home, or None if its person cannot see it.
+
+    They cannot see it if it was not sent to their chat, or if all its parts were rejected or dropped.
     """
     if session.home is None or is_local(session.home):
         return "delivered"

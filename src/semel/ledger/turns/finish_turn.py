@@ -55,7 +55,7 @@ def finish(
 ) -> tuple[Slots, bool]:
     """Apply the turn's last batch and end the turn, in one transaction. Raises Fenced.
 
-    Returns the slots, and whether a wake is pending, so that another turn follows (Law 2).
+    Return the updated slots, and whether a wake is pending, so that another turn follows (Law 2).
     """
     row = turns.check_fence(tx, fence)
     new_slots = OpBatch(tx, caller, slots).apply_all(ops)
@@ -106,7 +106,10 @@ def _add_end_notices(
 def schedule_retry(
     tx: Tx, fence: turns.TurnFence, caller: claims.Caller, ops: Sequence[Op], slots: Slots, error: str, ms: int
 ) -> Slots:
-    """Apply the last batch of an attempt that failed; the turn is tried again in `ms` milliseconds. Raises Fenced."""
+    """Apply the last batch of an attempt that failed, and let the turn be tried again in `ms` milliseconds.
+
+    Return the updated slots. Raises Fenced.
+    """
     turns.check_fence(tx, fence)
     new_slots = OpBatch(tx, caller, slots).apply_all(ops)
     turns.close_entries(tx, fence.session, fence.turn)
@@ -119,7 +122,7 @@ def _deliver_lost_text(tx: Tx, session: SessionRow, caller: claims.Caller, end: 
     """Send the last text of a lost attempt as the answer, if this attempt said nothing of its own at home.
 
     Echoes do not count as said by this attempt. Nothing is sent if that last text was sent before, for example by a
-    tool. Returns the claim that is sent now, or None.
+    tool. Return the claim that is sent now, or None.
     """
     lost_before = caller.root is not None and caller.turn != caller.root
     if not lost_before or tx.number("says_at_home", turn=caller.turn, home=session.home):
@@ -136,7 +139,7 @@ def _deliver_lost_text(tx: Tx, session: SessionRow, caller: claims.Caller, end: 
 
 
 def _deliver_answer(tx: Tx, session: SessionRow, caller: claims.Caller, claim: int) -> int | None:
-    """Send the answer: the claim with which the agent's history ends. Returns the claim that is sent, or None.
+    """Send the answer: the claim with which the agent's history ends. Return the claim that is sent, or None.
 
     If a later text has been sent, the answer can no longer be sent in order, so it is said again as a new claim.
     """
@@ -157,7 +160,10 @@ def _deliver_answer(tx: Tx, session: SessionRow, caller: claims.Caller, claim: i
 
 
 def _tell_late_delivery(tx: Tx, session: int, claim: int | None) -> None:
-    """If a cut-off text is sent only now, put it into the next prompt: the last one said that it was not sent."""
+    """If `claim` is a cut-off text that is sent only now, put the text into the next prompt.
+
+    The last prompt said that the text was not sent.
+    """
     claim_row = tx.one(ClaimRow, "claim_get", id=claim) if claim is not None else None
     entry = tx.one(EntryRow, "entry_get", session=session, seq=claim_row.seq) if claim_row is not None else None
     if entry is not None and entry.partial:

@@ -23,7 +23,7 @@ MAX_CONVERSATION_ENTRIES = 200  # entries read for an agent that lost its memory
 PAGE_ENTRIES = 200  # entries read at a time for an agent whose memory is the ledger
 START_STEP_TURNS = 8  # turns by which the start of a cut history moves
 MAX_HISTORY_ENTRIES = 4_000  # entries read for one prompt at most, so that its cost is bounded (Law 11)
-MAX_COMPARED_ENTRIES = 400  # entries; older ones are not compared
+MAX_COMPARED_ENTRIES = 400  # entries compared with the agent's own history; older ones are not
 REWORDED_KINDS = frozenset({"ask", "edit", "file", "reaction"})  # kinds whose entry differs from the agent's words
 
 
@@ -48,7 +48,7 @@ class Spoken:
     """One entry of the history in a prompt. `more`: the entry's fields beside its text."""
 
     seq: int
-    turn: int  # the root of its turn
+    turn: int  # the root of the turn that the entry belongs to
     role: str  # user, agent, event, notice
     text: str
     partial: bool = False
@@ -57,14 +57,14 @@ class Spoken:
 
 @dataclass(frozen=True)
 class Deed:
-    """A tool call that an attempt of a root had started. `call`: the agent's id of it."""
+    """A tool call that an attempt of a root had started. `call`: the agent's id of the call."""
 
     title: str
     status: str
     input: Any = None
     output: str = ""  # the beginning of its output
     call: str | None = None
-    lost: bool = False  # its attempt ended first
+    lost: bool = False  # its attempt ended before the call did
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Stretch:
 
 
 def read_conversation(tx: Tx, session: int, chapter: int, turn: int) -> list[Spoken]:
-    """The chapter before a turn, in order of turns: each turn's bound events, then what it said (Law 4).
+    """Return the chapter before a turn, in order of turns: each turn's bound events, then what it said (Law 4).
 
     The turn's own root is left out, because the prompt states what its attempts said. Superseded texts are left out, so
     a text that was said again in full occurs once.
@@ -106,9 +106,9 @@ def read_conversation(tx: Tx, session: int, chapter: int, turn: int) -> list[Spo
 
 
 def read_past_turns(tx: Tx, session: int, max_bytes: int) -> Past:
-    """The running turn's history: the newest whole turns, in at most `max_bytes` bytes of UTF-8 text (Law 4).
+    """Return the running turn's history: the newest whole turns, in at most `max_bytes` bytes of UTF-8 text (Law 4).
 
-    For each turn, its bound events, then what it said. Entries that no turn owns follow the turn before them. A
+    Each turn's bound events come first, then what it said. Entries that no turn owns follow the turn before them. A
     summary, if it fits, replaces the turns that it covers; these are not read.
     """
     row, running = _session_and_turn(tx, session)
@@ -130,10 +130,10 @@ def read_past_turns(tx: Tx, session: int, max_bytes: int) -> Past:
 
 
 def find_turns_to_summarise(tx: Tx, session: int, kept_bytes: int, max_bytes: int) -> Stretch | None:
-    """The turns that a new summary would replace: of the newest `max_bytes` bytes of history, all turns but the newest
-    ones that fit into `kept_bytes` bytes.
+    """Return the turns that a new summary would replace, or None if there are none.
 
-    None if there are no such turns. `covers.cut`: a part of the record was not read.
+    Of the newest `max_bytes` bytes of history, these are all turns but the newest ones that fit into `kept_bytes`
+    bytes. `covers.cut` in the result: a part of the record was not read.
     """
     row, running = _session_and_turn(tx, session)
     newest_summary = summary.get_newest(tx, row)
@@ -163,12 +163,12 @@ def find_turns_to_summarise(tx: Tx, session: int, kept_bytes: int, max_bytes: in
 
 
 def _complete_roots(groups: dict[int, list[Spoken]], cut: bool) -> list[int]:
-    """The roots of complete turns, oldest first: the first turn of a cut stretch may be incomplete."""
+    """Return the roots of complete turns, oldest first. The first turn of a cut stretch may be incomplete."""
     return sorted(groups)[1:] if cut else sorted(groups)
 
 
 def _newest_that_fit(groups: dict[int, list[Spoken]], roots: list[int], bytes_left: int) -> list[int]:
-    """The newest turns of `roots` that fit into `bytes_left` bytes, oldest first."""
+    """Return the newest turns of `roots` that fit into `bytes_left` bytes, oldest first."""
     newest_roots = []
     for root in reversed(roots):
         bytes_left -= sum(_byte_count(entry.text) for entry in groups[root])
@@ -179,14 +179,14 @@ def _newest_that_fit(groups: dict[int, list[Spoken]], roots: list[int], bytes_le
 
 
 def _entries_before(tx: Tx, session: int, chapter: int, before: int, limit: int, *, since: int = 0) -> list[PastEntry]:
-    """The entries of a chapter from seq `since` up to `before`, newest first."""
+    """Return at most `limit` entries of a chapter, from seq `since` up to `before`, newest first."""
     return tx.all(
         PastEntry, "entries_before", session=session, chapter=chapter, before=before, since=since, limit=limit
     )
 
 
 def _session_and_turn(tx: Tx, session: int) -> tuple[SessionRow, TurnRow | None]:
-    """The session and its running turn."""
+    """Return the session and its running turn, if there is one."""
     row = tx.get(SessionRow, "session_by_id", id=session)
     return row, tx.one(TurnRow, "turn_get", id=row.turn) if row.turn is not None else None
 
@@ -198,8 +198,10 @@ def _byte_count(text: str) -> int:
 def _entries_with_root(
     rows: list[PastEntry], running_root: int | None, covered: SummaryScope | None
 ) -> Iterator[tuple[int | None, PastEntry]]:
-    """Each entry with the root that it belongs to (None: its event waits), in order of acceptance. An entry without a
-    turn belongs to the turn before it, which is never `running_root`.
+    """Yield, for each entry in order of acceptance, the root that it belongs to and the entry.
+
+    The root is None if the entry's event still waits. An entry without a turn belongs to the turn before it, which is
+    never `running_root`.
     """
     latest = covered.turn if covered is not None else 0
     for entry in rows:
@@ -211,7 +213,7 @@ def _entries_with_root(
 def _group_by_root(
     rows: list[PastEntry], running_root: int | None, covered: SummaryScope | None = None
 ) -> dict[int, list[Spoken]]:
-    """Entries grouped by the root of their turn, oldest first; in each group the events, then what was said.
+    """Return the entries by the root of their turn, oldest first; in each group the events, then what was said.
 
     All attempts of a root are one group. An entry without a turn belongs to the turn before it. Left out are entries
     that wait, stream or were superseded, summaries and what they cover, and entries of `running_root`.
@@ -238,7 +240,7 @@ def _group_by_root(
 def _read_newest(
     tx: Tx, session: SessionRow, bytes_left: int, newest_summary: Summary | None
 ) -> tuple[list[PastEntry], bool]:
-    """The newest entries that could fit, in order of acceptance; and whether there are older ones."""
+    """Return the newest entries that could fit, in order of acceptance; and whether older ones were not read."""
     rows: list[PastEntry] = []
     before_seq, since_seq = session.seq + 1, newest_summary.covers.since if newest_summary is not None else 0
     while bytes_left > 0 and len(rows) < MAX_HISTORY_ENTRIES:
@@ -252,7 +254,7 @@ def _read_newest(
 
 
 def _fit_turns(groups: dict[int, list[Spoken]], max_bytes: int, cut: bool) -> tuple[tuple[Spoken, ...], bool]:
-    """The newest whole turns that fit into `max_bytes` bytes; and whether older ones were left out."""
+    """Return the newest whole turns that fit into `max_bytes` bytes; and whether older ones were left out."""
     complete_roots = _complete_roots(groups, cut)
     newest_roots = _newest_that_fit(groups, complete_roots, max_bytes)
     cut = cut or len(newest_roots) < len(complete_roots)
@@ -263,7 +265,7 @@ def _fit_turns(groups: dict[int, list[Spoken]], max_bytes: int, cut: bool) -> tu
 
 
 def _stable_start(newest_groups: list[list[Spoken]]) -> int:
-    """Index at which a cut history begins.
+    """Return the index in `newest_groups` at which a cut history begins.
 
     The beginning moves only every few turns, so that a model's provider can cache the prompt's prefix. At most a
     quarter of what fits is given up for that.
@@ -275,7 +277,7 @@ def _stable_start(newest_groups: list[list[Spoken]]) -> int:
 
 
 def list_started_calls(tx: Tx, root: int) -> list[Deed]:
-    """The tool calls that the attempts of a root have started so far."""
+    """Return the tool calls that the attempts of a root have started so far."""
     return [call for turn in tx.all(TurnRow, "turns_of_root", root=root) for call in _calls_of_turn(tx, turn.id)]
 
 
@@ -291,7 +293,7 @@ def _calls_of_turn(tx: Tx, turn: int) -> list[Deed]:
 
 
 def list_recorded(tx: Tx, session: int, turn: int | None = None) -> tuple[list[RecordedMessage], bool]:
-    """The messages of this chapter, by people and to people, in order of turns; and whether they are complete.
+    """Return the chapter's messages from and to people, in order of turns; and whether the list is complete.
 
     `turn`: the running turn; its events are left out, because they are not yet in the agent's history.
     """
@@ -316,6 +318,6 @@ def list_recorded(tx: Tx, session: int, turn: int | None = None) -> tuple[list[R
     for root in {order[0] for order, _ in keyed}:
         for claim, text in tx.pairs(
             int, str, "claims_for_reason", root=root, reason=CUT_REASON
-        ):  # the agent may remember it
+        ):  # the agent may remember the text
             keyed.append(((root, 1, row.seq + claim), RecordedMessage(-claim, "agent", text, needed=False)))
     return [message for _, message in sorted(keyed, key=lambda pair: pair[0])], len(rows) < MAX_COMPARED_ENTRIES

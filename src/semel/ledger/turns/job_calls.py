@@ -53,9 +53,9 @@ class JobLimits:
 def request_job(
     tx: Tx, call: tool_calls.ToolCallRequest, request: JobRequest, limits: JobLimits
 ) -> SessionJob | claims.ClaimResult:
-    """The job that this call asks for: a new one, or the same one if the call is repeated; or the recorded refusal.
+    """Return the job that this call asks for, or the refusal, which is recorded as a claim.
 
-    Raises SameIdOtherCall, UnknownToken.
+    The job is a new one or, if the call is repeated, the same one as before. Raises CallIdReused, UnknownToken.
     """
     caller = tool_calls.identify_spawn(tx, call.token)
     earlier = tx.one(JobOfCall, "job_by_call", spawn=caller.spawn, call=call.call)
@@ -66,7 +66,7 @@ def request_job(
             )
         return _get_job(tx, earlier.run)
     action = f"run in background: {request.command}"
-    if tx.one(ClaimRow, "claim_by_call", spawn=caller.spawn, call=call.call) is not None:  # it was refused
+    if tx.one(ClaimRow, "claim_by_call", spawn=caller.spawn, call=call.call) is not None:  # the call was refused
         return tool_calls.record_call(tx, call, claims.ClaimRequest("tool", action, None))
     return tool_calls.perform(tx, call, action, lambda tx, who: _add_job(tx, who, call, request, limits, action))
 
@@ -102,7 +102,7 @@ def _add_job(
 
 
 def _lateness(turn: TurnRow) -> str:
-    """Why a call came too late, "" if it did not: a job is only started while its turn runs (Law 9)."""
+    """Return why a call came too late; "" if it did not. A job is only started while its turn runs (Law 9)."""
     return "" if turn.state == "running" else "its turn is over; ask again in the next one, if it is still wanted"
 
 

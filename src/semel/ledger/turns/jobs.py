@@ -15,8 +15,10 @@ MAX_JOBS_LISTED = 50  # jobs of a session that are listed
 
 
 def apply_report(tx: Tx, source: str, kind: str, key: str | None, event: int, data: Json) -> None:
-    """Apply an accepted event if it is the report of a job: its key is JOB:KIND, and its source is the job's
-    session."""
+    """Apply an accepted event to a job, if the event is a report of the job.
+
+    The key of a report is JOB:KIND, and its source is the job's session.
+    """
     job_run = (key or "").removesuffix(f":{kind}")
     row = tx.one(SessionJob, "job_get", run=job_run) if kind in STATE_BY_REPORT and job_run != key else None
     if row is None or source != f"api:{row.key}":
@@ -30,28 +32,28 @@ def apply_report(tx: Tx, source: str, kind: str, key: str | None, event: int, da
 
 
 def is_report_of(tx: Tx, kind: str, key: str | None, session: int) -> bool:
-    """Whether an event is a report about a job of this session."""
+    """Return whether an event is a report about a job of this session."""
     row = tx.one(SessionJob, "job_get", run=(key or "").removesuffix(f":{kind}")) if kind in STATE_BY_REPORT else None
     return row is not None and row.session == session
 
 
 def list_open_of_session(tx: Tx, session: int) -> list[SessionJob]:
-    """The jobs of a session that are not over."""
+    """Return the jobs of a session that are not over."""
     return [row for row in list_open(tx) if row.session == session]
 
 
 def get(tx: Tx, run: str) -> SessionJob | None:
-    """The job with this id (`run`), or None."""
+    """Return the job with this id (`run`), or None."""
     return tx.one(SessionJob, "job_get", run=run)
 
 
 def list_open(tx: Tx) -> list[SessionJob]:
-    """The jobs whose end has not been reported."""
+    """Return the jobs whose end has not been reported."""
     return tx.all(SessionJob, "jobs_open")
 
 
 def count_open(tx: Tx) -> int:
-    """The number of jobs whose end has not been reported."""
+    """Return the number of jobs whose end has not been reported."""
     return tx.number("jobs_open_count")
 
 
@@ -61,20 +63,20 @@ def mark_failed(tx: Tx, run: str, error: str) -> None:
 
 
 def cancel(tx: Tx, run: str, by: str) -> SessionJob:
-    """Record who cancels an existing job, before the signal is sent. Returns the job's row."""
+    """Record who cancels an existing job, before the signal is sent. Return the job's row."""
     tx.run("job_cancel", run=run, by=by)
     return tx.get(SessionJob, "job_get", run=run)
 
 
 def list_json(tx: Tx, session: int | None = None) -> list[Json]:
-    """The jobs of a session, newest first, or all that are not over, as JSON objects."""
+    """Return the jobs of a session, newest first, as JSON objects; without a session, all jobs that are not over."""
     if session is None:
         return [job_json(row) for row in list_open(tx)]
     return [job_json(row) for row in tx.all(SessionJob, "jobs_of_session", session=session, limit=MAX_JOBS_LISTED)]
 
 
 def job_json(row: SessionJob) -> Json:
-    """A job as a JSON object; times in ms, `seconds` is its time limit."""
+    """Return a job as a JSON object. Times are in ms; `seconds` is its time limit."""
     fields: Json = {
         "id": row.run, "session": row.key, "agent": row.agent, "state": row.state, "command": row.command,
         "seconds": row.seconds, "at": row.at,

@@ -17,7 +17,7 @@ from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 
 KIND = "permission"
-"""The kind of these items, and of the notices about them."""
+"""The kind of a permission request's item, and of the notices about a request."""
 
 API = "api"
 """The face of answers from the page, the terminal and programs."""
@@ -48,10 +48,11 @@ def name_request(
     replied_seq: int | None,
     replies: bool,
 ) -> law.ChosenOption | str:
-    """The request that an answer is for, as the ledger stands when the answer is accepted (Law 13).
+    """Find the request that an answer is for, as the ledger stands when the answer is accepted (Law 13).
 
-    Returns the chosen option of that request, or a text that says why the answer chooses nothing. `replied_seq`: the
-    seq of the entry that the answer replies to; `replies`: it replies to some message.
+    Return the chosen option of that request, or a text that says why the answer chooses nothing. `allow`: the answer
+    allows; otherwise it denies. `number`: the number that the answer gives. `replied_seq`: the seq of the entry that
+    the answer replies to, if it was found; `replies`: whether it replies to some message.
     """
     posed = _list_posed(tx, session.id)
     if origin.dest is not None:
@@ -67,7 +68,7 @@ def name_request(
 
 
 def _list_posed(tx: Tx, session: int) -> list[PosedRequest]:
-    """The open requests of a session and its last ones, oldest first."""
+    """Return the open requests of a session and its last ones, oldest first."""
     rows = {row.id: row for row in tx.all(ItemRow, "requests_last", session=session, limit=MAX_RECENT_REQUESTS)}
     rows |= {row.id: row for row in tx.all(ItemRow, "items_live", session=session) if row.kind == KIND}
     answered = _answered_before(tx, session)
@@ -75,7 +76,7 @@ def _list_posed(tx: Tx, session: int) -> list[PosedRequest]:
 
 
 def _answered_before(tx: Tx, session: int) -> set[int]:
-    """Requests that earlier commands have answered, if these commands are not carried out yet."""
+    """Return the ids of the requests that are answered by commands that are not carried out yet."""
     results = [
         entries.load(command.result)
         for command in tx.all(OpenCommand, "commands_open", session=session)
@@ -108,7 +109,7 @@ def _notice_parts(tx: Tx, session: int, seq: int | None) -> tuple[NoticePart, ..
 
 
 def _classify_reply(tx: Tx, session: int, seq: int) -> Reply:
-    """What kind of entry an answer replies to."""
+    """Return what an answer to the entry `seq` replies to, as `semel.law.permissions.Reply` defines it."""
     entry = tx.one(EntryRow, "entry_get", session=session, seq=seq)
     more = {} if entry is None else entries.load(entry.more)
     if entry is not None and "from" in more and entry.claim is not None:

@@ -17,12 +17,12 @@ MAX_TITLE_CHARS = 200
 
 
 def normalise_title(title: str) -> str:
-    """A title as it is listed: white space collapsed, and cut to the maximal length."""
+    """Return a title as it is listed: with white space collapsed, and cut to the maximal length."""
     return " ".join(title.split())[:MAX_TITLE_CHARS]
 
 
 def rename(tx: Tx, session: int, title: str | None) -> None:
-    """Set a person's title, which stays until a person changes it; None lets the agent name the session again."""
+    """Set a person's title, which the agent cannot change; None lets the agent name the session again."""
     tx.run("session_rename", id=session, title=title, named=int(title is not None))
     entries.touch_session(tx, session)
 
@@ -43,10 +43,10 @@ def begin_chapter(tx: Tx, row: SessionRow) -> None:
 
 
 def cancel_orphaned_turn(tx: Tx, session: int, lease: str, text: str, stop_seq: int, earlier: bool = False) -> bool:
-    """Cancel a session's turn that this gateway (`lease`) does not run; `earlier`: only one of an earlier chapter.
+    """Cancel a session's turn if this gateway, which holds leases as `lease`, does not run it.
 
-    `stop_seq`: the entry of the command that asks for it; it is answered at home, so no notice is sent there. False:
-    there is no such turn.
+    `earlier`: cancel it only if it belongs to an earlier chapter. `stop_seq`: the entry of the command that asks for
+    this; the command is answered at home, so no notice is sent there. Return False if there is no such turn.
     """
     row = tx.one(SessionRow, "session_by_id", id=session)
     if row is None or row.turn is None or row.lease == lease:
@@ -59,7 +59,7 @@ def cancel_orphaned_turn(tx: Tx, session: int, lease: str, text: str, stop_seq: 
 
 
 def delete(tx: Tx, session: int) -> bool:
-    """Delete a session: it disappears from view, and nothing of it runs. False: it was deleted before."""
+    """Delete a session: it disappears from view, and nothing of it runs. Return False if it was deleted before."""
     row = tx.get(SessionRow, "session_by_id", id=session)
     if row.deleted is not None:
         return False

@@ -96,7 +96,8 @@ class OpBatch:
     def _link_home_text(self, op: Block, result: claims.ClaimResult) -> None:
         """Map the block's slot to the claim and the entry that its text at home became.
 
-        An echo that was cut off is not mapped to its original: the slot's parts would hold only the beginning of that.
+        An echo that was cut off is not mapped to its original, because the slot's parts would hold only the original's
+        beginning.
         """
         if result.outcome == "echo" and result.reason == claims.CUT_REASON:
             return
@@ -200,7 +201,10 @@ class OpBatch:
 
 
 def show(tx: Tx, fence: turns.TurnFence, caller: claims.Caller, ops: Sequence[Op], slots: Slots) -> Slots:
-    """Apply one batch of live output: rows exist before anything is seen. Raises Fenced."""
+    """Apply one batch of live output, and return the updated slots. Raises Fenced.
+
+    Rows exist before anything is seen.
+    """
     turns.check_fence(tx, fence)
     return OpBatch(tx, caller, slots).apply_all(ops)
 
@@ -220,7 +224,10 @@ def show_before_correction(
 def show_late(
     tx: Tx, caller: claims.Caller, ops: Sequence[Op], slots: Slots, closing: int | None, legs: tuple[Leg, ...]
 ) -> Slots:
-    """Apply what an agent sent after its turn had ended: late claims of that turn, which are said (Law 10)."""
+    """Apply what an agent sent after its turn had ended, and return the updated slots.
+
+    Its claims are late claims of that turn, which are said (Law 10).
+    """
     new_slots = OpBatch(tx, caller, slots).apply_all(ops)
     deliver_closing(tx, new_slots.claims, closing, legs)
     row = tx.get(SessionRow, "session_by_id", id=caller.session)
@@ -230,6 +237,6 @@ def show_late(
 
 
 def deliver_closing(tx: Tx, claims_by_slot: Mapping[int, int], closing: int | None, legs: tuple[Leg, ...]) -> bool:
-    """Send the text in slot `closing`, if its chat gets only closing texts (`legs`). False if nothing is sent."""
+    """Send the text in slot `closing` in the parts `legs`, if there are any. Return whether it is sent."""
     claim = claims_by_slot.get(closing) if closing is not None else None
     return claim is not None and bool(legs) and cutting.queue_closing_block(tx, claim, legs)

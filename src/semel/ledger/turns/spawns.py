@@ -20,12 +20,12 @@ class OrphanedProcess:
 
 
 def record_start(tx: Tx, session: int, agent: str, gateway: str, token: bytes) -> int:
-    """Record that a process is about to start. `token` is the digest of its fencing token."""
+    """Record that a process is about to start; return the spawn's id. `token` is the digest of its fencing token."""
     return tx.number("spawn_add", session=session, agent=agent, gateway=gateway, token=token, at=tx.now)
 
 
 def record_identity(tx: Tx, spawn: int, pid: int, pgid: int, born: str) -> None:
-    """Record the identity of a process: what the next gateway needs to kill it if this one dies."""
+    """Record the identity of a process, by which the next gateway can kill it if this gateway dies."""
     tx.run("spawn_started", id=spawn, pid=pid, pgid=pgid, born=born)
 
 
@@ -35,5 +35,5 @@ def record_end(tx: Tx, spawn: int, reason: str) -> None:
 
 
 def list_orphaned(tx: Tx) -> list[OrphanedProcess]:
-    """Processes of earlier gateways without a recorded end."""
+    """Return the processes whose end is not recorded. They belong to earlier gateways."""
     return [OrphanedProcess(r.id, r.session, r.pid, r.pgid, r.born) for r in tx.all(SpawnRow, "spawns_live")]

@@ -33,7 +33,7 @@ class SummaryScope:
     cut: bool = False
 
     def has(self, seq: int, root: int) -> bool:
-        """Whether the summary covers an entry. A later entry, or one of a later turn, is not covered."""
+        """Return whether the summary covers an entry. A later entry, or one of a later turn, is not covered."""
         return seq <= self.last and root <= self.turn
 
 
@@ -47,7 +47,7 @@ class Summary:
 
 
 def get_newest(tx: Tx, session: SessionRow) -> Summary | None:
-    """The summary that this chapter's prompts use."""
+    """Return the summary that this chapter's prompts use, or None."""
     row = (
         tx.one(EntryRow, "entry_get", session=session.id, seq=session.summary) if session.summary is not None else None
     )

@@ -60,7 +60,7 @@ class ToolCallRequest:
 
 
 def identify_spawn(tx: Tx, token: bytes) -> CallingSpawn:
-    """The spawn that a token belongs to. Raises UnknownToken."""
+    """Return the spawn that a token belongs to. Raises UnknownToken."""
     row = tx.one(SpawnRow, "spawn_by_token", token=token)
     if row is None:
         raise UnknownToken
@@ -71,7 +71,10 @@ def identify_spawn(tx: Tx, token: bytes) -> CallingSpawn:
 def record_call(
     tx: Tx, call: ToolCallRequest, request: claims.ClaimRequest, blob: dict[str, Any] | None = None
 ) -> claims.ClaimResult:
-    """Record a tool call as one claim, however often it is handed over. Raises SameIdOtherCall, UnknownToken."""
+    """Record a tool call as one claim, however often the call is handed over; return the claim's result.
+
+    `blob`: the stored file that the call sends. Raises CallIdReused, UnknownToken.
+    """
     spawn = identify_spawn(tx, call.token)
     earlier = tx.one(ClaimRow, "claim_by_call", spawn=spawn.spawn, call=call.call)
     if earlier is not None and earlier.args == call.args:
@@ -116,14 +119,14 @@ def perform(
 
 
 def find_turn(tx: Tx, spawn: CallingSpawn, call: ToolCallRequest) -> TurnRow | None:
-    """The turn a call belongs to (Law 10)."""
+    """Return the turn that a call belongs to, if there is one (Law 10)."""
     if call.turn is not None:
         return tx.one(TurnRow, "turn_get", id=call.turn)
     return tx.one(TurnRow, "turn_of_spawn", session=spawn.session, spawn=spawn.spawn)
 
 
 def _refusal_reason(spawn: CallingSpawn, call: ToolCallRequest, turn: TurnRow | None) -> str:
-    """Law 10: why this call may not speak; '' if it may."""
+    """Return why this call may not speak (Law 10); '' if it may."""
     if not spawn.live or call.dead:
         return "it came from an agent process that was already ended"
     if turn is None:
@@ -136,7 +139,10 @@ def _refusal_reason(spawn: CallingSpawn, call: ToolCallRequest, turn: TurnRow | 
 
 
 def _find_reissued(tx: Tx, spawn: CallingSpawn, caller: claims.Caller, call: ToolCallRequest) -> int | None:
-    """The claim of the earlier call that this one re-issues, because the first tool server died before it answered."""
+    """Return the claim of the earlier call that this call re-issues, or None.
+
+    An agent re-issues a call if the first tool server died before it answered.
+    """
     rows = tx.all(
         EqualClaim, "claims_equal", spawn=spawn.spawn, args=call.args, turn=caller.turn, reissue=claims.REISSUE_REASON
     )
@@ -145,7 +151,7 @@ def _find_reissued(tx: Tx, spawn: CallingSpawn, caller: claims.Caller, call: Too
 
 
 def _with_item(tx: Tx, caller: claims.Caller, request: claims.ClaimRequest) -> claims.ClaimRequest:
-    """Add the item by which people can answer, if the request is a question."""
+    """If the request is a question, add the item by which people can answer it. Return the request."""
     if request.kind != "ask" or request.dest is None or request.problem:
         return request
     options = request.more.get("options", [])
@@ -164,7 +170,7 @@ def _recorded_result(tx: Tx, row: ClaimRow) -> claims.ClaimResult:
 
 
 def mark_answered(tx: Tx, token: bytes, call_id: str) -> None:
-    """Record that the agent received the result of this call, and so of the call that it re-issues."""
+    """Record that the agent received the result of this call, and so of the earlier call that this one re-issues."""
     spawn = identify_spawn(tx, token)
     tx.run("claim_answered", spawn=spawn.spawn, call=call_id)
     tx.run("job_call_answered", spawn=spawn.spawn, call=call_id)

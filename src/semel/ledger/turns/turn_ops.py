@@ -25,7 +25,7 @@ class Preview:
 
 @dataclass(frozen=True)
 class Replace:
-    """The text of a live preview is replaced, because a re-delivery was recognised."""
+    """Replace the text of a live preview, because a re-delivery was recognised."""
 
     slot: int
     text: str
@@ -33,7 +33,7 @@ class Replace:
 
 @dataclass(frozen=True)
 class Block:
-    """A block ended: the claims that it makes. The first claim to home takes over the slot's preview.
+    """The end of a block, with the claims that it makes. The first claim to home takes over the slot's preview.
 
     `partial`: the turn ended before the block did. `tell`: if it is partial, the next prompt tells the agent of it.
     `follows`: the slot of the first text or file that the same block said at home, if this is a later one.
@@ -69,13 +69,13 @@ class ItemOpen:
     text: str = ""
     body: Mapping[str, Any] = field(default_factory=dict)
     live: bool = True
-    started: bool = False  # a tool call that counts for Law 9
-    announcement: Announcement | None = None  # a request that is also announced at home
+    started: bool = False  # it is a tool call that has started, which counts for Law 9
+    announcement: Announcement | None = None  # the notice about a request that is also announced at home
 
 
 @dataclass(frozen=True)
 class ItemGrow:
-    """`text` is appended to what is shown, `output` to the stored whole of a tool's output."""
+    """Append `text` to what the item shows, and `output` to the stored whole of a tool's output."""
 
     slot: int
     text: str = ""
@@ -105,7 +105,7 @@ class Title:
 
 @dataclass(frozen=True)
 class About:
-    """What the agent offers in this session; merged into what is known."""
+    """What the agent offers in this session; to be merged into what is stored."""
 
     fields: Mapping[str, Any]
 
@@ -123,7 +123,7 @@ class Reserve:
 
 @dataclass(frozen=True)
 class Leave:
-    """Send what was said in `slot` in these parts, unless it was sent: for a chat that gets only closing texts."""
+    """Send what was said in `slot` in these parts, unless it was sent. For a chat that gets only closing texts."""
 
     slot: int
     legs: tuple[Leg, ...]
@@ -152,15 +152,15 @@ class Slots:
 
     entries: Mapping[int, int] = field(default_factory=dict)
     items: Mapping[int, int] = field(default_factory=dict)
-    claims: Mapping[int, int] = field(default_factory=dict)  # said home claims by slot
+    claims: Mapping[int, int] = field(default_factory=dict)  # by slot: the claim that said its text at home
     said_count: int = 0
-    reserved: int | None = None  # part of the last Reserve; None: its placeholder cannot be filled
+    reserved: int | None = None  # the last Reserve's placeholder (a part); None if it cannot be filled
     expired: frozenset[int] = frozenset()  # permission requests that nobody had answered when their deadline passed
     attached: int | None = None  # seq of the last notice of kind `show.ATTACHED_KIND`
 
 
 def may_announce(op: Op) -> bool:
-    """Whether an operation may send a notice to the session's home."""
+    """Return whether an operation may send a notice to the session's home."""
     if isinstance(op, ItemOpen):
         return op.announcement is not None
     if isinstance(op, Leave | Notice):

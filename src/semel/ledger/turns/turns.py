@@ -76,8 +76,8 @@ class EntryToTell:
     role: str
     text: str
     partial: bool
-    left_for_home: bool = True  # False: only a page showed it
-    root: int | None = None  # of the turn it belongs to
+    left_for_home: bool = True  # False: the home did not get it; only a page showed it
+    root: int | None = None  # the root of the turn that it belongs to
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class TurnFence:
 
 
 def check_fence(tx: Tx, fence: TurnFence) -> SessionRow:
-    """The session row, if this turn is still the one that runs (Law 10). Raises Fenced."""
+    """Return the session's row if this turn still runs there; otherwise raise Fenced (Law 10)."""
     row = tx.one(SessionRow, "session_by_id", id=fence.session)
     if row is None or row.turn != fence.turn or row.epoch != fence.epoch:
         raise Fenced(f"turn {fence.turn} no longer runs in its session")
@@ -191,7 +191,7 @@ def begin(
 
 
 def pending_wake(row: SessionRow) -> wake.Wake | None:
-    """The session's pending wake: its two columns are set and cleared together."""
+    """Return the session's pending wake, or None. Its two columns are set and cleared together."""
     return None if row.wake_at is None or row.wake_since is None else wake.Wake(row.wake_at, row.wake_since)
 
 
@@ -212,9 +212,9 @@ def bind_steered(tx: Tx, fence: TurnFence) -> tuple[TurnEvent, ...]:
 
 
 def schedule_retry(tx: Tx, fence: TurnFence, error: str, ms: int) -> None:
-    """Try a turn that failed for a transient reason again in `ms` milliseconds; until then it has no agent.
+    """Let a turn that failed for a transient reason be tried again in `ms` milliseconds. Raises Fenced.
 
-    Raises Fenced.
+    Until then no agent works on the turn.
     """
     check_fence(tx, fence)
     tx.run("turn_put_off", id=fence.turn, error=error, at=tx.now + ms)
@@ -223,7 +223,10 @@ def schedule_retry(tx: Tx, fence: TurnFence, error: str, ms: int) -> None:
 
 
 def cancel_put_off(tx: Tx, session: int, order: StopRequest, root: int | None = None) -> bool:
-    """Cancel a turn that waits to be tried again (`root`: only one of this root). False if there is none."""
+    """Cancel the session's turn if it waits to be tried again. Return False if there is no such turn.
+
+    `root`: cancel it only if it is an attempt of this root.
+    """
     row = tx.one(SessionRow, "session_by_id", id=session)
     turn = tx.one(TurnRow, "turn_get", id=row.turn) if row is not None and row.turn is not None else None
     if turn is None or turn.retry_at is None or (root is not None and turn.root != root):
@@ -235,8 +238,8 @@ def cancel_put_off(tx: Tx, session: int, order: StopRequest, root: int | None = 
 def cancel(tx: Tx, session: int, turn: TurnRow, text: str, stop_seq: int | None = None) -> None:
     """Cancel a running turn in the ledger: what it showed stays, and a notice tells people `text`.
 
-    `stop_seq`: the entry by which the person at home stopped it. This fences off the turn's run, wherever it is
-    (Law 10).
+    `stop_seq`: the entry by which the person at home stopped it; None sends the notice home. The turn's run is fenced
+    off, in whatever gateway it is (Law 10).
     """
     close_live_output(tx, session, turn)
     evidence = add_stop_notice(tx, session, turn, text, stop_seq)
@@ -262,7 +265,7 @@ def _end_turn(tx: Tx, turn: TurnRow, event: law.Event, error: str | None, eviden
 
 
 def add_stop_notice(tx: Tx, session: int, turn: TurnRow, text: str, stop_seq: int | None) -> Evidence:
-    """Add the notice that a turn was stopped; without `stop_seq` (`StopRequest.seq`), also send it home (Law 12)."""
+    """Add the notice of a stop, send it home unless `stop_seq` is given, and return the turn's evidence (Law 12)."""
     row = tx.get(SessionRow, "session_by_id", id=session)
     cutting.deliver_last_block(tx, row, turn.id)
     if stop_seq is None or is_local(row.home):
@@ -272,20 +275,23 @@ def add_stop_notice(tx: Tx, session: int, turn: TurnRow, text: str, stop_seq: in
 
 
 def request_stop(tx: Tx, session: int, order: StopRequest, turn: int | None = None) -> None:
-    """Mark the running turn (`turn`: only that one) as stopped by a person: if it is lost, it is not tried again."""
+    """Mark the running turn as stopped by a person: if the turn is lost, it is not tried again.
+
+    `turn`: mark only this turn.
+    """
     row = tx.one(SessionRow, "session_by_id", id=session)
     if row is not None and row.turn is not None and turn in (None, row.turn):
         tx.run("turn_stopped", id=row.turn, by=order.by, seq=order.seq)
 
 
 def release_lease(tx: Tx, fence: TurnFence) -> None:
-    """The agent died under a running turn: give up the lease, so that `begin` settles it as lost."""
+    """Give up the lease of a turn whose agent died, so that `begin` settles the turn as lost. Raises Fenced."""
     check_fence(tx, fence)
     tx.run("session_begin_again", id=fence.session)
 
 
 def add_turn(tx: Tx, row: SessionRow, lease: str, root: int | None, attempt: int) -> TurnRow:
-    """Add a running turn: a first attempt, or the next one of `root`."""
+    """Add and return a running turn: a first attempt if `root` is None, else the next attempt of that root."""
     turn = tx.number(
         "turn_add", session=row.id, epoch=row.epoch + 1, chapter=row.chapter, root=root, attempt=attempt,
         at=tx.now,
@@ -338,7 +344,7 @@ def _settle_lost(
 
 
 def find_stop(tx: Tx, row: SessionRow, turn: TurnRow) -> StopRequest | None:
-    """Who wants the session's running turn stopped, if anybody does."""
+    """Return who wants the session's running turn stopped; None if nobody does."""
     if turn.stopped is not None:
         return StopRequest(turn.stopped, turn.stop_seq)
     if turn.chapter < row.chapter:
@@ -355,7 +361,7 @@ def find_stop(tx: Tx, row: SessionRow, turn: TurnRow) -> StopRequest | None:
 
 
 def is_from_home(source: str, home: str | None) -> bool:
-    """Whether an event of this source was written where the session's person is at home."""
+    """Return whether `source` is the channel of the session's home."""
     return source == f"channel:{(home or '').partition(':')[0]}"
 
 
@@ -387,7 +393,7 @@ def _read_begun_turn(
 
 
 def list_bound(tx: Tx, turn: int) -> tuple[TurnEvent, ...]:
-    """The events bound to a turn, in order of acceptance."""
+    """Return the events bound to a turn, in order of acceptance."""
     events = []
     for event in tx.all(BoundEvent, "events_of_turn", turn=turn):
         payload = entries.load(event.payload)
@@ -433,7 +439,7 @@ def close_entries(tx: Tx, session: int, turn_id: int) -> None:
 
 
 def withdraw_reserved(tx: Tx, session: SessionRow, root: int | None) -> None:
-    """Withdraw the placeholders of a turn that is over. A local home has none, so the query is skipped."""
+    """Withdraw the placeholders of a root whose turn is over. A local home has none, so the query is skipped."""
     if root is not None and not is_local(session.home):
         placeholders.withdraw_of_root(tx, root)
 
@@ -457,9 +463,9 @@ def fail(tx: Tx, session: int, turn: TurnRow, reason: str) -> None:
 def add_notice(
     tx: Tx, session: int, text: str, *, turn: int | None = None, kind: str = "notice", tell: bool = True
 ) -> int:
-    """Add a notice: people see it, and it never wakes the agent (Law 7). Returns the seq of its entry.
+    """Add a notice: people see it, and it never wakes the agent (Law 7). Return the seq of its entry.
 
-    `tell`: it is part of the agent's next prompt. A notice about a turn (its `kind` begins with "turn.") is also sent
+    `tell`: the agent's next prompt carries it. A notice about a turn (its `kind` begins with "turn.") is also sent
     to the session's home, because people there wait for an answer.
     """
     if kind.startswith("turn."):
@@ -470,14 +476,14 @@ def add_notice(
 
 
 def has_said_since_correction(tx: Tx, turn: int) -> bool:
-    """Whether a turn said something after its agent was asked to correct a text."""
+    """Return whether a turn said something after its agent was asked to correct a text."""
     return bool(tx.exists("turn_said_since_corrected", turn=turn))
 
 
 def record_prompting(tx: Tx, fence: TurnFence, how: law.How, spawn: int, memory: str, about: entries.Body) -> None:
     """Record how the turn's agent is about to be prompted: in which spawn, and with which id of the conversation.
 
-    `memory`: the agent's own id of it (ACP sessionId). Raises Fenced.
+    `memory`: the agent's own id of the conversation (ACP sessionId). Raises Fenced.
     """
     check_fence(tx, fence)
     tx.run("turn_how", id=fence.turn, how=how, spawn=spawn)
@@ -486,6 +492,9 @@ def record_prompting(tx: Tx, fence: TurnFence, how: law.How, spawn: int, memory:
 
 
 def list_sessions_to_resume(tx: Tx) -> list[int]:
-    """What a gateway resumes when it starts: sessions whose turn was cut off, then sessions with a pending wake."""
+    """Return the ids of the sessions that a gateway resumes when it starts.
+
+    First come the sessions whose turn was cut off, then those with a pending wake.
+    """
     busy = [row.id for row in tx.all(HomeSession, "session_busy")]
     return busy + tx.values(int, "session_due")

@@ -1,7 +1,7 @@
 """What a turn's attempts said, and whether each text was delivered (Laws 5, 6, 9).
 
-The prompt of an attempt that resumes states this, text by text. What has not reached its person is sent when the turn
-ends without another text. Semel's own notices are left out: no agent said them (Law 4).
+The prompt of an attempt that resumes states both, text by text. A text that has not reached its person is sent when the
+turn ends without another text. Semel's own notices are left out: no agent said them (Law 4).
 """
 
 from __future__ import annotations
@@ -82,17 +82,20 @@ class Utterance:
 
     @property
     def is_text(self) -> bool:
-        """Whether the agent wrote it as text at home, and sent it by no tool."""
+        """Whether the agent wrote the utterance as text at home, and did not send it by a tool."""
         return self.home and self.kind == "text" and self.how != "tool" and bool(self.text.strip())
 
     @property
     def text_claim(self) -> int | None:
-        """The claim by which the agent wrote it at home as text: its own, or that of an echo if a tool sent it."""
+        """The claim by which the agent wrote the utterance at home as text; None if it did not.
+
+        That is its own claim or, if a tool sent the utterance, the claim of an echo.
+        """
         return self.claim if self.is_text else self.repeated if self.home else None
 
 
 def list_utterances(tx: Tx, root: int, home: str | None) -> list[Utterance]:
-    """All that the attempts of a root have said so far, in order."""
+    """Return all that the attempts of a root have said so far, in order."""
     return [_read_utterance(row, home) for row in tx.all(SaidClaim, "utterances_of_root", root=root)]
 
 
@@ -111,7 +114,7 @@ class WrittenBlock:
 
 
 def list_blocks(tx: Tx, root: int, home: str | None) -> list[WrittenBlock]:
-    """All that the agent has written in the attempts of a root so far, in order."""
+    """Return all that the agent has written in the attempts of a root so far, in order."""
     return [
         WrittenBlock(
             row.id, row.text, not row.dest or _is_home(row.dest, home), row.outcome == "refused", bool(row.partial)
@@ -122,7 +125,7 @@ def list_blocks(tx: Tx, root: int, home: str | None) -> list[WrittenBlock]:
 
 
 def find_last_text(utterances: Iterable[Utterance]) -> Utterance | None:
-    """The last text that the agent wrote at home, or None.
+    """Return the last text that the agent wrote at home, or None.
 
     Superseded texts and texts that only a tool sent do not count. If the agent wrote a text that a tool had sent, the
     tool's utterance is returned.
@@ -132,7 +135,7 @@ def find_last_text(utterances: Iterable[Utterance]) -> Utterance | None:
 
 
 def _read_utterance(row: SaidClaim, home: str | None) -> Utterance:
-    at_home = not row.dest or _is_home(row.dest, home)  # a cut-off text has no dest: it was for the home
+    at_home = not row.dest or _is_home(row.dest, home)  # a cut-off text has no dest: it was meant for the home
     files = entries.load(row.more).get("files") or ()
     return Utterance(
         claim=row.id, seq=row.seq, turn=row.turn, how=row.how, kind=row.kind, dest=row.dest, text=row.text,
@@ -143,12 +146,12 @@ def _read_utterance(row: SaidClaim, home: str | None) -> Utterance:
 
 
 def _is_home(dest: str | None, home: str | None) -> bool:
-    """Whether `dest` is the session's home; without a home, that is its transcript: `session:KEY`."""
+    """Return whether `dest` is the session's home. Without a home, that is its transcript: `session:KEY`."""
     return dest == home if home is not None else (dest or "").startswith("session:")
 
 
 def _worst_fate(row: SaidClaim, dest: str | None) -> DeliveryStatus:
-    """The worst state among the claim's parts."""
+    """Return the worst state among the claim's parts."""
     states = set((row.states or "").split(",")) - {""}
     if not states:
         if dest is None or is_local(dest):
