@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.house import line
-from semel.gateway.outbound.outbox import MAX_ATTEMPTS_PER_CHANNEL, Outbox
+from semel.gateway.outbound.outbox import MAX_CONCURRENT_PER_CHANNEL, Outbox
 from semel.gateway.ports import Op, Receipt, Safety
 from semel.ledger.delivery import claims
 from semel.ledger.delivery.claims import Caller, ClaimRequest
@@ -70,10 +70,10 @@ async def one_round(store: Store, begun: turns.BegunTurn, tag: str, hangs: bool)
     other.platform.fail_always(Fault.HANG if hangs else None)
     outbox = Outbox(store, {"chat": chat, "other": other})
     running = asyncio.create_task(outbox.run())
-    for n in range(MAX_ATTEMPTS_PER_CHANNEL + 10):
+    for n in range(MAX_CONCURRENT_PER_CHANNEL + 10):
         await store.write(say, begun, f"other:{tag}{n}", "for the other")
     outbox.kick()
-    for _ in range(MAX_ATTEMPTS_PER_CHANNEL):
+    for _ in range(MAX_CONCURRENT_PER_CHANNEL):
         await other.came.get()
     times = []
     for n in range(EACH):
@@ -91,7 +91,7 @@ def main() -> None:
         seen = asyncio.run(measure(Path(root)))
     for how, what in (
         ("alone", "the other channel works"),
-        ("beside", f"the other hangs in {MAX_ATTEMPTS_PER_CHANNEL} attempts"),
+        ("beside", f"the other hangs in {MAX_CONCURRENT_PER_CHANNEL} attempts"),
     ):
         print(line(what, [each * 1000 for each in seen[how]]))
     added = (statistics.median(seen["beside"]) - statistics.median(seen["alone"])) * 1000

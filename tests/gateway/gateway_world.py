@@ -100,7 +100,7 @@ class World:
     async def sent(self) -> None:
         """Wait until nothing is on its way to a platform, what the last commit left there included."""
         self.gateway.outbox.kick()
-        await asyncio.wait_for(self.gateway.outbox.quiet(), 30)
+        await asyncio.wait_for(self.gateway.outbox.wait_until_idle(), 30)
 
     async def ask(self, text: str, session: str = "s", **more: Any) -> list[str]:
         """Say something, wait for the end of the turn; what the agent then has said in the session."""

@@ -69,7 +69,7 @@ class Desk:
             self,
             {channel.name: channel for channel in channels},
             options.pop("outbox_clock", self.clock),
-            dice=lambda: 0.5,
+            jitter=lambda: 0.5,
             **options,
         )
         self.task: asyncio.Task[None] | None = None
@@ -105,7 +105,7 @@ class Desk:
 
     async def quiet(self) -> None:
         """Nothing is under way and nothing is due."""
-        await asyncio.wait_for(self.outbox.quiet(), BOUND)
+        await asyncio.wait_for(self.outbox.wait_until_idle(), BOUND)
 
     async def until(self, true: Callable[[], bool]) -> None:
         """Something is true that the event loop makes true."""

@@ -57,7 +57,7 @@ async def test_a_message_whose_id_cannot_be_kept_is_sent_and_what_follows_leaves
         assert chat.platform.shown("room") == ["one", "two"], "nothing goes to an id that is another one"
         assert "receipt" not in await desk.part(first)
         assert "its platform gave none" in (await desk.part(edit))["error"]
-        assert f"'chat' took part {first}, and its id of it cannot be kept" in caplog.text
+        assert f"'chat' accepted part {first} but gave no message id that can be stored" in caplog.text
 
 
 @pytest.mark.parametrize("id", ["m 1", "ключ", "\u202e<1@x>", "\U0001f600", "x" * KEY_LENGTH])

@@ -80,7 +80,7 @@ async def test_a_channel_that_hangs_for_ever_delays_no_other_by_more_than_50_ms(
     hung = FakeChannel("hung", Safety.AT_MOST_ONCE, timeout=3600.0)
     hung.platform.fail_always(Fault.HANG)
     chat = FakeChannel("chat", Safety.AT_MOST_ONCE)
-    async with Desk(ledger, hung, chat, max_attempts=8, outbox_clock=SystemClock()) as desk:
+    async with Desk(ledger, hung, chat, max_concurrent=8, outbox_clock=SystemClock()) as desk:
 
         async def usual(first: int) -> float:
             """Of the quicker half of twenty messages: what else runs on this machine is no delay of ours."""

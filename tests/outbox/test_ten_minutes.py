@@ -42,7 +42,7 @@ class Hung(FakeChannel):
 
 async def settle(desk: Desk, chat: Hung) -> None:
     """All that can happen before the clock moves has happened."""
-    quiet = asyncio.ensure_future(desk.outbox.quiet())
+    quiet = asyncio.ensure_future(desk.outbox.wait_until_idle())
     try:
         async with asyncio.timeout(BOUND):
             while not quiet.done():

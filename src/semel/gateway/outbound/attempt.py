@@ -1,4 +1,4 @@
-"""Make one attempt to send a part, or one look-up of it, with a time limit. Each ends with an `Outcome`.
+"""Make one attempt to send a part, or one look-up of it, with a time limit. Each ends with an `AttemptOutcome`.
 
 The outcome of an attempt is "receipt", "not sent" (provably), "refused" or "silence" (unknown). An unexpected error of
 the channel counts as silence, because bytes may have left.
@@ -69,16 +69,17 @@ def find_unsupported(caps: Caps, op: Op) -> str | None:
 
 
 async def send(
-    channel: Channel, op: Op, clock: Clock, halt: asyncio.Event, timeout: float | None = None
+    channel: Channel, op: Op, clock: Clock, stop_waiting: asyncio.Event, timeout: float | None = None
 ) -> AttemptOutcome:
     """Make exactly one attempt to send and return its outcome.
 
-    `timeout`: in seconds, by default `caps.timeout` of the channel. `halt`: if it is set, stop waiting for the answer.
+    `timeout`: in seconds, by default `caps.timeout` of the channel. `stop_waiting`: when it is set, the answer is not
+    waited for any longer.
     """
     if problem := find_unsupported(channel.caps, op):
         return AttemptOutcome("refused", reason=problem)
     try:
-        receipt = await _run_bounded(channel.send(op), timeout or channel.caps.timeout, clock, halt)
+        receipt = await _run_bounded(channel.send(op), timeout or channel.caps.timeout, clock, stop_waiting)
         return AttemptOutcome("receipt", receipt=receipt.id)
     except NotSent as error:
         return AttemptOutcome("not sent", reason=_describe_error(error), retry_after=_retry_delay_ms(error.retry_after))
@@ -91,14 +92,14 @@ async def send(
         return AttemptOutcome("silence", reason=f"the channel failed: {_describe_error(error)}")
 
 
-async def look(channel: Channel, op: Op, first: int, clock: Clock, halt: asyncio.Event) -> AttemptOutcome:
+async def look_up(channel: Channel, op: Op, first: int, clock: Clock, stop_waiting: asyncio.Event) -> AttemptOutcome:
     """Look up a part that may have arrived, and return the outcome of the look-up.
 
-    `first`: the time of the part's first attempt, in ms. `halt`: when it is set, stop waiting for the answer.
+    `first`: the time of the part's first attempt, in ms. `stop_waiting`: as in `send`.
     """
     since = first / 1000 - CLOCK_MARGIN_S
     try:
-        receipt = await _run_bounded(channel.find(op, since), channel.caps.timeout, clock, halt)
+        receipt = await _run_bounded(channel.find(op, since), channel.caps.timeout, clock, stop_waiting)
     except (Rejected, NotImplementedError) as error:
         return AttemptOutcome("hold", reason=f"the platform cannot say whether it arrived: {_describe_error(error)}")
     except (NotSent, Unknown, _NoAnswer) as error:
@@ -110,17 +111,17 @@ async def look(channel: Channel, op: Op, first: int, clock: Clock, halt: asyncio
 
 
 async def _run_bounded(
-    work: Coroutine[Any, Any, Receipt | Any], timeout: float, clock: Clock, halt: asyncio.Event
+    work: Coroutine[Any, Any, Receipt | Any], timeout: float, clock: Clock, stop_waiting: asyncio.Event
 ) -> Any:
-    """Return the result of `work`. Raises _NoAnswer after `timeout` seconds, or when `halt` is set.
+    """Return the result of `work`. Raises _NoAnswer after `timeout` seconds, or when `stop_waiting` is set.
 
     Then `work` is cancelled but not awaited, so that a channel which ignores cancellation delays nothing.
     """
     task = asyncio.ensure_future(work)
     timer = asyncio.ensure_future(clock.sleep(timeout))
-    halted = asyncio.ensure_future(halt.wait())
+    stopped = asyncio.ensure_future(stop_waiting.wait())
     try:
-        await asyncio.wait({task, timer, halted}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({task, timer, stopped}, return_when=asyncio.FIRST_COMPLETED)
         if task.cancelled():  # the channel cancelled itself
             raise _NoAnswer("the channel gave no reason")
         if task.done():
@@ -128,7 +129,7 @@ async def _run_bounded(
         late = f"no answer within {timeout:g} s"
         raise _NoAnswer(late if timer.done() else "the gateway stopped before the answer came")
     finally:
-        for waiter in (task, timer, halted):
+        for waiter in (task, timer, stopped):
             waiter.cancel()
         if not task.done():
             _abandoned_calls.add(task)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from semel.gateway.clock import Clock, SystemClock
-from semel.gateway.outbound.attempt import look, make_op, send
+from semel.gateway.outbound.attempt import look_up, make_op, send
 from semel.gateway.outbound.previews import DestinationPace, Previews
 from semel.gateway.ports import Caps, Channel
 from semel.gateway.record import LedgerAccess
@@ -27,8 +27,8 @@ from semel.ledger.storage.errors import LedgerClosed, LedgerError
 from semel.ledger.storage.store import Store
 
 T = TypeVar("T")
-UnknownOutcome = Literal["silence", "cannot tell"]
-MAX_ATTEMPTS_PER_CHANNEL = 64
+UnknownResult = Literal["silence", "cannot tell"]
+MAX_CONCURRENT_PER_CHANNEL = 64
 """The maximum number of attempts and look-ups of one channel at the same time."""
 LEDGER_RETRY_RANGE_S = (1.0, 30.0)
 """The first and the longest delay, in seconds, between attempts to write to an unwritable ledger (a full disk)."""
@@ -37,7 +37,7 @@ LAST_WRITES_TIMEOUT_S = 5.0
 """How long `stop` waits, after its grace, for the last outcomes to be written."""
 
 UNRECORDED = "its outcome could not be recorded"
-_ATTEMPTED = frozenset({"receipt", "not sent", "refused", "silence"})
+_SEND_RESULTS = frozenset({"receipt", "not sent", "refused", "silence"})  # the others are results of look-ups
 
 _log = logging.getLogger("semel.outbox")
 
@@ -64,11 +64,12 @@ class Outbox:
         *,
         resend_unknown: Collection[str] = (),
         files: Path | None = None,
-        max_attempts: int = MAX_ATTEMPTS_PER_CHANNEL,
-        dice: Callable[[], float] = random.random,
+        max_concurrent: int = MAX_CONCURRENT_PER_CHANNEL,
+        jitter: Callable[[], float] = random.random,
     ) -> None:
-        """`resend_unknown`: the channels with this setting. `files`: the directory of stored files. `max_attempts`: of
-        one channel at the same time. `dice`: returns random numbers in [0, 1) for the jitter of the backoff."""
+        """`resend_unknown`: the channels with this setting. `files`: the directory of stored files. `max_concurrent`:
+        how many attempts and look-ups of one channel may be under way at the same time. `jitter`: returns random
+        numbers in [0, 1), which vary the backoff."""
         self.outcomes: Counter[tuple[str, str]] = Counter()  # outcomes by (channel, outcome) since the start
         self.rejected: Counter[str] = Counter()  # rejected parts by channel since the start
         self._ledger = ledger
@@ -76,17 +77,17 @@ class Outbox:
         self._rules = {n: make_rules(c.caps, n in resend_unknown) for n, c in channels.items()}
         self._clock = clock or SystemClock()
         self._files = files
-        self._max_attempts = max_attempts
-        self._random = dice
+        self._max_concurrent = max_concurrent
+        self._jitter = jitter
         self._under_way: dict[asyncio.Task[None], Departure] = {}
         self._kicked = asyncio.Event()
-        self._quiet = asyncio.Event()
-        self._halt = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._stop_waiting = asyncio.Event()
         self._stopping = False
         self._run_ended = asyncio.Event()
         self._run_ended.set()
         self._pace = DestinationPace(self._clock)
-        self.previews = Previews(ledger, self._channels, self._clock, self._pace, self._halt)
+        self.previews = Previews(ledger, self._channels, self._clock, self._pace, self._stop_waiting)
 
     def __repr__(self) -> str:
         busy = self._count_under_way()
@@ -110,12 +111,12 @@ class Outbox:
 
     def kick(self) -> None:
         """Wake the sending loop, because there may be something to send. It is quick; call it on the event loop."""
-        self._quiet.clear()
+        self._idle.clear()
         self._kicked.set()
 
-    async def quiet(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until no attempt or look-up is under way and no part is due."""
-        await self._quiet.wait()
+        await self._idle.wait()
 
     # ------------------------------------------------------------ the loop
 
@@ -128,7 +129,7 @@ class Outbox:
             self._run_ended.set()
 
     async def _run(self) -> None:
-        orphans = await self._write_until_done(send_queue.recover, self._rules)
+        orphans = await self._write_with_retries(send_queue.recover, self._rules)
         for channel, parts in (orphans or {}).items():
             _log.warning(
                 "%d parts wait for channel %r, which is not configured: configure it again, or see 'semel outbox list'",
@@ -139,30 +140,33 @@ class Outbox:
             self._kicked.clear()
             try:
                 # Without a channel nothing can be sent, so the transaction is skipped.
-                asks, pauses = self._capacities(), self._pace.pauses()
-                departures = await self._write_until_done(send_queue.depart, asks, pauses) if asks else DueParts()
+                capacities, pauses = self._capacities(), self._pace.pauses()
+                departures = (
+                    await self._write_with_retries(send_queue.depart, capacities, pauses) if capacities else DueParts()
+                )
             except Exception:  # a bug of ours: one unreadable row must not end all sending
                 _log.exception("the outbox cannot tell what to send; it tries again in %g s", LEDGER_RETRY_RANGE_S[1])
                 departures = DueParts(due=self._clock.now() + round(LEDGER_RETRY_RANGE_S[1] * 1000))
             if departures is None:
                 return
-            self._begin_round(departures)
-            await self._wait(departures.due)
+            self._start_departures(departures)
+            await self._wait_for_work(departures.due)
 
     async def stop(self, grace: float) -> None:
         """Stop sending: wait `grace` seconds for the attempts under way, then record the others as unknown."""
         self._stopping = True
         await self.previews.stop()
         self.kick()
-        for patience in (grace, LAST_WRITES_TIMEOUT_S):
+        # First wait for answers; then stop waiting and allow the last writes.
+        for timeout in (grace, LAST_WRITES_TIMEOUT_S):
             try:
-                async with asyncio.timeout(patience):
+                async with asyncio.timeout(timeout):
                     await self._run_ended.wait()
                     while self._under_way:
                         await asyncio.wait(self._under_way)
             except TimeoutError:
                 pass
-            self._halt.set()
+            self._stop_waiting.set()
 
     def _count_under_way(self) -> Counter[str]:
         """Return the number of attempts and look-ups that are under way, by channel."""
@@ -170,16 +174,16 @@ class Outbox:
 
     def _capacities(self) -> dict[str, ChannelCapacity]:
         busy = self._count_under_way()
-        return {name: ChannelCapacity(rules, self._max_attempts - busy[name]) for name, rules in self._rules.items()}
+        return {name: ChannelCapacity(rules, self._max_concurrent - busy[name]) for name, rules in self._rules.items()}
 
-    def _begin_round(self, departures: DueParts) -> None:
+    def _start_departures(self, departures: DueParts) -> None:
         for departure in departures.sends:
             channel = self._channels[departure.channel]
             if channel.caps.pace:
                 self._pace.pause(departure.dest, self._clock.now() + round(channel.caps.pace * 1000))
             self._start(departure, self._attempt(channel, departure))
         for departure in departures.look_ups:
-            self._start(departure, self._look(self._channels[departure.channel], departure))
+            self._start(departure, self._look_up(self._channels[departure.channel], departure))
 
     def _start(self, departure: Departure, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work, name=f"outbox part {departure.part}")
@@ -193,20 +197,20 @@ class Outbox:
             _log.error("%s failed", task.get_name(), exc_info=error)
         self.kick()
 
-    async def _wait(self, due: int | None) -> None:
+    async def _wait_for_work(self, due: int | None) -> None:
         """Wait for a kick, or until `due`, when the next part is due (ms; None: no part)."""
         if self._kicked.is_set() or (due is not None and due <= self._clock.now()):
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # let the started attempts run
             return
         if not self._under_way:
-            self._quiet.set()
+            self._idle.set()
         waiters: list[asyncio.Task[Any]] = [asyncio.create_task(self._kicked.wait())]
         if due is not None:
             waiters.append(asyncio.create_task(self._clock.sleep_until(due)))
         try:
             await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._quiet.clear()
+            self._idle.clear()
             for waiter in waiters:
                 waiter.cancel()
 
@@ -225,9 +229,9 @@ class Outbox:
                 departure, AttemptOutcome("refused", reason=f"it cannot be sent as it is recorded: {error!r}")
             )
         else:
-            await self._record(departure, await send(channel, op, self._clock, self._halt))
+            await self._record(departure, await send(channel, op, self._clock, self._stop_waiting))
 
-    async def _look(self, channel: Channel, departure: Departure) -> None:
+    async def _look_up(self, channel: Channel, departure: Departure) -> None:
         try:
             op = make_op(departure, self._files)
         except Exception as error:  # a bug of ours: only a person can settle it
@@ -236,31 +240,33 @@ class Outbox:
                 departure, AttemptOutcome("hold", reason=f"it cannot be looked for as it is recorded: {error!r}")
             )
         else:
-            await self._record(departure, await look(channel, op, departure.first, self._clock, self._halt))
+            await self._record(departure, await look_up(channel, op, departure.first, self._clock, self._stop_waiting))
 
     async def _record(self, departure: Departure, outcome: AttemptOutcome) -> None:
         """Record the outcome even if that fails at first: a part that stayed "sending" would block its destination."""
         self.outcomes[departure.channel, outcome.result] += 1
         if outcome.result in ("receipt", "found") and outcome.receipt is None:
-            _log.warning("%r took part %d, and its id of it cannot be kept", departure.channel, departure.part)
+            _log.warning(
+                "%r accepted part %d but gave no message id that can be stored", departure.channel, departure.part
+            )
         try:
-            await self._write(departure, outcome)
+            await self._write_outcome(departure, outcome)
         except Exception:  # a bug of ours: treat it as unknown, so that the safety class decides
             _log.exception("the outcome of part %d cannot be recorded: %s", departure.part, outcome.result)
-            unknown: UnknownOutcome = "silence" if outcome.result in _ATTEMPTED else "cannot tell"
-            await self._write(departure, AttemptOutcome(unknown, reason=f"{UNRECORDED}: {outcome.result}"))
+            result: UnknownResult = "silence" if outcome.result in _SEND_RESULTS else "cannot tell"
+            await self._write_outcome(departure, AttemptOutcome(result, reason=f"{UNRECORDED}: {outcome.result}"))
 
-    async def _write(self, departure: Departure, outcome: AttemptOutcome) -> None:
+    async def _write_outcome(self, departure: Departure, outcome: AttemptOutcome) -> None:
         """Write the outcome, and retry while the ledger cannot be written: only this process knows the outcome."""
-        rules, others = self._rules[departure.channel], tuple(self._rules)
-        state = await self._write_until_done(
-            send_queue.record_outcome, departure.part, outcome, rules, jitter=self._random(), channels=others
+        rules, channels = self._rules[departure.channel], tuple(self._rules)
+        state = await self._write_with_retries(
+            send_queue.record_outcome, departure.part, outcome, rules, jitter=self._jitter(), channels=channels
         )
         self.rejected[departure.channel] += state == "rejected"
         if state == "sent":
             self.previews.arrived(departure.part)
 
-    async def _write_until_done(self, body: Callable[..., T], *args: Any, **kwargs: Any) -> T | None:
+    async def _write_with_retries(self, body: Callable[..., T], *args: Any, **kwargs: Any) -> T | None:
         """Run a transaction, with retries while the ledger cannot be written, and return its result.
 
         Returns None if the gateway stops before it succeeds.
@@ -273,9 +279,9 @@ class Outbox:
                 return None
             except LedgerError as error:
                 _log.error("the outbox waits for the ledger: %s", error)
-            if self._halt.is_set():
+            if self._stop_waiting.is_set():
                 return None
-            waiters = [asyncio.ensure_future(self._clock.sleep(wait)), asyncio.ensure_future(self._halt.wait())]
+            waiters = [asyncio.ensure_future(self._clock.sleep(wait)), asyncio.ensure_future(self._stop_waiting.wait())]
             await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
             for waiter in waiters:
                 waiter.cancel()

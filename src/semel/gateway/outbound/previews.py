@@ -102,13 +102,13 @@ class Previews:
         channels: Mapping[str, Channel],
         clock: Clock,
         pace: DestinationPace,
-        halt: asyncio.Event,
+        stop_waiting: asyncio.Event,
     ) -> None:
         self._ledger = ledger
         self._channels = channels
         self._clock = clock
         self._pace = pace
-        self._halt = halt
+        self._stop_waiting = stop_waiting
         self._followed: dict[int, tuple[_Preview, asyncio.Task[None]]] = {}  # by part
         self._refused: set[int] = set()  # parts whose edit was refused: no more previews until they end
         self._edits: dict[str, asyncio.Event] = {}  # destination -> set when its running edit is over
@@ -210,7 +210,7 @@ class Previews:
         return await self._send_edit(preview, channel, op)
 
     async def _send_edit(self, preview: _Preview, channel: Channel, op: Op) -> bool:
-        outcome = await send(channel, op, self._clock, self._halt, min(EDIT_TIMEOUT_S, channel.caps.timeout))
+        outcome = await send(channel, op, self._clock, self._stop_waiting, min(EDIT_TIMEOUT_S, channel.caps.timeout))
         preview.due = self._time_in(preview.interval_s)
         match outcome.result:
             case "receipt":
