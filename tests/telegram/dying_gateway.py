@@ -74,7 +74,7 @@ def arm(step: str) -> None:
         case "notice sent":
             around(Outbox, "_record", is_outcome_of_notice, before=False)
         case "answer heard":  # and the platform was told so, and nobody has looked at it
-            around(Commands, "_one", lambda _, one: one.name == "approve", before=True)
+            around(Commands, "_execute", lambda _, command: command.name == "approve", before=True)
         case "answer recorded":
             around(LedgerAccess, "write", lambda _, body, *__: body is answers.record_answer, before=False)
         case "agent told":
