@@ -8,7 +8,7 @@ from semel.gateway.clock import Clock
 from semel.gateway.file_store import FileStore, ReceivedFiles
 from semel.gateway.inbound.admission import AccountDirectory
 from semel.gateway.inbound.channel_inbox import ChannelInbox
-from semel.gateway.inbound.channel_supervisor import OUTCOMES, ChannelStatus, ChannelSupervisor
+from semel.gateway.inbound.channel_supervisor import SHOWN_OUTCOMES, ChannelStatus, ChannelSupervisor
 from semel.gateway.inbound.inbox import EventInbox
 from semel.gateway.ports import Channel
 from semel.ledger.inbound import channel_batch as rows
@@ -73,7 +73,7 @@ class ChannelManager:
         out: dict[str, float] = {}
         for name, status in self.status.items():
             out[f'semel_channel_online{{channel="{name}"}}'] = float(status.state == "online")
-            for outcome in OUTCOMES:
+            for outcome in SHOWN_OUTCOMES:
                 metric = f'semel_channel_events_total{{channel="{name}",outcome="{outcome}"}}'
                 out[metric] = float(status.counts[outcome])
             out[f'semel_parts_failed_total{{channel="{name}"}}'] = float(status.counts["failed"])

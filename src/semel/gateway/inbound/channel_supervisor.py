@@ -6,6 +6,7 @@ People see the channel's state, the time of its last change, and the last error 
 
 from __future__ import annotations
 
+import logging
 import random
 import re
 import traceback
@@ -29,9 +30,10 @@ log = structlog.get_logger("semel.channels")
 
 BACKOFF_RESET_MS = 60_000  # after this long online, the backoff starts from the beginning
 DENIED_RETRY_MS = 600_000  # delay before a refused account is tried again
+RETRY_AFTER_LIMIT_S = 1_000_000  # 11 days: a platform that asks for so long a wait is not believed, and backoff applies
 MAX_LOGGED_FAULTS = 32  # kinds of crashes that are logged with a traceback, once each
 ERROR_CHARS = 400  # characters of an error that are shown
-OUTCOMES = ("accepted", "duplicate", "conflict", "quarantined")  # event counts that the status shows
+SHOWN_OUTCOMES = ("accepted", "duplicate", "conflict", "quarantined")  # event counts that the status shows
 
 State = Literal["starting", "online", "offline", "denied"]
 
@@ -52,17 +54,17 @@ class ChannelStatus:
     def __repr__(self) -> str:
         return f"<ChannelStatus {self.name} {self.state}, {self.counts['accepted']} accepted>"
 
-    def change(self, state: State, error: str | None = None, wait: int | None = None) -> None:
-        """Change the state. `error`: the new error; None: the last one stays. `wait`: ms until the next `run`."""
+    def change(self, state: State, error: str | None = None, wait_ms: int | None = None) -> None:
+        """Change the state. `error`: the new error; None: the last one stays. `wait_ms`: until the next `run`."""
         now = self._clock.now()
         self.since = now if state != self.state else self.since
         self.state = state
-        self.retry_at = None if wait is None else now + wait
+        self.retry_at = None if wait_ms is None else now + wait_ms
         if error is not None:
             self.error, self.error_at = error, now
 
     def online(self) -> None:
-        """Note that the channel is connected and has put all missed events."""
+        """Note that the channel is connected and has delivered all missed events to the inbox."""
         if self.state != "online":
             log.info("channel online", channel=self.name)
         self.change("online")
@@ -78,7 +80,7 @@ class ChannelStatus:
             out |= {"error": self.error, "error_at": self.error_at}
         if self.retry_at is not None:
             out["retry_at"] = self.retry_at
-        out["counts"] = {name: self.counts[name] for name in OUTCOMES}
+        out["counts"] = {name: self.counts[name] for name in SHOWN_OUTCOMES}
         reasons = sorted(name for name in self.counts if name.startswith("refused:"))
         out["refused"] = {name.removeprefix("refused:"): self.counts[name] for name in reasons}
         return out
@@ -107,10 +109,10 @@ class ChannelSupervisor:
         """Run the channel, and run it again after each end, until cancelled."""
         while True:
             try:
-                wait = await self._run_once()
+                wait_ms = await self._run_once()
             finally:
                 await self.files.release()
-            await self.clock.sleep(wait / 1000)
+            await self.clock.sleep(wait_ms / 1000)
             self.status.retry_at = None  # the state stays until the channel reports that it is online
 
     async def _run_once(self) -> int:
@@ -128,25 +130,30 @@ class ChannelSupervisor:
             return self._note_crash(error)
 
     def _note_loss(self, reason: str, retry_after: float | None = None) -> int:
+        """Set the state to offline and return the delay before the next run in ms."""
         if self.status.state == "online" and self.clock.now() - self.status.since >= BACKOFF_RESET_MS:
             self._losses = 0
         self._losses += 1
-        retry_after_ms = round(retry_after * 1000) if retry_after is not None and 0 < retry_after < 10**6 else None
-        wait = retries.retry_delay_ms(self._losses, age=0, jitter=self.jitter(), retry_after=retry_after_ms)
-        is_new = self.status.state == "online" or self._losses == 1
+        retry_after_ms = (
+            round(retry_after * 1000) if retry_after is not None and 0 < retry_after < RETRY_AFTER_LIMIT_S else None
+        )
+        wait_ms = retries.retry_delay_ms(self._losses, age=0, jitter=self.jitter(), retry_after=retry_after_ms)
+        is_new_outage = self.status.state == "online" or self._losses == 1
         reason = self._shown_error(reason) or "its platform was lost"
-        self.status.change("offline", reason, wait)
-        log.log(30 if is_new else 20, "channel offline", channel=self.channel.name, why=reason, again_ms=wait)
-        return wait
+        self.status.change("offline", reason, wait_ms)
+        level = logging.WARNING if is_new_outage else logging.INFO
+        log.log(level, "channel offline", channel=self.channel.name, why=reason, again_ms=wait_ms)
+        return wait_ms
 
     def _note_denial(self, reason: str) -> int:
+        """Set the state to denied and return the delay before the next run in ms."""
         reason = self._shown_error(reason) or "the platform refuses this account"
         self.status.change("denied", reason, DENIED_RETRY_MS)
         log.error("channel refused by its platform", channel=self.channel.name, why=reason, again_ms=DENIED_RETRY_MS)
         return DENIED_RETRY_MS
 
     def _note_crash(self, error: Exception) -> int:
-        """Log a bug in the channel, and return the delay before the next run in ms.
+        """Log a bug in the channel, set the state to offline and return the delay before the next run in ms.
 
         People do not see the error's text, because it may contain a secret, such as a URL with a token.
         """
@@ -170,8 +177,8 @@ class ChannelSupervisor:
 def find_secrets(channel: Channel) -> tuple[str, ...]:
     """Return the secrets to redact in errors, longest first.
 
-    They are the channel's string settings with `repr=False`, and their parts between colons and white space, if they
-    have 8 or more characters.
+    They are the channel's string settings with `repr=False`, and the pieces obtained by splitting them at colons and
+    white space, if they have 8 or more characters.
     """
     settings = getattr(channel, "settings", None)
     if not is_dataclass(settings):
