@@ -20,8 +20,8 @@ from semel.law import retries
 HOUR = 3_600_000
 RULES = (
     law.Rules("idempotent", key_life=HOUR),
-    law.Rules("idempotent", key_life=HOUR, finds=True, settle=5_000),
-    law.Rules("reconcilable", settle=5_000, finds=True, horizon=10 * HOUR),
+    law.Rules("idempotent", key_life=HOUR, can_look_up=True, absence_proven_after=5_000),
+    law.Rules("reconcilable", absence_proven_after=5_000, can_look_up=True, horizon=10 * HOUR),
     law.Rules("at-most-once"),
     law.Rules("at-most-once", resend_unknown=True, horizon=HOUR),
 )
@@ -109,7 +109,7 @@ class PartMachine(Counted):
     @rule(hours=st.sampled_from([1, 8, 80]))
     def the_platform_is_away(self, hours: int) -> None:
         """No attempt gets anywhere, so often and for so long that a part which may be given up is."""
-        for _ in range(law.LEAST_ATTEMPTS):
+        for _ in range(law.MIN_ATTEMPTS):
             self.pass_time(hours * HOUR)
             self.take("departs")
             self.not_sent(0)
@@ -119,13 +119,13 @@ class PartMachine(Counted):
     def attempt_ends(self, way: str, wait: int, took: int) -> None:
         if way in ("receipt", "lost"):
             self.arrive(self.now)
-        if way == "late" and self.channel.settle:  # whoever cannot say how late it may be is not asked
-            self.coming.append(self.now + min(self.channel.settle - 1, 4_000))
+        if way == "late" and self.channel.absence_proven_after:  # whoever cannot say how late it may be is not asked
+            self.coming.append(self.now + min(self.channel.absence_proven_after - 1, 4_000))
         self.pass_time(took)
         if way == "receipt":
             self.take("receipt")
         elif way == "refused":
-            for event in law.events_of_refusal(doubt=self.doubt):
+            for event in law.events_of_refusal(may_have_arrived=self.doubt):
                 self.take(event)
         elif way == "not sent":
             self.not_sent(wait)
@@ -134,10 +134,11 @@ class PartMachine(Counted):
 
     def not_sent(self, wait: int) -> None:
         event = law.event_of_not_sent(
-            self.channel, doubt=self.doubt, attempts=self.attempts, since=self.since, now=self.now, wait=wait
-        )
+            self.channel, may_have_arrived=self.doubt, attempts=self.attempts, queued_at=self.since, now=self.now,
+            retry_after=wait,
+        )  # fmt: skip
         self.take(event)
-        old = self.now - self.since >= self.channel.horizon and self.attempts >= law.LEAST_ATTEMPTS
+        old = self.now - self.since >= self.channel.horizon and self.attempts >= law.MIN_ATTEMPTS
         due = not self.doubt and (old or wait >= self.channel.horizon)
         assert (event == "gave up") == due, "given up too soon, or not at all"
         later = retries.retry_delay_ms(self.attempts, age=self.now - self.since, jitter=0.5, retry_after=wait)
@@ -148,7 +149,7 @@ class PartMachine(Counted):
         match law.resolve_unknown(self.channel, first_attempt_at=first, now=self.now, kind=self.kind):
             case "hold":
                 self.take("hold")
-            case "look" if self.now - self.silent >= self.channel.settle and tells:
+            case "look" if self.now - self.silent >= self.channel.absence_proven_after and tells:
                 self.take("found" if self.copies else "absent")
             case "again":
                 self.take("again")

@@ -51,7 +51,7 @@ STREAMS = {"chat", "mail"}  # there an answer is seen while it is written
 NAMES = {"room": ("chat", "1"), "post": ("mail", "2"), "hook": ("push", "3"), "screen": ("web", "page")}
 RULES = {
     "chat": Rules("at-most-once"),
-    "mail": Rules("reconcilable", settle=1000, finds=True, horizon=10_000),
+    "mail": Rules("reconcilable", absence_proven_after=1000, can_look_up=True, horizon=10_000),
     "push": Rules("idempotent", key_life=100_000),
 }
 

@@ -34,7 +34,7 @@ from semel.ledger.turns import finish_turn, turn_ops, turns
 HOUR = 3_600_000
 RULES = {
     "folds": Rules("idempotent", key_life=HOUR),
-    "finds": Rules("reconcilable", settle=1000, finds=True),
+    "finds": Rules("reconcilable", absence_proven_after=1000, can_look_up=True),
     "neither": Rules("at-most-once"),
 }
 CHANNELS = st.sampled_from(sorted(RULES))

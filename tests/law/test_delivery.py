@@ -13,7 +13,7 @@ from semel.law.delivery import (
     HORIZON_MS,
     IDEMPOTENT_KINDS,
     IN_LINE,
-    LEAST_ATTEMPTS,
+    MIN_ATTEMPTS,
     STATES,
     TABLE,
     Event,
@@ -29,7 +29,7 @@ from semel.law.delivery import (
 
 HOUR = 3_600_000
 IDEMPOTENT = Rules("idempotent", key_life=HOUR)
-RECONCILABLE = Rules("reconcilable", settle=1000, finds=True)
+RECONCILABLE = Rules("reconcilable", absence_proven_after=1000, can_look_up=True)
 AT_MOST_ONCE = Rules("at-most-once")
 
 
@@ -103,8 +103,8 @@ def test_only_queued_parts_depart() -> None:
 def test_an_idempotent_part_is_repeated_only_inside_four_fifths_of_its_key_life() -> None:
     assert resolve_unknown(IDEMPOTENT, first_attempt_at=0, now=HOUR * 8 // 10 - 1) == "again"
     assert resolve_unknown(IDEMPOTENT, first_attempt_at=0, now=HOUR * 8 // 10) == "hold"
-    finds = Rules("idempotent", key_life=HOUR, finds=True)
-    assert resolve_unknown(finds, first_attempt_at=0, now=HOUR * 8 // 10) == "look"
+    asked = Rules("idempotent", key_life=HOUR, can_look_up=True)
+    assert resolve_unknown(asked, first_attempt_at=0, now=HOUR * 8 // 10) == "look"
 
 
 def test_a_reconcilable_part_is_looked_for_until_the_horizon_and_then_held() -> None:
@@ -133,41 +133,42 @@ def test_a_post_and_a_file_are_not_repeatable() -> None:
 @given(
     safety=st.sampled_from(["idempotent", "reconcilable", "at-most-once"]),
     key_life=st.integers(0, 10 * HORIZON_MS),
-    finds=st.booleans(),
+    can_look_up=st.booleans(),
     first=st.integers(0, 10**13),
     age=st.integers(-HOUR, 10 * HORIZON_MS),
 )
-def test_no_class_repeats_blindly(safety: str, key_life: int, finds: bool, first: int, age: int) -> None:
-    rules = Rules(safety, key_life=key_life, finds=finds)  # type: ignore[arg-type]
+def test_no_class_repeats_blindly(safety: str, key_life: int, can_look_up: bool, first: int, age: int) -> None:
+    rules = Rules(safety, key_life=key_life, can_look_up=can_look_up)  # type: ignore[arg-type]
     found = resolve_unknown(rules, first_attempt_at=first, now=first + age)
     assert found != "repeat"
     if found == "again":
         assert safety == "idempotent" and age < key_life * 0.8
     if found == "look":
-        assert safety == "reconcilable" or finds
+        assert safety == "reconcilable" or can_look_up
 
 
 def test_not_sent_in_doubt_settles_nothing() -> None:
-    assert event_of_not_sent(IDEMPOTENT, doubt=True, attempts=99, since=0, now=HORIZON_MS * 2) == "silence"
+    long_ago = {"attempts": 99, "queued_at": 0, "now": HORIZON_MS * 2}
+    assert event_of_not_sent(IDEMPOTENT, may_have_arrived=True, **long_ago) == "silence"
 
 
 def test_a_part_is_given_up_after_the_horizon_but_not_before_enough_attempts() -> None:
-    assert event_of_not_sent(AT_MOST_ONCE, doubt=False, attempts=10**6, since=0, now=HORIZON_MS - 1) == "not sent"
-    few = LEAST_ATTEMPTS - 1
-    assert event_of_not_sent(AT_MOST_ONCE, doubt=False, attempts=few, since=0, now=HORIZON_MS) == "not sent"
-    assert event_of_not_sent(AT_MOST_ONCE, doubt=False, attempts=few + 1, since=0, now=HORIZON_MS) == "gave up"
+    part = {"may_have_arrived": False, "queued_at": 0}
+    assert event_of_not_sent(AT_MOST_ONCE, **part, attempts=10**6, now=HORIZON_MS - 1) == "not sent"
+    assert event_of_not_sent(AT_MOST_ONCE, **part, attempts=MIN_ATTEMPTS - 1, now=HORIZON_MS) == "not sent"
+    assert event_of_not_sent(AT_MOST_ONCE, **part, attempts=MIN_ATTEMPTS, now=HORIZON_MS) == "gave up"
 
 
 def test_a_platform_that_asks_to_wait_beyond_the_horizon_said_no() -> None:
-    waits = {"doubt": False, "attempts": 1, "since": 0, "now": 0}
-    assert event_of_not_sent(AT_MOST_ONCE, **waits, wait=HORIZON_MS - 1) == "not sent"
-    assert event_of_not_sent(AT_MOST_ONCE, **waits, wait=HORIZON_MS) == "gave up"
+    waits = {"may_have_arrived": False, "attempts": 1, "queued_at": 0, "now": 0}
+    assert event_of_not_sent(AT_MOST_ONCE, **waits, retry_after=HORIZON_MS - 1) == "not sent"
+    assert event_of_not_sent(AT_MOST_ONCE, **waits, retry_after=HORIZON_MS) == "gave up"
 
 
 def test_a_definite_no_to_a_repeat_says_nothing_about_the_first_attempt() -> None:
-    assert events_of_refusal(doubt=False) == ("refused",)
+    assert events_of_refusal(may_have_arrived=False) == ("refused",)
     state: State = "sending"
-    for event in events_of_refusal(doubt=True):
+    for event in events_of_refusal(may_have_arrived=True):
         state = step(state, event).state
     assert state == "held"
 
@@ -192,7 +193,7 @@ def test_a_back_off_doubles_from_one_second_to_a_minute() -> None:
 
 
 def test_a_platform_that_cannot_tell_is_asked_less_and_less_often() -> None:
-    assert retries.next_look_delay(elapsed=0, settle=0) == 1000
-    assert retries.next_look_delay(elapsed=0, settle=5000) == 5000
-    assert retries.next_look_delay(elapsed=60_000, settle=0) == 30_000
-    assert retries.next_look_delay(elapsed=10 * HOUR, settle=0) == 600_000
+    assert retries.next_look_delay(elapsed=0, absence_proven_after=0) == 1000
+    assert retries.next_look_delay(elapsed=0, absence_proven_after=5000) == 5000
+    assert retries.next_look_delay(elapsed=60_000, absence_proven_after=0) == 30_000
+    assert retries.next_look_delay(elapsed=10 * HOUR, absence_proven_after=0) == 600_000

@@ -16,8 +16,10 @@ Rules, in prose:
 - A `held` part may have arrived. It waits for a person to decide: resend, arrived or drop.
 - A part that only posts or removes a placeholder (a message whose text comes later, by an edit) causes no notice when
   it fails, and does not wait for a person: where another part would be held, it is dropped in the same step.
-- `sent`, `held`, `rejected` and `dropped` parts have left the line, and later parts go on. A part that is resent joins
-  the tail and is marked.
+- `sent`, `held`, `rejected` and `dropped` parts have left the line, and later parts go on.
+- Three events send a part again that may have arrived. `again`: sending it twice has no further effect (an idempotency
+  key, an edit). `repeat`: the operator prefers a possible duplicate to a held part. `resend`: a person decided so about
+  a held part, which joins the tail. A part is marked as a possible repeat by `repeat` and by `resend`.
 - A ledger restored from a backup knows less than the platforms: every part that was in line is `unknown` (Law 14).
 - A platform may report later that a message it accepted has failed (a mail that bounces). The receipt was true, so the
   part stays `sent` and is marked as *failed later*; people and the agent get one notice, as for a rejected part.
@@ -41,20 +43,20 @@ Event = Literal[
     "refused",  # the platform's definite no
     "gave up",  # not sent, and the horizon has passed
     "silence",  # no answer shows whether it was sent (timeout, lost connection, crash)
-    "again",  # of an unknown part: sending it twice has no further effect (idempotency key, an edit), so send it again
-    "repeat",  # of an unknown part: send it again, as the operator prefers a possible duplicate to a held part
+    "again",  # of an unknown part: send it again, because that has no further effect
+    "repeat",  # of an unknown part: send it again, because the operator accepts duplicates
     "found",  # a look-up showed that the platform has it, although no receipt came
     "absent",  # of an unknown part: a look-up showed that the platform does not have it
     "hold",  # of an unknown part: only a person can decide
-    "resend",  # a person: send it again
-    "arrived",  # a person: it arrived
-    "drop",  # a person: do not send it
+    "resend",  # of a held part, by a person: send it again
+    "arrived",  # of a held part, by a person: it arrived
+    "drop",  # of a held part, by a person: do not send it
 ]
 
 Effect = Literal[
     "advance",  # it left the line: the next part of its destination may be sent
     "tell",  # write a notice: people see it, the agent's next prompt carries it, it never wakes the agent (Law 7)
-    "clear doubt",  # the part is no longer in doubt: the attempts so far do not count any more
+    "clear doubt",  # forget when the first doubtful attempt was made; the number of attempts stays
     "mark",  # from now on it is sent with a visible note that it may be a repeat
     "join tail",  # it goes to the end of its line
 ]
@@ -128,7 +130,7 @@ IDEMPOTENT_KINDS: frozenset[str] = frozenset({"edit", "delete", "react"})
 """The kinds of operations that have no further effect if they are sent twice, on every platform."""
 
 HORIZON_MS = 72 * 3600 * 1000
-LEAST_ATTEMPTS = 10
+MIN_ATTEMPTS = 10
 """How many attempts a part gets at least, even after its horizon: a machine that slept for days must not give up a part
 after a single attempt."""
 TRUSTED_KEY_LIFE_SHARE = 0.8
@@ -142,10 +144,10 @@ class Rules:
 
     safety: Safety
     key_life: int = 0  # how long the platform recognises a repeated idempotency key
-    settle: int = 0  # how long to wait after an attempt, until a look-up without a result proves that it was not sent
-    finds: bool = False  # the platform can be asked whether it has a message
+    absence_proven_after: int = 0  # so long after an attempt, a look-up without a result proves that it was not sent
+    can_look_up: bool = False  # the platform can be asked whether it has a message
     resend_unknown: bool = False  # the operator prefers a possible duplicate to a held part
-    horizon: int = HORIZON_MS  # how long a part is tried
+    horizon: int = HORIZON_MS  # then an unknown part is held, and an unsent one given up if MIN_ATTEMPTS were made
 
 
 Resolution = Literal["again", "look", "repeat", "hold"]
@@ -158,8 +160,8 @@ def resolve_unknown(rules: Rules, *, first_attempt_at: int, now: int, kind: str 
     "post" or "edit". Returns one of:
 
     - "again", "repeat" or "hold": the event to apply.
-    - "look": ask the platform, once `settle` has passed. Its answer is the event `found` or `absent`; if it cannot
-      tell, ask again later.
+    - "look": ask the platform, once `absence_proven_after` has passed. Its answer is the event `found` or `absent`; if
+      it cannot tell, ask again later.
     """
     age = max(0, now - first_attempt_at)
     if rules.safety == "idempotent" and age < rules.key_life * TRUSTED_KEY_LIFE_SHARE:
@@ -168,17 +170,17 @@ def resolve_unknown(rules: Rules, *, first_attempt_at: int, now: int, kind: str 
         return "hold"
     if kind in IDEMPOTENT_KINDS:
         return "again"
-    if rules.safety == "reconcilable" or (rules.safety == "idempotent" and rules.finds):
+    if rules.safety == "reconcilable" or (rules.safety == "idempotent" and rules.can_look_up):
         return "look"
     return "repeat" if rules.resend_unknown else "hold"
 
 
-def events_of_refusal(*, doubt: bool) -> tuple[Event, ...]:
+def events_of_refusal(*, may_have_arrived: bool) -> tuple[Event, ...]:
     """Return the events to apply to a part after the platform's definite no.
 
-    `doubt`: an earlier attempt may have arrived. The no covers only the last one, so the part is then held.
+    `may_have_arrived`: an earlier attempt may have. The no covers only the last one, so the part is then held.
     """
-    return ("silence", "hold") if doubt else ("refused",)
+    return ("silence", "hold") if may_have_arrived else ("refused",)
 
 
 def events_of_late_failure(state: State) -> tuple[Event, ...] | None:
@@ -201,14 +203,16 @@ def events_of_restore(state: State) -> tuple[Event, ...]:
     return {"queued": ("departs", "silence"), "sending": ("silence",)}.get(state, ())  # type: ignore[return-value]
 
 
-def event_of_not_sent(rules: Rules, *, doubt: bool, attempts: int, since: int, now: int, wait: int = 0) -> Event:
+def event_of_not_sent(
+    rules: Rules, *, may_have_arrived: bool, attempts: int, queued_at: int, now: int, retry_after: int = 0
+) -> Event:
     """Return the event to apply after an attempt that provably sent nothing: it is tried again or given up.
 
-    `doubt`: an earlier attempt may have arrived; the part then becomes unknown again. `attempts`: how many were made.
-    `since`: when the part entered its line. `wait`: the pause that the platform asks for; if it is as long as the
-    horizon, the part is given up. Times are in ms.
+    `may_have_arrived`: an earlier attempt may have; the part then becomes unknown again. `attempts`: how many were
+    made. `queued_at`: when the part was first queued. `retry_after`: the pause that the platform asks for; if it is as
+    long as the horizon, the part is given up. Times are in ms.
     """
-    if doubt:
+    if may_have_arrived:
         return "silence"
-    late = now - since >= rules.horizon and attempts >= LEAST_ATTEMPTS
-    return "gave up" if late or wait >= rules.horizon else "not sent"
+    is_late = now - queued_at >= rules.horizon and attempts >= MIN_ATTEMPTS
+    return "gave up" if is_late or retry_after >= rules.horizon else "not sent"

@@ -36,13 +36,13 @@ def retry_delay_ms(attempts: int, *, age: int, jitter: float, retry_after: int |
     return max(1, backoff, retry_after or 0)
 
 
-def next_look_delay(*, elapsed: int, settle: int) -> int:
+def next_look_delay(*, elapsed: int, absence_proven_after: int) -> int:
     """Return the milliseconds until the next look-up, after one that gave no result.
 
-    `elapsed`: how long ago the first attempt was, in ms. `settle`: as in `semel.law.delivery.Rules`. The result is half
-    of `elapsed`, but at least `settle` and one second, and at most ten minutes.
+    `elapsed`: how long ago the first attempt was, in ms. `absence_proven_after`: as in `semel.law.delivery.Rules`. The
+    result is half of `elapsed`, but at least `absence_proven_after` and one second, and at most ten minutes.
     """
-    return min(max(FIRST_MS, settle, elapsed // 2), MAX_DELAY_MS)
+    return min(max(FIRST_MS, absence_proven_after, elapsed // 2), MAX_DELAY_MS)
 
 
 # ---------------------------------------------------------------- transient errors

@@ -47,8 +47,8 @@ def make_rules(caps: Caps, resend_unknown: bool = False) -> Rules:
     return Rules(
         safety=caps.safety.value,
         key_life=round(caps.key_life * 1000),
-        settle=round(caps.settle * 1000),
-        finds=caps.finds,
+        absence_proven_after=round(caps.settle * 1000),
+        can_look_up=caps.finds,
         resend_unknown=resend_unknown,
     )
 

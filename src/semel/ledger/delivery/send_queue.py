@@ -290,14 +290,19 @@ def _apply_attempt(tx: Tx, move: PartMove, outcome: AttemptOutcome, rules: law.R
         _apply_refused_fill(tx, move)
         return
     if outcome.result == "refused":
-        for step in law.events_of_refusal(doubt=may_have_arrived):
+        for step in law.events_of_refusal(may_have_arrived=may_have_arrived):
             move.take(step)
         return
     event: law.Event = "silence"
     retry_after = outcome.retry_after or 0
     if outcome.result == "not sent":
         event = law.event_of_not_sent(
-            rules, doubt=may_have_arrived, attempts=row.attempts, since=row.at, now=tx.now, wait=retry_after
+            rules,
+            may_have_arrived=may_have_arrived,
+            attempts=row.attempts,
+            queued_at=row.at,
+            now=tx.now,
+            retry_after=retry_after,
         )
     move.take(event)
     if event == "gave up":
@@ -310,7 +315,7 @@ def _apply_attempt(tx: Tx, move: PartMove, outcome: AttemptOutcome, rules: law.R
             case "hold":
                 move.take("hold")
             case "look":
-                move.due = tx.now + max(1, rules.settle)
+                move.due = tx.now + max(1, rules.absence_proven_after)
 
 
 def _apply_refused_fill(tx: Tx, move: PartMove) -> None:
@@ -330,7 +335,7 @@ def _apply_lookup(tx: Tx, move: PartMove, outcome: AttemptOutcome, rules: law.Ru
         move.due = tx.now
     else:
         elapsed = tx.now - (move.first or move.row.at)
-        move.due = tx.now + retries.next_look_delay(elapsed=elapsed, settle=rules.settle)
+        move.due = tx.now + retries.next_look_delay(elapsed=elapsed, absence_proven_after=rules.absence_proven_after)
 
 
 # ---------------------------------------------------------------- start-up
@@ -339,8 +344,8 @@ def _apply_lookup(tx: Tx, move: PartMove, outcome: AttemptOutcome, rules: law.Ru
 def recover(tx: Tx, rules: Mapping[str, law.Rules]) -> dict[str, int]:
     """Recover at start-up: parts that were `sending` become `unknown`, and interrupted look-ups are due again.
 
-    An attempt may have ended just now, so a channel that looks up waits for its `settle` time first. Return the number
-    of parts that wait for each channel that is no longer configured.
+    An attempt may have ended just now, so a channel that looks up waits for `absence_proven_after` first. Return the
+    number of parts that wait for each channel that is no longer configured.
     """
     for part in tx.values(int, "parts_left_sending"):
         move = PartMove.of(parts.get(tx, part))
@@ -349,7 +354,7 @@ def recover(tx: Tx, rules: Mapping[str, law.Rules]) -> dict[str, int]:
         part_transitions.write_move(tx, move)
     for part, channel in tx.pairs(int, str, "parts_left_unknown"):
         channel_rules = rules.get(channel)
-        tx.run("part_wait", id=part, due=tx.now + (channel_rules.settle if channel_rules else 0))
+        tx.run("part_wait", id=part, due=tx.now + (channel_rules.absence_proven_after if channel_rules else 0))
     tx.run("parts_unpark", now=tx.now, parked=PARKED)
     return {channel: n for channel, n in tx.pairs(str, int, "channels_in_line") if channel not in rules}
 
