@@ -70,7 +70,7 @@ def main() -> None:
             info = {"name": name, "version": "1"}
             send(id=id, result={"protocolVersion": 1, "agentInfo": info, "authMethods": LOGINS.get(KIND, [])})
         elif method == "authenticate":
-            if KIND == "wrong" or not os.environ.get("OPENAI_API_KEY"):
+            if KIND == "wrong" or not os.environ.get("OPENAI_API_KEY", "").strip():
                 refuse(id, -32603, "the key was not accepted")
             else:
                 logged_in = True

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from agents_house import House, turn
+from agents_house import House, turn, until
 
 from semel.agents.acp.login import LoginMethod, describe_login, read_login_methods
 from semel.gateway.ports import AgentError, Answered
@@ -114,5 +114,6 @@ async def test_a_configured_mode_is_set_and_one_that_is_not_offered_is_an_error(
 async def test_a_model_is_set_by_the_way_that_the_agent_knows(house: House) -> None:
     """pi-acp 0.0.34 lists its models in both ways of ACP, and answers only the newer request."""
     talk = await house.open(house.agent(command("option"), model="large"))
-    assert json.loads(talk.process.stderr.tail(1))[0] == "session/set_config_option"
+    request = await until(lambda: talk.process.stderr.tail(1), "the request that the agent took")
+    assert json.loads(request)[0] == "session/set_config_option"
     assert talk.models is not None and talk.models["currentModelId"] == "large"

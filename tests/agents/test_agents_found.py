@@ -5,7 +5,9 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from semel.agents.known import find_agents_on_path
+from known_table import DOC, written
+
+from semel.agents.known import KNOWN_AGENTS, find_agents_on_path, find_agents_without_adapter
 
 
 def test_agents_on_path_are_named_with_lines_that_are_toml_and_nothing_is_run(tmp_path: Path) -> None:
@@ -28,3 +30,16 @@ def test_agents_on_path_are_named_with_lines_that_are_toml_and_nothing_is_run(tm
 
 def test_an_empty_path_finds_nobody(tmp_path: Path) -> None:
     assert find_agents_on_path(str(tmp_path)) == []
+
+
+def test_a_program_that_needs_an_adapter_is_found_as_long_as_the_adapter_is_not(tmp_path: Path) -> None:
+    for name in ("claude", "codex", "codex-acp"):
+        (tmp_path / name).write_text("")
+        (tmp_path / name).chmod(0o755)
+    assert [agent.name for agent in find_agents_without_adapter(str(tmp_path))] == ["claude"]
+
+
+def test_the_page_names_every_known_agent_and_how_it_is_installed() -> None:
+    text = DOC.read_text(encoding="utf-8")
+    assert text == written(text)
+    assert all(f"| `{agent.name}` |" in text for agent in KNOWN_AGENTS)

@@ -31,6 +31,7 @@ GROUPS = {
         "[Search](search.md), [export and import](export.md).",
         ["sessions", "show", "search", "export", "import", "why", "doctor", "fold"],
     ),
+    "Agents": ("[Use an agent](use-an-agent.md).", ["agents"]),
     "Backup": ("[Backup and restore](backup.md).", ["backup", "restore"]),
     "Schedules": ("[Schedules](schedules.md). Those of the configuration are changed there.", ["schedules"]),
     "Background jobs": ("[Background jobs](jobs.md).", ["jobs"]),

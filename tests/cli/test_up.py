@@ -155,12 +155,14 @@ def test_agents_found_on_path_are_named_and_not_started(cli: Cli, monkeypatch: p
     tools = cli.home / "bin"
     tools.mkdir()
     (tools / "codex-acp").write_text(f"#!/bin/sh\ntouch {cli.home}/started\n")
-    (tools / "codex-acp").chmod(0o755)
+    (tools / "claude").write_text("#!/bin/sh\n")
+    for name in ("codex-acp", "claude"):
+        (tools / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
     said = in_terminal(cli, "up", "--listen", "127.0.0.1:0")
     assert "demo (the bundled demo agent)" in said
     assert "Found on this machine" in said
-    assert 'command = ["codex-acp"]' in said
+    assert "agents add codex" in said and "agents add claude --install" in said
     assert not (cli.home / "started").exists()
 
 

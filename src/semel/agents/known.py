@@ -1,4 +1,4 @@
-"""Known ACP agents: their commands and environment variables; and which of them are on PATH.
+"""Known ACP agents: how to install them, their commands and variables; and which of them are on PATH.
 
 Agents are only looked up here, not started.
 """
@@ -21,36 +21,96 @@ class KnownAgent:
     - `env_prefixes`: prefixes of the variables that it reads (API keys, options). These variables are passed on from
       the gateway's environment.
     - `env`: variables that its configuration should set.
+    - `npm`, `pypi`: the packages to install, in versions that are known to work.
+    - `cli`: the program that people use without ACP, if it is another one.
     """
 
     name: str
     command: tuple[str, ...]
     env_prefixes: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    npm: tuple[str, ...] = ()
+    pypi: str = ""
+    cli: str = ""
+
+    @property
+    def install_command(self) -> tuple[str, ...]:
+        """The argv that installs the agent; empty if no package is known."""
+        if self.npm:
+            return ("npm", "install", "-g", *self.npm)
+        return ("pipx", "install", self.pypi) if self.pypi else ()
+
+    @property
+    def config_lines(self) -> str:
+        """The lines of semel.toml that configure the agent."""
+        lines = [f"[agents.{self.name}]", 'kind = "acp"', f"command = {json.dumps(list(self.command))}"]
+        if self.env:
+            pairs = ", ".join(f"{name} = {json.dumps(value)}" for name, value in self.env.items())
+            lines.append(f"env = {{ {pairs} }}")
+        return "\n".join(lines)
 
 
 KNOWN_AGENTS = (
-    # Without ENABLE_TOOL_SEARCH=false, Claude's model does not see the tool send_message until it searches for tools.
+    # Without ENABLE_TOOL_SEARCH=false, its model does not see the tool send_message until it searches for it.
     KnownAgent(
         "claude",
         ("claude-agent-acp",),
         ("ANTHROPIC_", "CLAUDE_", "ENABLE_TOOL_SEARCH", "IS_SANDBOX"),
         {"ENABLE_TOOL_SEARCH": "false"},
+        npm=("@agentclientprotocol/claude-agent-acp@0.101.0",),
+        cli="claude",
     ),
     KnownAgent("claude", ("claude-code-acp",), ("ANTHROPIC_", "CLAUDE_"), {"ENABLE_TOOL_SEARCH": "false"}),
-    KnownAgent("codex", ("codex-acp",), ("OPENAI_", "CODEX_", "INITIAL_AGENT_MODE", "MODEL_PROVIDER")),
-    KnownAgent("opencode", ("opencode", "acp"), ("OPENCODE_", "ANTHROPIC_", "OPENAI_")),
-    KnownAgent("gemini", ("gemini", "--acp"), ("GEMINI_", "GOOGLE_")),
-    KnownAgent("qwen", ("qwen", "--acp"), ("QWEN_", "OPENAI_", "DASHSCOPE_")),
-    KnownAgent("hermes", ("hermes", "acp"), ("HERMES_", "OPENAI_", "OPENROUTER_", "NOUS_")),
-    KnownAgent("vibe", ("vibe-acp",), ("VIBE_", "MISTRAL_")),
-    KnownAgent("kimi", ("kimi", "acp"), ("KIMI_", "MOONSHOT_")),
+    KnownAgent(
+        "codex",
+        ("codex-acp",),
+        ("OPENAI_", "CODEX_", "INITIAL_AGENT_MODE", "MODEL_PROVIDER"),
+        npm=("@agentclientprotocol/codex-acp@2.6.0", "@openai/codex@0.169.0"),
+        cli="codex",
+    ),
+    KnownAgent(
+        "opencode",
+        ("opencode", "acp"),
+        ("OPENCODE_", "ANTHROPIC_", "OPENAI_"),
+        npm=("opencode-ai@1.18.33",),
+    ),
+    KnownAgent("gemini", ("gemini", "--acp"), ("GEMINI_", "GOOGLE_"), npm=("@google/gemini-cli@0.61.0",)),
+    KnownAgent("qwen", ("qwen", "--acp"), ("QWEN_", "OPENAI_", "DASHSCOPE_"), npm=("@qwen-code/qwen-code@0.24.4",)),
+    KnownAgent(
+        "hermes",
+        ("hermes", "acp"),
+        ("HERMES_", "OPENAI_", "OPENROUTER_", "NOUS_"),
+        pypi="hermes-agent[acp]==0.19.0",
+    ),
+    KnownAgent("vibe", ("vibe-acp",), ("VIBE_", "MISTRAL_"), pypi="mistral-vibe==3.0.2", cli="vibe"),
+    KnownAgent("kimi", ("kimi", "acp"), ("KIMI_", "MOONSHOT_"), npm=("@moonshot-ai/kimi-code@2.1.0",)),
     KnownAgent("goose", ("goose", "acp"), ("GOOSE_", "OPENAI_", "ANTHROPIC_")),
-    KnownAgent("fast-agent", ("fast-agent-acp",), ("FAST_AGENT_", "OPENAI_", "ANTHROPIC_", "GENERIC_")),
-    KnownAgent("pi", ("pi-acp",), ("PI_", "OPENAI_", "ANTHROPIC_")),
-    KnownAgent("openclaw", ("openclaw", "acp"), ("OPENCLAW_",)),
+    KnownAgent(
+        "fast-agent",
+        ("fast-agent-acp",),
+        ("FAST_AGENT_", "OPENAI_", "ANTHROPIC_", "GENERIC_"),
+        pypi="fast-agent-mcp==0.10.46",
+    ),
+    KnownAgent(
+        "pi",
+        ("pi-acp",),
+        ("PI_", "OPENAI_", "ANTHROPIC_"),
+        npm=("pi-acp@0.0.34", "@earendil-works/pi-coding-agent@0.87.1"),
+        cli="pi",
+    ),
+    KnownAgent("openclaw", ("openclaw", "acp"), ("OPENCLAW_",), npm=("openclaw@2026.9.6",)),
     KnownAgent("auggie", ("auggie", "--acp"), ("AUGMENT_",)),
-    KnownAgent("copilot", ("copilot", "--acp"), ("COPILOT_", "GH_", "GITHUB_")),
+    KnownAgent("copilot", ("copilot", "--acp"), ("COPILOT_", "GH_", "GITHUB_"), npm=("@github/copilot@1.0.102",)),
+    KnownAgent("agentao", ("agentao", "--acp", "--stdio"), ("AGENTAO_", "OPENAI_"), pypi="agentao==0.5.17"),
+    KnownAgent(
+        "nanocoder",
+        ("nanocoder", "--acp"),
+        ("NANOCODER_", "OPENAI_"),
+        npm=("@nanocollective/nanocoder@1.30.0",),
+    ),
+    KnownAgent("openhands", ("openhands", "acp"), ("OPENHANDS_", "LLM_"), pypi="openhands==1.16.0"),
+    KnownAgent("gptme", ("gptme-acp",), ("GPTME_", "OPENAI_", "ANTHROPIC_"), pypi="gptme[acp]==0.35.1", cli="gptme"),
+    KnownAgent("kilo", ("kilo", "acp"), ("KILO_", "OPENAI_", "ANTHROPIC_"), npm=("@kilocode/cli@7.7.7",)),
 )
 
 
@@ -77,13 +137,19 @@ def find_agents_on_path(path: str | None = None) -> list[FoundAgent]:
     agents: dict[str, FoundAgent] = {}
     for agent in KNOWN_AGENTS:
         if agent.name not in agents and shutil.which(agent.command[0], path=path):
-            agents[agent.name] = {"name": agent.name, "command": list(agent.command), "line": _lines(agent)}
+            agents[agent.name] = {"name": agent.name, "command": list(agent.command), "line": agent.config_lines}
     return list(agents.values())
 
 
-def _lines(agent: KnownAgent) -> str:
-    lines = [f"[agents.{agent.name}]", 'kind = "acp"', f"command = {json.dumps(list(agent.command))}"]
-    if agent.env:
-        pairs = ", ".join(f"{name} = {json.dumps(value)}" for name, value in agent.env.items())
-        lines.append(f"env = {{ {pairs} }}")
-    return "\n".join(lines)
+def find_agents_without_adapter(path: str | None = None) -> list[KnownAgent]:
+    """Return the known agents whose own program is on PATH (or on `path`), while the program that speaks ACP is not."""
+    found = {agent["name"] for agent in find_agents_on_path(path)}
+    return [
+        agent for agent in KNOWN_AGENTS if agent.cli and agent.name not in found and shutil.which(agent.cli, path=path)
+    ]
+
+
+def find_known(name: str) -> KnownAgent | None:
+    """Return the known agent with this name; the one whose program is on PATH if there are several."""
+    agents = [agent for agent in KNOWN_AGENTS if agent.name == name]
+    return next((agent for agent in agents if shutil.which(agent.command[0])), agents[0] if agents else None)

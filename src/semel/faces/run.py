@@ -231,6 +231,11 @@ def _make_inside_tools(launch: Launch) -> InProcessTools | None:
 def _build_agent(settings: AgentSettings, config: GatewayConfig) -> AcpAgent | ModelAgent:
     if settings.kind == "model":
         return ModelAgent(settings, _make_inside_tools, hidden=config.secrets)
+    return build_acp_agent(settings, config)
+
+
+def build_acp_agent(settings: AgentSettings, config: GatewayConfig) -> AcpAgent:
+    """Build an agent that is a process of its own. The demo agent is one, too."""
     return AcpAgent(
         settings.name,
         settings.command,

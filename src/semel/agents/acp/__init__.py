@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import re
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from semel.agents.acp.conversation import AcpConversation
 from semel.agents.acp.environment import build_environment
 from semel.agents.acp.open_session import SessionOptions, initialize, open_session
 from semel.agents.acp.process import GuardedProcess
-from semel.agents.acp.session import TOOL_SERVER_COMMAND
+from semel.agents.acp.session import TOOL_SERVER_COMMAND, InitializeResult
 from semel.agents.acp.wire import Trace
 from semel.gateway.ports import AgentError, Launch
 from semel.gateway.process_identity import kill_group_if_same, read_identity
@@ -73,24 +74,8 @@ class AcpAgent:
 
     async def open(self, launch: Launch) -> AcpConversation:
         """Start the process, initialize it, then load, resume or create the session. Raises AgentError."""
-        env = self._environment()
-        trace = self._open_trace(launch)
-        try:
-            process = await GuardedProcess.start(
-                self.command,
-                cwd=self.cwd,
-                env=env,
-                on_start=launch.on_start,
-                log=lambda line: self._log_stderr(launch.spawn, line, trace),
-            )
-        except BaseException as error:
-            if trace:
-                trace.close()
-            if not isinstance(error, OSError):
-                raise
-            reason = error.strerror or error
-            raise AgentError(f"agent {self.name!r} could not be started: {reason}") from error
-        conversation = AcpConversation(self.name, process, process.stdout, trace)
+        env = self.environment()
+        conversation = await self._start(env, launch.on_start, self._open_trace(launch), launch.spawn)
         try:
             initialized = await initialize(conversation, self.command, self._timeout)
             await open_session(conversation, launch, initialized, self._session_options(env))
@@ -99,11 +84,51 @@ class AcpAgent:
             raise
         return conversation
 
+    @asynccontextmanager
+    async def initialized(self) -> AsyncIterator[tuple[AcpConversation, InitializeResult]]:
+        """Start the process and initialize it, without a session; end it afterwards. Raises AgentError.
+
+        No ledger records the process: this is for commands of a person, who watches it.
+        """
+
+        async def on_start(pid: int, pgid: int, born: str) -> None:
+            pass
+
+        conversation = await self._start(self.environment(), on_start, None, 0)
+        try:
+            yield conversation, await initialize(conversation, self.command, self._timeout)
+        finally:
+            await conversation.close(1.0)
+
+    async def _start(
+        self,
+        env: Mapping[str, str],
+        on_start: Callable[[int, int, str], Awaitable[None]],
+        trace: Trace | None,
+        spawn: int,
+    ) -> AcpConversation:
+        try:
+            process = await GuardedProcess.start(
+                self.command,
+                cwd=self.cwd,
+                env=env,
+                on_start=on_start,
+                log=lambda line: self._log_stderr(spawn, line, trace),
+            )
+        except BaseException as error:
+            if trace:
+                trace.close()
+            if not isinstance(error, OSError):
+                raise
+            reason = error.strerror or error
+            raise AgentError(f"agent {self.name!r} could not be started: {reason}") from error
+        return AcpConversation(self.name, process, process.stdout, trace)
+
     def _session_options(self, env: Mapping[str, str]) -> SessionOptions:
         asks = self.permissions == "ask"
         return SessionOptions(str(self.cwd), env, self._timeout, self._tools, self.mode, self.model, asks)
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         """Build the agent's environment and check that workspace and command exist. Raises AgentError."""
         env = build_environment(self.command, self.env, hidden=self._hidden)
         if not self.cwd.is_dir():

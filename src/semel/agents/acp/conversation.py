@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import IO, Any, Literal
 
+from semel.acp_stream.profiles import profile_for
 from semel.agents.acp.process import GuardedProcess
 from semel.agents.acp.session import Choices, RpcError, normalize_id, parse_prompt_answer
 from semel.agents.acp.wire import AcpWire, AgentReply, Id, IncomingCall, Message, Noise, Trace
@@ -67,6 +68,11 @@ class AcpConversation:
     @property
     def modes(self) -> Json | None:
         return self.choices.modes
+
+    @property
+    def decides_alone(self) -> bool:
+        """Whether the agent is in a mode in which it decides by itself what it may do, without asking."""
+        return (self.choices.modes or {}).get("currentModeId") in profile_for(self.agent_name).unattended_modes
 
     @property
     def models(self) -> Json | None:

@@ -188,11 +188,11 @@ class _SessionOpener:
             raise self._login_error(f"{error}, although {used_variable} is set") from error
 
     def _demands_login(self, error: RpcError) -> bool:
-        """Whether the agent refused because nobody is logged in. Some say so only beside the error, or in its words."""
+        """Whether the agent refused because nobody is logged in. Some say so in words, or only beside the error."""
         words = self.profile.logged_out_error
         return (
             error.code == AUTH_REQUIRED
-            or self.conversation.is_logged_out
+            or (self.conversation.is_logged_out and str(error) == "Internal error")
             or (words is not None and words.search(str(error)) is not None)
         )
 

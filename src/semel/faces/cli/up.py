@@ -128,20 +128,20 @@ def print_greeting(config: Settings, url: str) -> None:
 
 
 def _print_installed_agents(config: Settings) -> None:
-    """Print the configuration lines for unused agents found on PATH. None is started without being configured."""
-    from semel.agents.known import find_agents_on_path
+    """Print how to add the unused agents on PATH. None is started without being configured."""
+    from semel.agents.known import find_agents_on_path, find_agents_without_adapter
 
     used = {agent.command[0] for agent in config.gateway.agents.values()}
-    agents = [program for program in find_agents_on_path() if program["command"][0] not in used]
-    if not agents:
+    agents = [program["name"] for program in find_agents_on_path() if program["command"][0] not in used]
+    without_adapter = find_agents_without_adapter()
+    if not agents and not without_adapter:
         return
     out = stdout_console()
-    where = shorten_path(config.path) if config.path else "semel.toml"
-    out.print(Text(f"\n  Found on this machine. To use one, add its lines to {where}:", "dim"))
-    for program in agents:
-        out.print()
-        for line in program["line"].splitlines():
-            out.print(Text(f"    {line}"))
+    out.print(Text("\n  Found on this machine. To use one:\n", "dim"))
+    for name in agents:
+        out.print(Text(f"    {find_command()} agents add {name}"))
+    for agent in without_adapter:
+        out.print(Text(f"    {find_command()} agents add {agent.name} --install"), Text("(needs an adapter)", "dim"))
 
 
 def _data_dir_option(config: Settings) -> str:

@@ -235,12 +235,12 @@ class Store:
     def _require_writer(self) -> Writer:
         if self._writer is None:
             self._require_committer()
-            raise RuntimeError("this store was opened without threads: use apply")
+            raise RuntimeError("this store was opened without threads: use write_sync")
         return self._writer
 
     def _require_readers(self) -> Readers:
         if self._readers is None:
-            raise RuntimeError("this store was opened without threads: use look")
+            raise RuntimeError("this store was opened without threads: use read_sync")
         return self._readers
 
     def _require_committer(self) -> Committer:

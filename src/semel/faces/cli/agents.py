@@ -1,0 +1,316 @@
+"""`semel agents`: the agents that are configured or installed here; add one, try it, log it in."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from semel.faces.cli.app import Config, DataDir, Json, app
+from semel.faces.cli.printing import print_error, print_json, print_remark, print_table
+from semel.text.visible import visible
+
+if TYPE_CHECKING:
+    from semel.agents.acp import AcpAgent
+    from semel.faces.agent_check import AgentCheck
+    from semel.faces.config.load import GatewayConfig
+
+agents_app = typer.Typer(help="The agents: list them, add one, try it, log it in.", no_args_is_help=True)
+app.add_typer(agents_app, name="agents")
+
+AgentName = Annotated[str, typer.Argument(metavar="NAME", help="An agent's name.")]
+LOGIN_TIMEOUT_S = 600.0
+
+
+@agents_app.command("list")
+def list_agents(json: Json = False, config: Config = None) -> None:
+    """List the agents that are configured, those found on PATH, and programs that need an adapter first."""
+    from semel.agents.known import find_agents_on_path, find_agents_without_adapter
+
+    rows = [
+        {"name": name, "state": "configured", "command": command, "todo": _find_todo(name, command)}
+        for name, command in _configured_commands(config).items()
+    ]
+    used = {row["command"][0] for row in rows if row["command"]}
+    for found in find_agents_on_path():
+        if found["command"][0] not in used:
+            todo = f"semel agents add {found['name']}"
+            rows.append({"name": found["name"], "state": "installed", "command": found["command"], "todo": todo})
+    for known in find_agents_without_adapter():
+        todo = f"needs an adapter: {shlex.join(known.install_command)}"
+        rows.append({"name": known.name, "state": "no adapter", "command": [known.cli], "todo": todo})
+    if json:
+        print_json(rows)
+        return
+    print_table(
+        ("NAME", "STATE", "COMMAND", "TO DO"),
+        ((row["name"], row["state"], shlex.join(row["command"]), row["todo"]) for row in rows),
+        "no agent is configured or installed; semel agents add NAME says how to install one (docs/agents.md)",
+    )
+
+
+@agents_app.command()
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A known agent, such as claude, codex or opencode.")],
+    install: Annotated[bool, typer.Option("--install", help="Install its packages, if it is not installed.")] = False,
+    config: Config = None,
+) -> None:
+    """Add a known agent to semel.toml. If it is not installed, say how to install it, or do it with --install."""
+    from semel.agents.known import KNOWN_AGENTS, find_known
+    from semel.faces.config.load import load_config
+    from semel.faces.config.problems import suggest_nearest
+
+    known = find_known(name)
+    if known is None:
+        names = list(dict.fromkeys(agent.name for agent in KNOWN_AGENTS))
+        print_error(
+            f"no known agent is named {name!r}{suggest_nearest(name, names)}",
+            "Any other program that speaks ACP works, too: write its section by hand (docs/agents.md).",
+        )
+        raise typer.Exit(2)
+    if shutil.which(known.command[0]) is None:
+        _install(known.name, known.command[0], known.install_command, install)
+    path, text = _read_config(config)
+    if name in _read_agents(config):
+        print_error(f"{path} has [agents.{name}] already, and was left as it is")
+        raise typer.Exit(1)
+    _write_config(path, f"{text.rstrip()}\n\n{known.config_lines}\n".lstrip())
+    load_config(path)
+    print_remark(
+        f"added [agents.{name}] to {path}; a running gateway needs a restart. Try it: semel agents check {name}"
+    )
+
+
+@agents_app.command()
+def check(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Default: all of them.")] = None,
+    prompt: Annotated[
+        str | None, typer.Option("--prompt", metavar="TEXT", help="Send this prompt, too, and show the answer.")
+    ] = None,
+    json: Json = False,
+    config: Config = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Start each agent and open a session: is it installed and logged in, does it take Semel's tools?
+
+    Needs no running gateway, and changes nothing. Exits with 1 if an agent cannot be used.
+    """
+    from semel.faces.agent_check import check_agent
+
+    checks = []
+    for agent in _load_agents(names, config, data_dir):
+        agent.cwd.mkdir(parents=True, exist_ok=True)
+        result = asyncio.run(check_agent(agent, prompt))
+        checks.append(result)
+        if not json:
+            _print_check(result)
+    if json:
+        print_json([asdict(result) for result in checks])
+    if any(result.problem for result in checks):
+        raise typer.Exit(1)
+
+
+@agents_app.command()
+def login(
+    name: AgentName,
+    method: Annotated[
+        str | None, typer.Option("--method", metavar="ID", help="Which of its login methods. Default: ask.")
+    ] = None,
+    config: Config = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Log an agent in, with the program that the agent names for that, in this terminal."""
+    from semel.agents.acp.login import LoginMethod
+
+    [agent] = _load_agents([name], config, data_dir)
+    agent.cwd.mkdir(parents=True, exist_ok=True)
+    methods = asyncio.run(_read_logins(agent))
+    if not methods:
+        print_error(f"agent {name!r} offers no login. Log in with its own program, as the same user")
+        raise typer.Exit(1)
+    chosen: LoginMethod | None = next((m for m in methods if m.id == method), None) if method else None
+    if chosen is None and (method or not sys.stdin.isatty()) and len(methods) > 1:
+        print_error(f"choose one with --method: {', '.join(f'{m.id} ({m.name})' for m in methods)}")
+        raise typer.Exit(2)
+    chosen = chosen or _choose(methods)
+    if chosen.command:
+        env = agent.environment() | dict(chosen.env)
+        print_remark(f"running {shlex.join(chosen.command)}")
+        code = subprocess.run(chosen.command, cwd=agent.cwd, env=env, check=False).returncode
+    else:
+        problem = asyncio.run(_authenticate(agent, chosen.id))
+        if problem:
+            print_error(problem)
+        code = 1 if problem else 0
+    if code == 0:
+        print_remark(f"logged in. To see whether all is well: semel agents check {name}")
+    raise typer.Exit(1 if code else 0)
+
+
+# ---------------------------------------------------------------- configuration
+
+
+def _read_config(config: Path | None) -> tuple[Path, str]:
+    """Return the configuration file and its text; ./semel.toml and "" if there is none yet."""
+    from semel.faces.config.paths import find_config_file, read_config_file
+
+    path = find_config_file(config, os.environ)
+    return (path, read_config_file(path)[0]) if path is not None else (Path.cwd() / "semel.toml", "")
+
+
+def _read_agents(config: Path | None) -> dict[str, Any]:
+    """Return the tables [agents.NAME] of the configuration file, unchecked."""
+    from semel.faces.config.paths import find_config_file, read_config_file
+
+    path = find_config_file(config, os.environ)
+    tables = read_config_file(path)[1].get("agents") if path is not None else None
+    return (
+        {name: table for name, table in tables.items() if isinstance(table, dict)} if isinstance(tables, dict) else {}
+    )
+
+
+def _configured_commands(config: Path | None) -> dict[str, list[str]]:
+    agents = _read_agents(config)
+    return {name: [str(word) for word in table.get("command") or ()] for name, table in agents.items()}
+
+
+def _find_todo(name: str, command: list[str]) -> str:
+    if command and shutil.which(command[0]) is None:
+        return f"{command[0]} is not installed: semel agents add {name} says how"
+    return f"semel agents check {name}" if command else ""
+
+
+def _write_config(path: Path, text: str) -> None:
+    """Replace the file atomically. Exits with 1 if it cannot be written."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        if path.exists():
+            temporary.chmod(path.stat().st_mode & 0o777)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        print_error(f"{path} cannot be written: {error.strerror}")
+        raise typer.Exit(1) from None
+
+
+def _load_agents(names: list[str] | None, config: Path | None, data_dir: Path | None) -> list[AcpAgent]:
+    """Return the configured agents that are processes: those with these names, or all. Exits with 2 on a wrong name."""
+    from semel.faces.config.load import load_config
+    from semel.faces.config.problems import suggest_nearest
+    from semel.faces.run import build_acp_agent
+
+    settings: GatewayConfig = load_config(config, data_dir)
+    configured = settings.gateway.agents
+    for name in names or ():
+        if name not in configured:
+            print_error(
+                f"no agent {name!r} is configured{suggest_nearest(name, list(configured))}; see semel agents list"
+            )
+            raise typer.Exit(2)
+        if configured[name].kind == "model":
+            print_error(f"agent {name!r} is a model behind an API, and has no process to start (docs/models.md)")
+            raise typer.Exit(2)
+    return [
+        build_acp_agent(agent, settings)
+        for name, agent in configured.items()
+        if agent.kind != "model" and (not names or name in names)
+    ]
+
+
+# ---------------------------------------------------------------- installing, logging in
+
+
+def _install(name: str, program: str, command: tuple[str, ...], wanted: bool) -> None:
+    """Install an agent's packages if that is `wanted`; else say how, and exit with 1."""
+    if not command:
+        print_error(f"{program} is not on PATH. Install {name} as its own documentation says, then try again")
+        raise typer.Exit(1)
+    if not wanted:
+        print_error(
+            f"{program} is not installed. Install it with: {shlex.join(command)}",
+            f"or let Semel do that: semel agents add {name} --install",
+        )
+        raise typer.Exit(1)
+    if shutil.which(command[0]) is None:
+        needs = "Node.js 22 or newer, which has npm" if command[0] == "npm" else "pipx (https://pipx.pypa.io)"
+        print_error(f"{command[0]} is not installed: install {needs}, then try again")
+        raise typer.Exit(1)
+    print_remark(f"running {shlex.join(command)}")
+    if subprocess.run(command, check=False).returncode:
+        print_error(f"{command[0]} could not install {name}; its own words stand above")
+        raise typer.Exit(1)
+    if shutil.which(program) is None:
+        print_error(
+            f"{command[0]} installed {name}, but {program} is not on PATH: add its directory of programs to PATH"
+        )
+        raise typer.Exit(1)
+
+
+async def _read_logins(agent: AcpAgent) -> tuple[Any, ...]:
+    from semel.gateway.ports import AgentError
+
+    try:
+        async with agent.initialized() as (_, initialized):
+            return initialized.logins
+    except AgentError as error:
+        print_error(str(error))
+        raise typer.Exit(1) from None
+
+
+async def _authenticate(agent: AcpAgent, method: str) -> str:
+    """Let the agent log in by itself; return what went wrong, or ""."""
+    from semel.agents.acp.session import RpcError
+    from semel.gateway.ports import AgentError
+
+    print_remark("waiting for the agent's login, for 10 minutes at most; it may open a browser")
+    try:
+        async with agent.initialized() as (conversation, _):
+            await conversation.request("authenticate", {"methodId": method}, LOGIN_TIMEOUT_S)
+    except (AgentError, RpcError) as error:
+        return f"agent {agent.name!r} refused the login: {error}"
+    return ""
+
+
+def _choose(methods: tuple[Any, ...]) -> Any:
+    if len(methods) == 1:
+        return methods[0]
+    for number, method in enumerate(methods, 1):
+        print(f"{number}  {visible(method.name)}  {visible(method.description)}")
+    number = typer.prompt("Which", type=int)
+    if not 1 <= number <= len(methods):
+        print_error(f"choose a number from 1 to {len(methods)}")
+        raise typer.Exit(2)
+    return methods[number - 1]
+
+
+# ---------------------------------------------------------------- printing
+
+
+def _print_check(check: AgentCheck) -> None:
+    print(f"{check.name}: {'ok' if not check.problem else 'cannot be used'}")
+    if check.session_s is not None:
+        lines = [("program", f"{check.program or shlex.join(check.command)}, a session after {check.session_s:g} s")]
+        if check.mode is not None:
+            lines.append(("mode", f"{check.mode} (of {', '.join(check.modes)})"))
+        if check.model is not None:
+            lines.append(("model", check.model))
+        lines.append(("tools", "it takes Semel's tools" if check.tools else "it does not take Semel's tools"))
+        if check.memory_mb is not None:
+            lines.append(("memory", f"{check.memory_mb} MB in {check.processes} processes"))
+        if check.answer_s is not None and not check.problem:
+            lines.append(("answer", f"{check.answer!r} after {check.answer_s:g} s"))
+        for label, text in lines:
+            print(f"  {label:<9}{visible(text)}")
+    for note in check.notes:
+        print(f"  {'note':<9}{visible(note)}")
+    if check.problem:
+        print(f"  {'problem':<9}{visible(check.problem)}")

@@ -1,0 +1,151 @@
+"""`semel agents`: what is configured and installed, adding one, trying it, logging it in."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from cli_house import Cli
+
+from semel.testing.scripted_agent import command, prompt
+
+LOGIN_AGENT = Path(__file__).parent.parent / "agents" / "login_agent.py"
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """A home in which no agent is installed; programs can be put into `bin`."""
+    home = tmp_path / "home"
+    (home / "bin").mkdir(parents=True)
+    monkeypatch.setenv("PATH", str(home / "bin"))
+    monkeypatch.chdir(home)
+    for name in ("OPENAI_API_KEY", "CODEX_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    return Cli(home, tmp_path / "data")
+
+
+def install(cli: Cli, name: str) -> None:
+    program = cli.home / "bin" / name
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+
+
+def configure(cli: Cli, **agents: list[str]) -> None:
+    tables = [f"[agents.{name}]\ncommand = {json.dumps(argv)}\n" for name, argv in agents.items()]
+    (cli.home / "semel.toml").write_text("\n".join(tables))
+
+
+def login_agent(kind: str) -> list[str]:
+    return [sys.executable, str(LOGIN_AGENT), kind]
+
+
+def test_the_list_has_what_is_configured_what_is_installed_and_what_needs_an_adapter(cli: Cli) -> None:
+    assert cli.json("agents", "list") == []
+    for program in ("claude", "codex-acp", "gone"):
+        install(cli, program)
+    (cli.home / "bin" / "gone").unlink()
+    configure(cli, mine=["gone"])
+    rows = {row["name"]: row for row in cli.json("agents", "list")}
+    assert rows["mine"]["state"] == "configured" and "gone is not installed" in rows["mine"]["todo"]
+    assert (rows["codex"]["state"], rows["codex"]["todo"]) == ("installed", "semel agents add codex")
+    assert rows["claude"]["state"] == "no adapter"
+    assert rows["claude"]["todo"].startswith("needs an adapter: npm install -g @agentclientprotocol/claude-agent-acp@")
+
+
+def test_an_installed_agent_is_added_to_the_configuration_once(cli: Cli) -> None:
+    install(cli, "codex-acp")
+    (cli.home / "semel.toml").write_text("# mine\n[gateway]\ngrace = 3\n")
+    assert "semel agents check codex" in cli("agents", "add", "codex").stderr
+    text = (cli.home / "semel.toml").read_text()
+    assert text == '# mine\n[gateway]\ngrace = 3\n\n[agents.codex]\nkind = "acp"\ncommand = ["codex-acp"]\n'
+    assert "has [agents.codex] already" in cli("agents", "add", "codex", rc=1).stderr
+    assert (cli.home / "semel.toml").read_text() == text
+
+
+def test_without_a_configuration_one_is_made(cli: Cli) -> None:
+    install(cli, "opencode")
+    cli("agents", "add", "opencode")
+    assert (cli.home / "semel.toml").read_text().startswith("[agents.opencode]\n")
+
+
+def test_an_agent_that_is_not_installed_is_named_with_the_command_that_installs_it(cli: Cli) -> None:
+    said = cli("agents", "add", "codex", rc=1).stderr
+    assert "npm install -g @agentclientprotocol/codex-acp@" in said and "--install" in said
+    assert "npm is not installed: install Node.js 22" in cli("agents", "add", "codex", "--install", rc=1).stderr
+    assert "as its own documentation says" in cli("agents", "add", "goose", rc=1).stderr
+    assert 'did you mean "codex"?' in cli("agents", "add", "codx", rc=2).stderr
+    assert not (cli.home / "semel.toml").exists()
+
+
+def test_installing_runs_the_package_manager_and_adds_the_agent(cli: Cli) -> None:
+    npm = cli.home / "bin" / "npm"
+    npm.write_text(
+        f'#!/bin/sh\necho "$@" > asked\n: > {cli.home}/bin/codex-acp\n/bin/chmod +x {cli.home}/bin/codex-acp\n'
+    )
+    npm.chmod(0o755)
+    cli("agents", "add", "codex", "--install")
+    assert (cli.home / "asked").read_text().startswith("install -g @agentclientprotocol/codex-acp@")
+    assert "[agents.codex]" in (cli.home / "semel.toml").read_text()
+    npm.write_text("#!/bin/sh\nexit 3\n")
+    assert "npm could not install gemini" in cli("agents", "add", "gemini", "--install", rc=1).stderr
+
+
+def test_an_agent_that_works_is_found_to_work(cli: Cli) -> None:
+    configure(cli, demo=command())
+    asks = prompt({"call": "send_message", "arguments": {"text": "on my way"}}, "forty-two")
+    [found] = cli.json("agents", "check", "demo", "--prompt", asks)
+    assert (found["problem"], found["answer"], found["notes"]) == ("", "forty-two", [])
+    assert found["tools"] and found["session_s"] > 0
+    done = cli("agents", "check")
+    assert "demo: ok" in done.stdout and "has not started Semel's MCP server" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("argv", "why"),
+    [
+        (["no-such-program"], "command not found: 'no-such-program'"),
+        (login_agent("key"), "is not logged in (Authentication required): set OPENAI_API_KEY"),
+        (login_agent("node"), "Error: Cannot find module 'pi'"),
+    ],
+)
+def test_an_agent_that_cannot_be_used_is_named_with_the_reason(cli: Cli, argv: list[str], why: str) -> None:
+    configure(cli, bad=argv)
+    done = cli("agents", "check", rc=1)
+    assert "bad: cannot be used" in done.stdout and why in done.stdout
+
+
+def test_a_mode_in_which_the_agent_decides_alone_is_noted(cli: Cli) -> None:
+    (cli.home / "semel.toml").write_text(
+        f'[agents.alone]\nmode = "auto"\ncommand = {json.dumps(login_agent("modes"))}\n'
+    )
+    [found] = cli.json("agents", "check")
+    assert found["mode"] == "auto" and any("asks nobody" in note for note in found["notes"])
+    assert any("has not started Semel's MCP server" in note for note in found["notes"])
+
+
+def test_a_login_in_a_terminal_runs_what_the_agent_names(cli: Cli, capfd: pytest.CaptureFixture[str]) -> None:
+    configure(cli, claude=login_agent("status"))
+    assert "semel agents check claude" in cli("agents", "login", "claude").stderr
+    assert "logged in with login --browser b" in capfd.readouterr().out
+
+
+def test_a_login_by_the_agent_itself_is_waited_for(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(cli, codex=login_agent("key"))
+    with (cli.home / "semel.toml").open("a") as file:
+        file.write('env = { OPENAI_API_KEY = "env:KEY" }\n')
+    monkeypatch.setenv("KEY", " ")
+    assert (
+        "choose one with --method: api-key (API Key), chat-gpt (ChatGPT)"
+        in cli("agents", "login", "codex", rc=2).stderr
+    )
+    assert "the key was not accepted" in cli("agents", "login", "codex", "--method", "chat-gpt", rc=1).stderr
+    monkeypatch.setenv("KEY", "sk-test")
+    cli("agents", "login", "codex", "--method", "api-key")
+
+
+def test_names_that_are_none_are_refused(cli: Cli) -> None:
+    configure(cli, codex=login_agent("plain"))
+    assert 'did you mean "codex"?' in cli("agents", "check", "codx", rc=2).stderr
+    assert "offers no login" in cli("agents", "login", "codex", rc=1).stderr
