@@ -21,6 +21,7 @@ PASSING = [
     "The model is temporarily unavailable, try again later",
     "peer closed connection: Server disconnected without sending a response.",
     "terminated",
+    "Internal error: other side closed",
 ]
 FINAL = [
     "Internal error",
@@ -67,6 +68,14 @@ def test_what_our_own_agents_say_decides() -> None:
     assert judge_failure("Overloaded", {"semel": {"passing": False}}) == Failure(False)
     assert judge_failure("odd", {"semel": {"passing": True, "retry_after": 7}}) == Failure(True, 7.0)
     assert judge_failure("odd", {"semel": {"passing": "yes"}}) == Failure(False)
+
+
+def test_the_status_of_a_models_api_may_be_the_errors_code() -> None:
+    """gemini-cli 0.61.0."""
+    assert judge_failure("Too busy, retry in 1s", {"code": 429}) == Failure(True, 1.0)
+    assert not judge_failure("Too busy", {"code": 400}).is_transient
+    assert not judge_failure("You exceeded your current quota", {"code": 429}).is_transient
+    assert not judge_failure("Internal error", {"code": -32603}).is_transient
 
 
 def test_a_passing_failure_is_tried_three_times_in_all_each_a_while_later() -> None:

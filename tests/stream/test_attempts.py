@@ -154,6 +154,20 @@ def test_the_same_words_from_an_agent_that_does_not_type_retries_are_its_text(na
     assert messages(view) == ["Retrying (attempt 1/3, waiting 2s)..."]
 
 
+@pytest.mark.parametrize(
+    "notice",
+    [
+        "Info: Response was interrupted due to a server error. Retrying...",
+        "Info: Request failed due to a transient API error. Retrying...",
+    ],
+)
+def test_copilot_types_its_retries_into_the_answer(notice: str) -> None:
+    """copilot 1.0.102: in a chunk of its own, without an id."""
+    view = folded([*(say(c) for c in FIRST), say(notice), *(say(c) for c in OTHER)], PROFILES["copilot"])
+    assert (messages(view), superseded(view)) == (["".join(OTHER)], [A])
+    assert messages(folded([say(notice)], PROFILES["careful"])) == [notice]
+
+
 def test_pi_may_talk_about_retrying() -> None:
     view = folded([say("Retrying"), say(" the build"), say(" (attempt 2)...")], PROFILES["pi"])
     assert messages(view) == ["Retrying the build (attempt 2)..."]

@@ -148,6 +148,11 @@ _PI_COMPACT = re.compile(
     r"|Automatic compaction finished[^\n]*\s*\Z"
 )
 
+_COPILOT_RETRY = re.compile(
+    r"Info: (?:Response was interrupted due to a server error|Request failed due to a transient API error)\. "
+    r"Retrying\.\.\.\s*\Z"
+)
+
 CAREFUL = Profile(synthetic_user=_SYNTHETIC, window_marks=(_DOTS,), cut_notes=(_CLAUDE_CUT,))
 
 PROFILES: dict[str, Profile] = {
@@ -221,6 +226,7 @@ PROFILES: dict[str, Profile] = {
             ),
         ),
         replace(CAREFUL, name="openclaw", content="window"),
+        replace(CAREFUL, name="copilot", prose=((_COPILOT_RETRY, "retry"),)),
     )
 }
 
@@ -244,6 +250,7 @@ _NAMES: tuple[tuple[str, str], ...] = (
     ("fast_agent", "fast-agent"),
     ("fastagent", "fast-agent"),
     ("openclaw", "openclaw"),
+    ("copilot", "copilot"),
 )
 
 

@@ -6,8 +6,8 @@ costs little.
 
 Transient errors: agents report a failure as a JSON-RPC error with a code, a text and perhaps data; few say whether it
 is transient. The first of these that is present decides: what Semel's own agents state (`_meta.semel`), words of
-permanent errors, an HTTP status that the text names as such, and words that model APIs and sockets use for transient
-errors. An unknown error counts as permanent, so that a person learns of it at once.
+permanent errors, an HTTP status that the text names as such or that is the error's code, and words that model APIs and
+sockets use for transient errors. An unknown error counts as permanent, so that a person learns of it at once.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ _TRANSIENT_ERROR = re.compile(
     r"overloaded|rate.?limit|too many requests|time[d\s-]*out|temporar|try again|unavailable|bad gateway"
     r"|internal server error|econnreset|econnrefused|etimedout|eai_again|enetunreach|socket hang up"
     r"|connection (?:was |is )?(?:reset|closed|refused|error|lost|aborted|dropped)|stream (?:ended|closed|disconnected)"
-    r"|network error|fetch failed|server disconnected|\bterminated\b",
+    r"|network error|fetch failed|server disconnected|\bterminated\b|other side closed|und_err_socket"
+    r"|resource (?:has been )?exhausted",
     re.I,
 )
 _RETRY_AFTER = re.compile(
@@ -89,14 +90,16 @@ def judge_failure(text: str, meta: Mapping[str, Any] | None = None) -> Failure:
     if isinstance(statement, Mapping) and isinstance(statement.get("passing"), bool):
         retry_after = statement.get("retry_after")
         return _bounded(statement["passing"], float(retry_after) if isinstance(retry_after, int | float) else None)
-    return _bounded(_passes(text), _after(text))
+    return _bounded(_is_transient(text, (meta or {}).get("code")), _after(text))
 
 
-def _passes(text: str) -> bool:
+def _is_transient(text: str, code: object) -> bool:
     if _PERMANENT_ERROR.search(text):
         return False
     if match := _STATUS.search(text):
         return int(match[1] or match[2]) in TRANSIENT_STATUSES
+    if isinstance(code, int) and 400 <= code < 600:  # Gemini CLI: the model API's status as a JSON-RPC code
+        return code in TRANSIENT_STATUSES
     return _TRANSIENT_ERROR.search(text) is not None
 
 
