@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from gateway_world import World, script, until
+from structlog.testing import capture_logs
 
 from semel.gateway.turns import turn_end
 from semel.ledger.storage.rows import SpawnRow
@@ -220,6 +221,28 @@ async def test_an_agent_that_ends_while_it_starts_is_reported_at_once(tmp_path: 
         (told,) = await notices(w)
         assert "could not be started" in told
         assert "no key" in told
+
+
+async def test_turns_that_ended_are_counted_and_a_failed_one_is_logged_with_its_reason(tmp_path: Path) -> None:
+    error = {"error": {"code": -32603, "message": "no such model"}}
+    async with World(tmp_path) as w:
+        with capture_logs() as lines:
+            await w.ask(script("fine"))
+            await w.ask(script(error))
+        metrics = await w.gateway.metrics()
+        assert metrics['semel_turns_total{agent="demo",outcome="done"}'] == 1
+        assert metrics['semel_turns_total{agent="demo",outcome="failed"}'] == 1
+        [line] = [line for line in lines if line["event"] == "turn failed"]
+        assert (line["session"], line["agent"], line["why"]) == ("s", "demo", "no such model")
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_turn_whose_agent_cannot_be_started_is_counted_and_logged(tmp_path: Path) -> None:
+    async with World(tmp_path, command=("sh", "-c", "echo no key >&2; exit 3")) as w:
+        with capture_logs() as lines:
+            await w.ask("hello")
+        assert (await w.gateway.metrics())['semel_turns_total{agent="demo",outcome="failed"}'] == 1
+        assert ["no key" in line["why"] for line in lines if line["event"] == "turn failed"] == [True]
 
 
 async def test_a_stop_at_the_very_moment_a_turn_is_put_off_stops_it(tmp_path: Path) -> None:

@@ -186,6 +186,7 @@ class ReadApi(Components):
         return {
             "semel_uptime_seconds": time.time() - self.started_at,
             "semel_turns_running": float(len(self.turns.runs)),
+            **self.turns.metrics(),
             "semel_agents_live": float(len(self.spawns.live)),
             "semel_watchers": float(self.hub.count),
             "semel_jobs_open": float(await self.record.read(job_rows.count_open)),

@@ -64,6 +64,7 @@ class Run:
     blobs: Path  # the directory of stored files
     permission_deadline: float  # in seconds
     may_wait: Callable[[Run], bool]  # whether it may hold its agent while it waits for a permission
+    note_end: Callable[[law.Event, str | None], None]  # called with how the turn ended, and the error
 
     def __post_init__(self) -> None:
         self.fence = TurnFence(self.begun.session, self.begun.turn, self.begun.epoch)
@@ -429,6 +430,7 @@ class Run:
         self.slots, due = await self.record.write(
             finish_turn.finish, self.fence, self.caller(), ops, self.slots, turn_end
         )
+        self.note_end(event, turn_end.error)
         return due
 
     async def _put_off(self, ops: list[turn_ops.Op], end: Answered) -> bool:

@@ -8,8 +8,10 @@ await in between.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -77,6 +79,7 @@ class TurnScheduler:
         ] = {}  # session -> the turn whose run broke off and was not recorded as lost
         self.planner = AttemptPlanner(self.record, self.places, self.quiet)
         self.attempts = {name: agent.attempts for name, agent in self.agents.items()}
+        self.ended: Counter[tuple[str, str]] = Counter()  # (agent, outcome) -> turns since the start
         self.stopping = False
 
     def __repr__(self) -> str:
@@ -255,6 +258,7 @@ class TurnScheduler:
             self.wake_in(session, begun.wait_ms / 1000)
             return False
         if isinstance(begun, GivenUp):
+            self._note_end(begun, "cancelled" if begun.error is None else "given up", begun.error)
             self.kick()
             return True
         fence = TurnFence(begun.session, begun.turn, begun.epoch)
@@ -317,6 +321,7 @@ class TurnScheduler:
         run = self.runs[begun.session] = Run(
             begun, live, self.record, self.places, self.agents[begun.agent], previews=self.previews, kick=self.kick,
             blobs=self.blobs, permission_deadline=self.permission_deadline, may_wait=self._may_wait,
+            note_end=partial(self._note_end, begun),
         )  # fmt: skip
         may_keep = False
         try:
@@ -394,7 +399,22 @@ class TurnScheduler:
         """End a turn whose agent was not prompted."""
         caller = Caller(session=begun.session, key=begun.key, turn=begun.turn, root=begun.root)
         await self.record.write(finish_turn.finish, fence, caller, [], turn_ops.Slots(), end)
+        self._note_end(begun, end.event, end.error)
         self.kick()
+
+    def _note_end(self, begun: BegunTurn | GivenUp, event: law.Event, error: str | None) -> None:
+        """Count a turn that has ended, and log it if it failed."""
+        outcome = law.step("running", event)
+        self.ended[begun.agent, outcome] += 1
+        if outcome == "failed":
+            log.warning("turn failed", session=begun.key, turn=begun.turn, agent=begun.agent, why=error)
+
+    def metrics(self) -> dict[str, float]:
+        """Return the metrics of turns for Prometheus, by name."""
+        return {
+            f'semel_turns_total{{agent="{agent}",outcome="{outcome}"}}': float(count)
+            for (agent, outcome), count in self.ended.items()
+        }
 
     # ------------------------------------------------------------ stopping
 

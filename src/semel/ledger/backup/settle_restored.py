@@ -20,7 +20,7 @@ from semel.ledger.storage.rows import EntryRow, HomeSession, ItemRow, LedgerRow,
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.transcript.views import LIFE_BITS
-from semel.ledger.turns import turns
+from semel.ledger.turns import close_output, turns
 from semel.ledger.turns.end_evidence import Evidence
 from semel.ledger.turns.turns import WaitingEntry
 
@@ -164,9 +164,9 @@ def _end_turns(tx: Tx, doubts: dict[int, _SessionDoubts]) -> None:
     """
     for session_row in tx.all(HomeSession, "session_busy"):
         turn = tx.get(TurnRow, "turn_get", id=session_row.turn)
-        turns.close_entries(tx, session_row.id, turn.id)
+        close_output.close_entries(tx, session_row.id, turn.id)
         for item in tx.all(ItemRow, "items_live", session=session_row.id):
-            entries.set_item(tx, item.id, live=False, body=turns.interruption_body(item))
+            entries.set_item(tx, item.id, live=False, body=close_output.interruption_body(item))
         doubts.setdefault(session_row.id, _SessionDoubts()).turn = turn
         doubts[session_row.id].unanswered = 1
     due = tx.values(int, "session_due")

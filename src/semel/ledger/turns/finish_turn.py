@@ -15,7 +15,7 @@ from semel.ledger.delivery.cutting import Leg, cut_claim, is_local
 from semel.ledger.storage.rows import ClaimRow, EntryRow, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
-from semel.ledger.turns import end_evidence, turns
+from semel.ledger.turns import close_output, end_evidence, turns
 from semel.ledger.turns.end_evidence import Evidence
 from semel.ledger.turns.show import OpBatch, deliver_closing
 from semel.ledger.turns.turn_ops import Notice, Op, Slots
@@ -61,12 +61,12 @@ def finish(
     new_slots = OpBatch(tx, caller, slots).apply_all(ops)
     leaves = deliver_closing(tx, new_slots.claims, end.closing, end.legs)
     recovered_claim = None if leaves else _deliver_lost_text(tx, row, caller, end)
-    turns.close_entries(tx, fence.session, fence.turn)
+    close_output.close_entries(tx, fence.session, fence.turn)
     departed_claim = cutting.deliver_last_block(tx, row, fence.turn)
     held = end.held_notice if end.keeps_held_notice or not turns.has_said_since_correction(tx, fence.turn) else None
     notices = [held, *end.notices] if held is not None else end.notices
     evidence = _add_end_notices(tx, row, fence.turn, end, notices, new_slots.attached)
-    turns.withdraw_reserved(tx, row, caller.root)
+    close_output.withdraw_reserved(tx, row, caller.root)
     entries.close_items(tx, fence.session)
     state = law.step("running", end.event)
     tx.run(
@@ -112,7 +112,7 @@ def schedule_retry(
     """
     turns.check_fence(tx, fence)
     new_slots = OpBatch(tx, caller, slots).apply_all(ops)
-    turns.close_entries(tx, fence.session, fence.turn)
+    close_output.close_entries(tx, fence.session, fence.turn)
     entries.close_items(tx, fence.session)
     turns.schedule_retry(tx, fence, error, ms)
     return new_slots

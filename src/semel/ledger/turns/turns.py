@@ -16,10 +16,10 @@ from semel.law import retries, wake
 from semel.law import turn as law
 from semel.ledger.delivery import claims, cutting, placeholders
 from semel.ledger.delivery.cutting import is_local
-from semel.ledger.storage.rows import BoundEvent, EntryRow, HomeSession, ItemRow, Row, SessionRow, TurnRow
+from semel.ledger.storage.rows import BoundEvent, EntryRow, HomeSession, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
-from semel.ledger.turns import permission_requests
+from semel.ledger.turns import close_output
 from semel.ledger.turns.end_evidence import Evidence
 
 
@@ -109,10 +109,16 @@ class BegunTurn:
 
 @dataclass(frozen=True)
 class GivenUp:
-    """The interrupted turn may not be tried again: it failed or was stopped, and a notice says so."""
+    """The interrupted turn may not be tried again: it failed or was stopped, and a notice says so.
+
+    `key`: its session's key. `agent`: the session's agent. `error`: why it failed; None if it was stopped.
+    """
 
     session: int
     turn: int
+    key: str
+    agent: str
+    error: str | None
 
 
 @dataclass(frozen=True)
@@ -241,7 +247,7 @@ def cancel(tx: Tx, session: int, turn: TurnRow, text: str, stop_seq: int | None 
     `stop_seq`: the entry by which the person at home stopped it; None sends the notice home. The turn's run is fenced
     off, in whatever gateway it is (Law 10).
     """
-    close_live_output(tx, session, turn)
+    close_output.close_live_output(tx, session, turn)
     evidence = add_stop_notice(tx, session, turn, text, stop_seq)
     _end_turn(tx, turn, "cancelled", turn.error, evidence)
     placeholders.withdraw_of_root(tx, turn.root)
@@ -250,7 +256,7 @@ def cancel(tx: Tx, session: int, turn: TurnRow, text: str, stop_seq: int | None 
 
 def cancel_deleted(tx: Tx, session: int, turn: TurnRow) -> None:
     """Cancel a turn whose session is deleted, without a notice."""
-    close_live_output(tx, session, turn)
+    close_output.close_live_output(tx, session, turn)
     _end_turn(tx, turn, "cancelled", turn.error, Evidence("deleted"))
     placeholders.withdraw_of_root(tx, turn.root)
     entries.touch_session(tx, session)
@@ -314,14 +320,14 @@ def _settle_lost(
     order = find_stop(tx, row, old)
     if order is not None:
         cancel(tx, row.id, old, order.notice_text, order.seq)
-        return GivenUp(row.id, old.id)
+        return GivenUp(row.id, old.id, row.key, row.agent, None)
     if old.retry_at is not None:
         if 0 < (wait_ms := old.retry_at - tx.now) <= retries.MAX_RETRY_AFTER_S * 1000:  # else the clock was set back
             return NotYetDue(wait_ms)
         death = old.error
     elif old.how is None:
         return _take_over_unprompted(tx, row, old, lease)
-    close_live_output(tx, row.id, old)
+    close_output.close_live_output(tx, row.id, old)
     attempts = tx.all(TurnRow, "turns_of_root", root=old.root)
     if old.attempt >= max_attempts:
         decision = law.decide_after_loss(
@@ -331,8 +337,9 @@ def _settle_lost(
             history_complete=False,
             max_attempts=max_attempts,
         )
-        fail(tx, row.id, old, f"{decision.reason}; the last time the agent {death}" if death else decision.reason)
-        return GivenUp(row.id, old.id)
+        error = f"{decision.reason}; the last time the agent {death}" if death else decision.reason
+        fail(tx, row.id, old, error)
+        return GivenUp(row.id, old.id, row.key, row.agent, error)
     tx.run(
         "turn_end", id=old.id, state=law.step("running", "lost"), stop=None, error=death, at=tx.now, evidence=None,
         row=None,
@@ -405,49 +412,6 @@ def list_bound(tx: Tx, turn: int) -> tuple[TurnEvent, ...]:
             )
         )
     return tuple(events)
-
-
-def close_live_output(tx: Tx, session: int, turn: TurnRow) -> None:
-    """Close the previews and items that a turn left open; its previews become partial entries with claims (Law 6)."""
-    close_entries(tx, session, turn.id)
-    for item in tx.all(ItemRow, "items_live", session=session):
-        entries.set_item(tx, item.id, live=False, body=interruption_body(item))
-        permission_requests.add_withdrawal_notice(tx, item)
-
-
-def close_entries(tx: Tx, session: int, turn_id: int) -> None:
-    """Close the previews that the turn left open: each becomes an entry marked partial, with its claim."""
-    live_entries = tx.all(EntryRow, "entries_live", session=session)
-    turn = tx.get(TurnRow, "turn_get", id=turn_id)
-    first = None
-    for entry in live_entries:
-        text = entries.shown_text(tx, session, entry.seq)
-        claim = tx.number(
-            "claim_add", session=session, turn=turn.id, root=turn.root, how="recovery", kind="text", late=0,
-            spawn=turn.spawn, conn=None, call=None, tool=None, args=None, dest=None, digest=None, text=text,
-            outcome="said", reason="shown before its turn ended", echo_of=None, seq=entry.seq, at=tx.now,
-        )  # fmt: skip
-        earlier_claim = tx.value(int, "block_of_file_before", session=session, seq=entry.seq, turn=turn.id)
-        first = first if earlier_claim is None else earlier_claim
-        if first is None:
-            first = claim
-        else:  # these texts, and a file before them, are one block
-            tx.run("claim_part_of", id=claim, first=first)
-        entries.set_entry(tx, session, entry.seq, text=text, live=False, partial=True, claim=claim, tell=True)
-        if turn.id != turn.root:
-            claims.supersede_beginnings(tx, claims.Caller(session, "", turn.id, turn.root), text, None, claim)
-
-
-def withdraw_reserved(tx: Tx, session: SessionRow, root: int | None) -> None:
-    """Withdraw the placeholders of a root whose turn is over. A local home has none, so the query is skipped."""
-    if root is not None and not is_local(session.home):
-        placeholders.withdraw_of_root(tx, root)
-
-
-def interruption_body(item: ItemRow) -> dict[str, Any]:
-    if item.kind == "permission":  # a question ('ask') stays open: its answer is an event
-        return {"state": "cancelled"}
-    return {"status": "no result", "lost": True} if item.kind == "tool" else {}
 
 
 def fail(tx: Tx, session: int, turn: TurnRow, reason: str) -> None:
