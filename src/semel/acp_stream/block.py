@@ -19,7 +19,7 @@ MAX_EDGE = 16  # how many characters of white space at the ends of a thought a c
 
 
 class TextBlock(GrowingItem):
-    """A message or thought that grows. `mid`: its ACP message id, if it has one."""
+    """A message or thought that grows. `mid`: its ACP message id; None if it has none."""
 
     __slots__ = (
         "alert_chars",
@@ -106,7 +106,7 @@ class Section:
         """Decide whether the next chunk, `text`, begins with a copy of this whole section.
 
         Returns None if it does not, else (the text after the copy, whether the wording alone proves the copy). Without
-        that proof, it is a probable copy in these two cases:
+        that proof, it is a probable copy only in these two cases:
 
         - The section's last word would run into the chunk's first word (`is_glued`). The section must also be
           distinctive, or a chunk of newlines must precede the section and new text must follow the copy.

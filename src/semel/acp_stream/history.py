@@ -3,7 +3,7 @@
 A message or call is *known* if it is in the view, or if the caller has added it from its record. Known messages and
 calls are not shown again; unknown ones are shown once and marked as history. They are compared by id first (message id,
 tool call id), then by *bare* text: the text without its white space, because agents trim. A known message accounts for
-one copy in the replay: if the replay has it twice, the second copy is new. Time is never evidence.
+one copy in the replay: if the replay has it twice, the second copy is new. Times are never compared.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ ROLES = {"agent_message_chunk": "agent", "user_message_chunk": "user", "agent_th
 
 
 class KnownText:
-    """A known text. `bare`: the text without white space. `repeated_size`: how much of `bare` this replay has repeated.
+    """A known text, and how much of it this replay has repeated so far.
 
-    Sizes are in characters.
+    `bare`: the text without white space. `repeated_size`: how many of its characters were repeated, from its beginning.
     """
 
     __slots__ = ("bare", "index", "node", "repeated_size")
@@ -52,8 +52,9 @@ class KnownText:
 class Replay:
     """One replay, from its first update to its last. Methods return the operations by which the view changed.
 
-    `before`: the items that the caller has added from its record. `pieces`, `role`, `mid`: the text that is being
-    collected, its role and its message id.
+    `before`: what the caller has added from its record (`Fold.add_known_text`, `Fold.add_known_call`). It is older than
+    the fold, so it is not on the `board`. `pieces`, `role`, `mid`: the chunks of the message that is being collected,
+    its role and its message id.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class Replay:
     # ---- updates
 
     def update(self, kind: str, data: Mapping[str, Any]) -> list[Op]:
-        """Fold one replayed update: a chunk of a message, or a tool call. `kind`: its `sessionUpdate`."""
+        """Fold one replayed update: a chunk of a message or thought, or a tool call. `kind`: its `sessionUpdate`."""
         if kind in ROLES:
             return self._fold_chunk(ROLES[kind], data)
         ops = self.flush()
@@ -129,7 +130,10 @@ class Replay:
         return self.flush() + self._end_turn()
 
     def _end_turn(self) -> list[Op]:
-        """End a turn: its unfinished calls get the status "no result", and their ids may be used again."""
+        """End a turn of the history: its unfinished calls get the status "no result".
+
+        A later turn of the history may use the ids of its calls again.
+        """
         ops: list[Op] = []
         for cid in self.new_calls:
             call = self.calls.unfinished.get(cid)
@@ -174,7 +178,7 @@ class Replay:
         """Fold the text collected so far, because its message is complete.
 
         A text that came in several chunks without a message id is compared with the known texts as a whole. If it
-        repeats none of them, its chunks are compared one by one.
+        repeats none of them, its chunks are compared one by one, because each may be a message of its own.
         """
         pieces, role, mid = self.pieces, self.role, self.mid
         self.pieces, self.role, self.mid = [], "", None
@@ -194,7 +198,10 @@ class Replay:
         return ops + self._fold_message(role, mid, "".join(unknown))
 
     def _fold_message(self, role: str, mid: str | None, text: str) -> list[Op]:
-        """Fold one complete message: ignore it if it is known, else complete a text that was cut short, else add it."""
+        """Fold one complete message: ignore it if it is known; otherwise, add it as a new one.
+
+        If it begins with a known text that was cut short, it replaces that text instead.
+        """
         bare_text = without_white_space(text)
         if not text:
             return []
@@ -221,7 +228,11 @@ class Replay:
         return self._add_message(role, mid, text, is_first)
 
     def _find_unrepeated(self, role: str, bare_text: str) -> list[KnownText]:
-        """Return the first known texts that begin like `bare_text` and that this replay has not repeated yet."""
+        """Return the known texts with the same first MIN_SHARED_CHARS characters as `bare_text`, oldest first.
+
+        Texts that this replay has repeated, wholly or in part, are left out. At most MAX_CANDIDATES texts are
+        considered, starting with the oldest one that was not repeated.
+        """
         alike = self.by_start.get((role, bare_text[:MIN_SHARED_CHARS]), deque())
         while alike and alike[0].repeated_size:
             alike.popleft()
@@ -230,8 +241,8 @@ class Replay:
     def _consume(self, role: str, bare_text: str) -> bool:
         """Mark as repeated the known texts that `bare_text` repeats. Returns False if it repeats none.
 
-        It may repeat one known text, the next part of one, or several in a row. It may also equal a known text but for
-        failed attempts (`_take_with_attempts`).
+        It may be a whole known text, the beginning or next part of one, or several in a row. It may also differ from a
+        known text only by failed attempts (`_take_with_attempts`).
         """
         same = self.by_text.get((role, bare_text), deque())
         while same:
@@ -265,10 +276,12 @@ class Replay:
         return True
 
     def _take_with_attempts(self, role: str, bare_text: str) -> bool:
-        """Mark the known text that `bare_text` equals but for failed attempts at the beginning of one of the two.
+        """Mark as repeated a known text that differs from `bare_text` only in the failed attempts before the answer.
 
-        An agent that retries without saying so may store or stream the attempts and the answer as one text. Returns
-        False if there is no such known text.
+        Either text may begin with them: an agent that retries without saying so may stream the attempts and the answer
+        as one text, or store them as one in its history. The longer text must end with the shorter one, the answer, and
+        everything before that must be beginnings of the answer (`are_attempts`). Returns False if there is no such
+        known text.
         """
         alike = self.by_end.get((role, bare_text[-MIN_SHARED_CHARS:]), []) if self.profile.retry == "whole" else []
         for known_text in alike[-MAX_CANDIDATES:]:
@@ -336,7 +349,7 @@ def _marks(title: object, tool_input: object, content: str) -> set[str]:
 def _complete(node: GrowingItem, text: str) -> list[Op]:
     """Replace the text of `node`, which was cut short, by its longer version `text`.
 
-    Texts from before the fold have no id and are not changed here: the caller completes them.
+    A text that the caller has added from its record has no id and is not changed here: the caller completes it.
     """
     shown_text = node.text()
     if not node.id or not shown_text or shown_text == text or not text.startswith(shown_text):

@@ -3,8 +3,8 @@
 A block ends at a tool call, a new message id, or the turn's end; a thought also ends when a message begins. The chunks
 of a block are joined unchanged. The view shows a text once, although an agent may send it again in two ways:
 
-- If the model's stream breaks, the agent may make another *attempt* at the message, from its beginning. So if the whole
-  text of a block comes again as the beginning of a later block, the earlier block was a failed attempt. It stays in the
+- If the model's stream breaks, the agent may make another *attempt* at the message, from its beginning. So if a block
+  begins with the whole text of an earlier block, the earlier one may be a failed attempt. A failed attempt stays in the
   record, marked superseded. The *rivals* of a block are the earlier blocks that may be failed attempts at it.
 - An *adapter* (the program that speaks ACP for an agent) may stream a block and then send a whole *copy* of it in one
   chunk.
@@ -13,9 +13,9 @@ of a block are joined unchanged. The view shows a text once, although an agent m
 stream a summary in tokens and then send it whole, and the only sign of the copy is that it comes in one chunk. A wrong
 decision also costs less, because thoughts are not sent to chats. So a copy of a thought may be shorter than the limits
 in `redelivery`. A chunk counts as a copy if it repeats the whole thought (or its current *section*, which began after a
-chunk of newlines), if that text came in several chunks, and if nothing follows the chunk. Such a chunk is *held back*
-until the next one arrives; if the thought continues, the chunk is added after all. The rule fails only for a thought
-that is the same words twice and nothing else, first in several chunks and then in one.
+chunk of newlines), if that text came in several chunks, and if nothing or an empty line follows the chunk. Such a chunk
+is *held back* until the next one arrives; if other text follows, the chunk is added after all. The rule fails only for
+a thought that is the same words twice and nothing else, first in several chunks and then in one.
 """
 
 from __future__ import annotations
@@ -251,9 +251,10 @@ class BlockAssembler:
         return ops
 
     def announce_retry(self) -> list[Op]:
-        """Fold a retry signal: end the open blocks, and discard all blocks since the last side effect.
+        """Fold a retry signal: end the open blocks, and remember which blocks the agent discards with it.
 
-        The discarded blocks are superseded once the next attempt produces text (`_superseded_by`).
+        These are the blocks since the last tool call that started. They are superseded once the next attempt produces
+        text (`_superseded_by`).
         """
         ops = self._close_open(**({"broken": True} if self.profile.signal_means_retry else {}))
         for kind, void in self.void_blocks.items():
@@ -291,10 +292,7 @@ class BlockAssembler:
     # ---- whole copies
 
     def _is_copy_of(self, block: TextBlock, text: str) -> bool:
-        """Whether `text`, a chunk under another message id, is a copy of the whole open block.
-
-        More text may follow in the chunk.
-        """
+        """Whether `text`, a chunk under another message id, begins with a copy of the whole open block."""
         if self.profile.another_id == "message" or len(text) < block.size:
             return False
         if block.kind == MESSAGE and self.board.last_id != block.id:
@@ -307,7 +305,10 @@ class BlockAssembler:
         return (text == block_text and block.streamed) or is_redelivery(block_text, text)
 
     def _fold_copy(self, block: TextBlock, text: str) -> list[Op] | None:
-        """Fold the chunk `text` if it begins with a copy of the whole block so far; otherwise return None."""
+        """Fold the chunk `text` if it begins with a copy of the whole block so far; otherwise, return None.
+
+        For a thought, a copy of a part of it is enough (`_fold_thought_copy`).
+        """
         if not block.size:
             return None
         if block.kind == THOUGHT:
@@ -321,9 +322,11 @@ class BlockAssembler:
         return self._append_rest(block, text[block.size :]) if glued_copy or is_redelivery(block_text, text) else None
 
     def _fold_thought_copy(self, block: TextBlock, text: str) -> list[Op] | None:
-        """Fold the chunk `text` if it begins with a copy of a thought, of its current section, or of its latest chunk.
+        """Fold the chunk `text` if it begins with a copy of the open thought, its current section, or its latest chunk.
 
-        Otherwise, return None.
+        If the wording alone proves the copy, only the text after the copy is added to the thought. If the copy is only
+        probable, the chunk is held back until the next one decides (`_settle_held`). If there is no copy, return None:
+        the caller then adds the whole chunk.
         """
         for part in (block.all_chunks, block.section):
             repeat = part.find_repeat(text)
@@ -344,9 +347,10 @@ class BlockAssembler:
         return []
 
     def _settle_held(self, block: TextBlock, text: str = "") -> list[Op]:
-        """Decide about the chunk that was held back. If nothing or an empty line follows, it is a copy.
+        """Decide about the chunk that was held back, if there is one. `text`: the next chunk; "" if there is none.
 
-        Otherwise, it is added to the block. `text`: the next chunk; "" if there is none.
+        If nothing or an empty line follows, it is a copy, and only the text after the copy in it is added to the block.
+        Otherwise, the whole chunk is added.
         """
         if block.held_copy is None:
             return []
@@ -357,8 +361,8 @@ class BlockAssembler:
     def _is_repeat_after_call(self, kind: str, text: str) -> bool:
         """Whether `text`, a chunk after a tool call, is a copy of the whole latest block.
 
-        For a thought, equal wording is enough, because adapters repeat a summary after a tool call. A message must also
-        be long, and have come in several chunks.
+        For a thought, the same distinctive wording is enough, because adapters repeat a summary after a tool call. A
+        message must also be long, and have come in several chunks.
         """
         block = self.latest_blocks[kind]
         if block is None or block.superseded or abs(block.size - len(text)) > MAX_EDGE:
@@ -385,7 +389,7 @@ class BlockAssembler:
         return []
 
     def _add_attachment(self, kind: str, mid: str | None, content: Any) -> list[Op]:
-        """List an attachment in the fields of the open block, or of a new one. Content without a type is ignored."""
+        """List an attachment in the fields of the open block, or of a new one. Other content is ignored."""
         if not is_attachment(content):
             return []
         description = describe_attachment(content)

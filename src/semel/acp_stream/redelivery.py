@@ -87,7 +87,11 @@ def are_attempts(texts: str, answer: str) -> bool:
 
 
 class TextCursor:
-    """Compares a text that arrives in pieces with the first `size` characters of a known text, `pieces`."""
+    """Compares an incoming text, chunk by chunk, with the beginning of a known text.
+
+    `pieces`: the strings that the known text consists of. `size`: how many of its first characters are compared. Call
+    `feed` with each chunk. When `remaining` is 0, the incoming text begins with all of these characters.
+    """
 
     __slots__ = ("index", "offset", "pieces", "remaining")
 
@@ -98,9 +102,10 @@ class TextCursor:
         self.remaining = size  # characters of the known text that were not compared yet
 
     def feed(self, text: str) -> bool:
-        """Compare the next piece, `text`, with the next characters of the known text. Return whether they are equal.
+        """Compare the next chunk, `text`, with the next characters of the known text. Return whether they are equal.
 
-        Characters of `text` beyond the end of the known text are not compared.
+        Characters of `text` beyond the first `size` of the known text are not compared. After False, the cursor is of
+        no use.
         """
         offset, end = 0, len(text)
         while offset < end and self.remaining:

@@ -118,8 +118,10 @@ class ToolCalls:
     def find(self, cid: str, data: Mapping[str, Any], announces: bool) -> ToolCall | None:
         """Return the call to which an update belongs; None if the update begins a new call.
 
-        `announces`: the update is a `tool_call`. Under the id of an ended call of an earlier turn, a `tool_call` begins
-        a new call; a `tool_call_update` does so if it has an open status and a title or input.
+        `announces`: the update is a `tool_call` or a permission request, not a `tool_call_update`. It matters only if
+        `cid` is the id of an ended call of an earlier turn, because agents use ids again. Then an update that announces
+        begins a new call. A `tool_call_update` does so only if its status is pending or running and it has a title or
+        input; otherwise, it belongs to the earlier call.
         """
         call = self.by_id.get(cid)
         if call is None or not call.ended or call.turn == self.turn:

@@ -1,6 +1,7 @@
 """Merge what an agent states as a tool call's output, in several fields and updates, into one text (Law 8).
 
-An agent may state one output in several sources: `toolResponse` and terminals (the richest), `rawOutput`, `content`.
+An agent may state one output in several sources. From the richest to the poorest, they are: terminals and
+`toolResponse`, `rawOutput`, `content` (`output_fields` ranks them).
 A *delta* is new output. A *snapshot* is all of the output so far, or a *window*: only its newest part, which slides
 forward as the output grows (see `profiles`). The *known text* is what was merged so far. The rules:
 
@@ -11,8 +12,8 @@ forward as the output grows (see `profiles`). The *known text* is what was merge
   terminal printed, and what a terminal prints replaces such a summary. If one text is the beginning or the end of the
   other, the longer one stays: it has every character of both.
 
-Memory is bounded by `Limits`: of a longer output, the middle is dropped and shown as a gap. The dropped text is in the
-operations that the caller has stored.
+Memory is bounded by `Limits`: the middle of an output that exceeds them is dropped and shown as a gap. The dropped text
+is in the operations that the caller has stored.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class ToolOutput:
     # ---- reading
 
     def shown(self) -> tuple[str, int, str]:
-        """Return (head, number of characters left out, tail). If the limits allow the whole text, it is the head."""
+        """Return (head, number of characters left out, tail). If nothing is left out, the head is the whole text."""
         head, tail, limits = self._joined_head(), self._joined_tail(), self._limits
         if limits.head is None or self.total <= limits.head + limits.tail:
             return head + tail, 0, ""
@@ -123,7 +124,7 @@ class ToolOutput:
     # ---- growing
 
     def append(self, text: str) -> None:
-        """Append text. The cost does not depend on the length of the output (amortised)."""
+        """Append text. The amortised cost does not depend on the length of the output."""
         self.total += len(text)
         if self._tail is None:
             self._head.append(text)
@@ -176,14 +177,18 @@ class ToolOutput:
         return OutputChange(text)
 
     def is_contradicted_by(self, delta: str) -> bool:
-        """Whether the known text came from a poorer source, as a snapshot, and differs from the first delta."""
+        """Whether a terminal's first delta contradicts the known text, which may be only a summary of the output.
+
+        That is so if the known text is a snapshot from a poorer source (`content` or `rawOutput`), and neither text
+        begins with the other. The caller then replaces the known text by the delta (`restart`).
+        """
         if not self.total or self.accounted or self.rank >= DIRECT:
             return False
         known_text = self._known_text(0, len(delta))
         return known_text is not None and not delta.startswith(known_text)
 
     def restart(self, delta: str) -> OutputChange:
-        """Replace the known text by the first delta of a richer source."""
+        """Replace the known text by a terminal's first delta, which contradicts it (`is_contradicted_by`)."""
         self.replace(delta)
         self.accounted, self.rank, self.snapshot = self.total, DIRECT, ""
         return OutputChange(delta, True)
@@ -243,7 +248,8 @@ class ToolOutput:
     def _is_replacement(self, rank: int, window: bool, missing: bool) -> bool:
         """Whether a snapshot replaces the known text: both have the same source, and it is neither cut nor a window.
 
-        Snapshots of a terminal or of `toolResponse` replace nothing. `rank`, `window`, `missing`: as in `Snapshot`.
+        While the known text is shorter than LEAST_WINDOW, no snapshot counts as a window. Snapshots of a terminal or of
+        `toolResponse` replace nothing. `rank`, `window`, `missing`: as in `Snapshot`.
         """
         slides = window and self.total >= LEAST_WINDOW
         return rank < DIRECT and is_same_source(rank, self.rank) and not missing and not slides
@@ -264,8 +270,8 @@ class ToolOutput:
     def _find_new_text(self, text: str) -> str | None:
         """Return the text that the snapshot `text` adds at the end of the known text.
 
-        Returns "" if the snapshot repeats the known text, or the beginning or end of that text, and adds nothing. White
-        space at the end may differ. Returns None if the snapshot neither continues nor repeats the known text.
+        Returns "" if the snapshot adds nothing: it repeats the whole known text, or its beginning or end. White space
+        at the end may differ. Returns None if the snapshot neither continues nor repeats the known text.
         """
         if self.snapshot and text.startswith(self.snapshot):
             return text[len(self.snapshot) :]
@@ -285,14 +291,17 @@ class ToolOutput:
         return "" if self._joined_head().rstrip() == text.rstrip() else None
 
     def _has_same_start(self, text: str) -> bool:
-        """Whether the text begins like the known text: then it is probably the same output, cut elsewhere."""
+        """Whether both texts begin with the same 256 characters: probably one output, cut at different places."""
         return len(text) >= 256 and self.start(256) == text[:256]
 
     def _is_tail_of(self, text: str) -> bool:
         return self._tail is None and len(text) > self.total and text.endswith(self._joined_head())
 
     def overlap(self, text: str) -> int:
-        """Return how many characters at the beginning of `text` overlap with the end of the known text; 0 if none."""
+        """Return where `text` goes on after the end of the known text: the offset of its first new character.
+
+        Returns 0 if the two texts do not overlap.
+        """
         size = self.total - self._gap[1]
         if size < LEAST_OVERLAP or len(text) < PROBE_CHARS:
             return 0
@@ -305,8 +314,8 @@ class ToolOutput:
     def _fill(self, text: str, rank: int) -> OutputChange | None:
         """Fill the place where output never arrived (`_gap`), wholly or in part, from a snapshot's text.
 
-        The snapshot must contain other text, and then all of the known text that follows that place. Otherwise, returns
-        None. `rank`: the snapshot's.
+        `text` must contain all of the known text that follows that place, with other text before it. Otherwise, nothing
+        changes and None is returned. `rank`: the snapshot's.
         """
         before, after = self._gap
         if not after or self._tail is not None:

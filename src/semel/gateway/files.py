@@ -286,7 +286,7 @@ class BlobDraft:
             _sync_dir(self._store)
 
     def discard(self) -> None:
-        """Close and remove the draft; after `publish` only the blob remains."""
+        """Close the draft and remove its temporary file. Safe after `publish`: the published blob is kept."""
         if self._sink >= 0:
             os.close(self._sink)
             self._sink = -1

@@ -33,7 +33,7 @@ class GuardedProcess:
 
     - `pid`, `pgid`: the ids of process and group; they are the same number.
     - `born`: identifies the process even if its pid is reused (`process_identity.read_identity`).
-    - `mark`: the value of SEMEL_SPAWN in its environment.
+    - `mark`: its spawn tag, which is the value of SEMEL_SPAWN in its environment.
     """
 
     def __init__(self, popen: subprocess.Popen[bytes], born: str, stderr: StderrReader, guard: Guard) -> None:
@@ -209,9 +209,12 @@ class GuardedProcess:
 
 
 def _spawn_launcher(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], int]:
-    """Start the launcher, which waits for its mark. Returns (process, write end of the pipe that it reads).
+    """Start the launcher, which waits for its spawn tag before it execs `command` (`launch.py`).
 
-    Call it in the event loop's thread: the kernel kills the process when the thread that started it ends (`launch.py`).
+    Returns (process, control pipe). The control pipe is the write end of a pipe that the launcher reads. Once the spawn
+    is recorded, the caller writes the spawn tag (`GuardedProcess.mark`) and a newline to it. If the caller closes it
+    without that line, the launcher exits. Call this function in the event loop's thread: the kernel kills the process
+    when the thread that started it ends.
     """
     theirs, ours = os.pipe()
     try:

@@ -62,8 +62,9 @@ def _response_number(box: MailBox, name: str) -> int:
 def list_uids_after(box: MailBox, uid: int, renumbered_below: int, since: float) -> list[int]:
     """Return the UIDs of the mails after `uid` in the selected mailbox, lowest first.
 
-    Of the UIDs below `renumbered_below`, only mails received since the day before `since` (seconds since the epoch) are
-    listed.
+    If the server has renumbered the mailbox (a new UIDVALIDITY), all of its mails come again under new UIDs, which are
+    below `renumbered_below` (0 if that never happened). Of these, only mails received since the day before `since` are
+    listed. `since`: when this account was first read, in seconds since the epoch; older mail is not reported.
     """
     box.client.untagged_responses.pop(
         _EXISTS_RESPONSE, None

@@ -96,9 +96,11 @@ class Invitations:
         return self._policy == "all" or await self._inbox.known(Person(invite.sender))
 
     async def _answer(self, room: str, invite: Invite) -> None:
-        """Accept the invitation, or decline it if the room is encrypted. Raises Offline.
+        """Accept the invitation, or decline it if the room is encrypted.
 
-        A transient failure is retried later without blocking the rest: the room's server may be down.
+        Raises Offline if the homeserver cannot be reached, and Denied if it refuses our login. No other failure raises:
+        if the homeserver does not answer in time, or answers with a transient error, the invitation is answered later.
+        So a room whose own server is down does not block the other invitations. A definite refusal ends the invitation.
         """
         action, body = ("leave", {"reason": DECLINE_REASON}) if invite.encrypted else ("join", {})
         wait = await self._post(room, action, body)
@@ -110,7 +112,7 @@ class Invitations:
     async def _post(self, room: str, action: str, body: Json) -> float | None:
         """Post the answer. Returns the seconds until a retry, or None if no retry is needed or possible.
 
-        Raises Offline.
+        Raises Offline or Denied.
         """
         settings = self._account.settings
         me = await self._account.identify()

@@ -65,7 +65,11 @@ class GroupMigration:
 
 
 def parse_update(update: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[TelegramDraft | GroupMigration]:
-    """Parse one update. An update that cannot be parsed gives one unreadable draft; nothing is raised."""
+    """Parse one update. An update that cannot be parsed gives one unreadable draft; nothing is raised.
+
+    `us`: our bot. `moved`: the first ids of groups that became supergroups, mapped to their current ids. An address
+    keeps the first id (`semel.channels.telegram.address`).
+    """
     try:
         return _parse_update(update, us, moved)
     except Exception as error:  # one odd update must not block all later ones (Law 1)

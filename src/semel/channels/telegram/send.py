@@ -171,7 +171,10 @@ def _target_params(op: Op, moved: Mapping[int, int]) -> Json:
 
 
 def make_upload(op: Op, kind: str, content: bytes) -> Upload:
-    """Return the file of an op as an upload. `kind`: the name of the call's parameter for it."""
+    """Return the file of an op as an `Upload`, with its name and media type. `content`: the file's bytes.
+
+    `kind`: the call's parameter for the file, such as "photo" (`BotApiCall.file`).
+    """
     name = op.name or (op.file.name if op.file is not None else "") or "file"
     mime = op.mime or mimetypes.guess_type(name)[0] or "application/octet-stream"
     return Upload(kind, name, mime, content)

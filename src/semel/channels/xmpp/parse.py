@@ -26,7 +26,14 @@ ENCRYPTED = {
 
 @dataclass(frozen=True)
 class ParsedStanza:
-    """A note: a parsed message stanza. `ref`: the id of the message that it refers to, as given by its sender."""
+    """A parsed message stanza. Variables call it a *note*.
+
+    - `kind`: "own" is a message that we sent, perhaps with another client; "bounce" is an error about one of ours.
+    - `address`: the bare address of the conversation: the other account, or the room.
+    - `ref`: the id, as the stanza gives it, of the message that it edits, deletes, reacts or replies to; "" if none.
+    - `links`: the addresses of files that it links to.
+    - `why`: the reason of a bounce, or why the stanza is unreadable.
+    """
 
     kind: Literal["message", "edit", "delete", "reactions", "own", "bounce", "unreadable"]
     address: str

@@ -74,7 +74,11 @@ class Destinations:
 
     @staticmethod
     def place_of(dest: str | None, home: str | None) -> ResolvedDestination:
-        """Return the place of a destination that is already resolved. `dest`: None if nothing was sent anywhere."""
+        """Return the `ResolvedDestination` of a destination that was resolved earlier: where a message was sent.
+
+        `dest`: that destination. If it is None, the message was sent nowhere; then the result has no destination, and
+        its `problem` says why. `home`: the session's home, to tell whether `dest` is it; None if the session has none.
+        """
         if dest is None:
             return ResolvedDestination(None, problem="it reached nobody, so nothing can follow it there")
         return ResolvedDestination(dest, dest == home)

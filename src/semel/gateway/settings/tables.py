@@ -97,7 +97,10 @@ def find_table(root: type[BaseModel], path: Sequence[object]) -> type[BaseModel]
 
 
 def pick_fields(values: BaseModel, table: type[BaseModel]) -> dict[str, Any]:
-    """Return the values of the fields of `table`. `values`: an instance of a class that inherits these fields."""
+    """Return {field: value} for the fields of `table`, with the values that they have in `values`.
+
+    `values`: an instance of `table` or of a subclass of it. Fields that only the subclass has are left out.
+    """
     return {field: getattr(values, field) for field in table.model_fields}
 
 

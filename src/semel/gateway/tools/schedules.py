@@ -223,9 +223,12 @@ class ScheduleManager:
 
 
 def _decide_firings(row: ScheduleRow, now: int, doubtful_until: int) -> tuple[schedule.Firings, int | None]:
-    """Return (the firings that are due now, the next due time). It may take long, so it runs in a thread.
+    """Return (which of the due firings run now, the next due time in seconds; None if there is none).
 
-    `now` and the next due time are in seconds, `doubtful_until` is in ms.
+    `now`: in seconds. `doubtful_until` (ms): when the ledger was last restored from a backup; 0 if never. Firings that
+    were due by then may have run already, so none of them runs now (Law 14).
+
+    This can be slow, so call it in a thread.
     """
     assert row.due is not None  # it is due
     series = schedule.read_schedule(row.form, row.spec, find_zone(row.tz), row.anchor // 1000)

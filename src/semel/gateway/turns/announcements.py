@@ -65,7 +65,11 @@ class Announcements:
                     await self._changed.wait()
 
     def end(self) -> None:
-        """End the run: release the waiting calls, and note whether the stream announced the calls after all."""
+        """End the run: calls that still wait for their announcement go on without it.
+
+        If it is not known yet whether the agent announces calls, decide it now: it does if one of the calls that had
+        waited too long was announced after all.
+        """
         if self.live.announces is None and self._unannounced:
             view = self.live.view
             self.live.announces = any(view.was_announced(name, arguments) for name, arguments in self._unannounced)

@@ -391,7 +391,11 @@ class Run:
         self.view.take(self.fold.end(end.stop, end.error))
 
     async def _ask_for_correction(self, end: Answered) -> None:
-        """Tell the agent what was delivered and what was held back, and ask it to correct the latter (Laws 5, 12)."""
+        """Prompt the agent again in this turn, to correct the texts that were not delivered (Laws 5, 12).
+
+        They were not delivered because of a `MarkupProblem`: for example, they name a destination that does not exist.
+        The prompt also lists what was delivered, so that the agent does not say it again.
+        """
         ops = [*self.view.take_batch(), *self.speech.leave(), *make_end_notices("answered", end, self.begun.attempt)]
         problems, self.speech.problems = self.speech.problems, []
         self.corrections.note_request(problems)

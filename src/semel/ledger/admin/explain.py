@@ -189,7 +189,11 @@ def _explain_hearing(tx: Tx, hearing: AddressedSession) -> list[Json]:
 
 
 def _explain_reference(tx: Tx, hearing: AddressedSession) -> list[Json]:
-    """Return lines that say what the event's entry refers to, and whether it was edited or deleted later."""
+    """Return lines about the other entries that the event's message is linked to.
+
+    One says which entry the message replies to, edits, deletes or reacts to. The others say in which entry this message
+    was itself edited or deleted later. The list is empty if it is linked to none.
+    """
     entry = tx.one(EntryRow, "entry_get", session=hearing.session, seq=hearing.seq)
     more = entries.load(entry.more) if entry is not None else {}
     out = [_line(None, f"it is about entry {more['of']}: {_quote(str(more.get('quote', '')))}")] if "of" in more else []

@@ -1,7 +1,7 @@
-"""Settle a ledger that was restored from a copy: more may have happened since the copy than it knows (Law 14).
+"""Settle a ledger that was restored from a backup: more may have happened since the backup than it knows (Law 14).
 
 `settle_copy` is one transaction; it runs before anything is accepted or sent. Nothing that may have happened since the
-copy is repeated automatically: queued parts become unknown, turns that were running or due are ended, and people and
+backup is repeated automatically: queued parts become unknown, turns that were running or due are ended, and people and
 agents are told once.
 """
 
@@ -28,14 +28,14 @@ KIND = "restored"
 """The kind of the notices about a restore."""
 RECENT_MS = 7 * 24 * 3600 * 1000
 """A chat in which nothing is in doubt still gets the notice if its newest entry is at most this much older than the
-copy."""
+backup."""
 SKIPPED_OPTION_NUMBERS = 10_000
-"""Option numbers that each session skips: people may have been shown them since the copy (Law 13)."""
+"""Option numbers that each session skips: people may have been shown them since the backup (Law 13)."""
 PAGE = 1000  # sessions settled at a time
 
 
 class RestoreRow(Row):
-    """A restore that was settled. `part`, `turn`: the newest part and turn of the copy."""
+    """A restore that was settled. `part`, `turn`: the newest part and turn of the backup."""
 
     incarnation: int
     copied: int
@@ -46,10 +46,10 @@ class RestoreRow(Row):
 
 @dataclass(frozen=True)
 class SettledRestore:
-    """The result of `settle_copy`. `copied`: when the copy was made, as far as known; `at`: when it was settled (ms).
+    """The result of `settle_copy`. `copied`: when the backup was made, as far as known; `at`: when it was settled (ms).
 
-    `parts`: messages that may have been sent since the copy. `unanswered`: events, commands and running turns that may
-    have been answered since. `sessions`: sessions that were told.
+    `parts`: messages that may have been sent since the backup. `unanswered`: events, commands and running turns that
+    may have been answered since. `sessions`: sessions that were told.
     """
 
     incarnation: int
@@ -62,7 +62,7 @@ class SettledRestore:
 
 @dataclass
 class _SessionDoubts:
-    """What may have happened in one session since the copy."""
+    """What may have happened in one session since the backup."""
 
     parts: int = 0
     held: int = 0
@@ -75,7 +75,7 @@ class _SessionDoubts:
 
 
 def is_unsettled_copy(tx: Tx) -> bool:
-    """Return whether this ledger was restored from a copy and is not settled yet."""
+    """Return whether this ledger was restored from a backup and is not settled yet."""
     row = tx.one(LedgerRow, "ledger_get")
     return row is not None and row.copied is not None
 
@@ -90,7 +90,7 @@ def last_settled_at(tx: Tx) -> int:
 
 
 def settle_copy(tx: Tx) -> SettledRestore | None:
-    """Settle a restored ledger, once. Return what was in doubt, or None if the ledger is not an unsettled copy."""
+    """Settle a restored ledger, once. Return what was in doubt, or None if there is no restore to settle."""
     ledger = tx.one(LedgerRow, "ledger_get")
     if ledger is None or ledger.copied is None:
         return None
@@ -124,9 +124,10 @@ def _reset_sessions(tx: Tx, incarnation: int) -> None:
 
 
 def _withdraw_placeholders(tx: Tx) -> None:
-    """Withdraw open placeholders and drop their queued parts.
+    """Withdraw the open placeholders and drop their parts that are still in line. Only the record changes.
 
-    A placeholder may have been filled since the copy, so it is neither filled nor deleted now.
+    On the platform, a placeholder may have been filled since the backup: it may now be a message that people have read.
+    So it is neither filled nor deleted there.
     """
     for claim, part in tx.pairs(int, int, "reserved_all"):
         tx.run("claim_because", id=claim, reason=placeholders.WITHDRAWN)
@@ -139,7 +140,7 @@ def _withdraw_placeholders(tx: Tx) -> None:
 
 
 def _mark_parts_unknown(tx: Tx, since: int, doubts: dict[int, _SessionDoubts]) -> None:
-    """Make queued parts unknown, because they may have left since the copy; their channel's safety class decides."""
+    """Make queued parts unknown, because they may have left since the backup; their channel's safety class decides."""
     for part in tx.values(int, "parts_in_line"):
         tx.run("part_doubted", id=part, since=since)
         row = parts.get(tx, part)
@@ -158,7 +159,7 @@ def _mark_parts_unknown(tx: Tx, since: int, doubts: dict[int, _SessionDoubts]) -
 
 
 def _end_turns(tx: Tx, doubts: dict[int, _SessionDoubts]) -> None:
-    """End running turns and bind waiting events: they may have been answered since the copy, so nothing is started.
+    """End running turns and bind waiting events: they may have been answered since the backup, so nothing is started.
 
     In each of these sessions, one turn gets all waiting events; `_notify_session` ends it with a notice (Law 12).
     """
@@ -204,7 +205,12 @@ def _collect_commands(tx: Tx, doubts: dict[int, _SessionDoubts]) -> None:
 
 
 def _notify_sessions(tx: Tx, since: int, doubts: dict[int, _SessionDoubts]) -> int:
-    """Add a notice in each session; send it where people may miss messages. Return the number of sessions told."""
+    """Tell each session that the ledger was restored. Return the number of sessions.
+
+    The notice is recorded in the transcript. It is also sent to the session's home on a platform if something in the
+    session is in doubt, or if its newest entry is recent (RECENT_MS). A session without doubts whose home gets the
+    notice of another session has none of its own. Deleted and empty sessions are skipped.
+    """
     session_count, homes, after = 0, set[str](), 0
     for session in doubts:
         doubts[session].held = tx.number("parts_held_of", session=session)
@@ -240,7 +246,7 @@ def _notify_session(tx: Tx, row: SessionRow, since: int, doubt: _SessionDoubts, 
 def render_notice(since: int, now: int, parts: int, unanswered: int, held: int = 0) -> str:
     """Return the text of a session's notice.
 
-    It states only what is known, and so nothing about what happened after the copy. `since` and `now` are in ms.
+    It states only what is known, and so nothing about what happened after the backup. `since` and `now` are in ms.
     """
     lines = [
         f"On {format_utc(now)} the record of this conversation was restored to its state of {format_utc(since)}. "

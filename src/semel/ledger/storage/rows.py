@@ -313,9 +313,9 @@ class TurnClaimBoundaries(Row):
 
 
 class OvertakenClaim(Row):
-    """The entry of a claim that is sent after a later entry.
+    """A claim whose text the session's home gets only after the text of a later entry.
 
-    `behind`: the seq of the newest later entry whose text the home gets before this one's.
+    `session`, `seq`: the claim's own entry. `behind`: the seq of the newest of those later entries.
     """
 
     session: int

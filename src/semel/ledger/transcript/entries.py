@@ -224,9 +224,10 @@ def add_item(
 
 
 def grow_item(tx: Tx, session: int, item: int, text: str) -> None:
-    """Append `text` to a live thought or tool output, as a piece.
+    """Append `text` to the text of an item.
 
-    If the item is no longer live, add `text` directly to the item's text.
+    While the item is live, `text` is stored as a row of its own (a *piece*), which the next `set_item` folds into the
+    item's text. If the item is no longer live, `text` is added to the item's text at once.
     """
     if not tx.number("item_is_live", id=item):
         set_item(tx, item, text=item_text(tx, item) + text)

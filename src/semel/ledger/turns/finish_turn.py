@@ -26,14 +26,20 @@ EMPTY_TURN_NOTICE = "The agent ended its turn without a word."
 
 @dataclass(frozen=True)
 class End:
-    """How a turn ends. `stop`: the agent's stop reason. `stopped`: who cancelled the turn.
+    """How a turn ends.
 
-    `closing`: the slot of its closing text. `legs`: the parts in which that text is sent; only if its chat gets only
-    closing texts. `told_upto`: entries up to this seq were in the prompt. `notices`: notices about the end; they are
-    recorded and sent after everything that was said. `held_notice` comes before them, unless the agent said something
-    else when it was asked to correct its text. `remembered`: claims of cut-off texts that the agent's history has in
-    the same words; if the agent says nothing more, the last of them was its complete answer. `answer`: the claim with
-    which the agent's history ends.
+    - `event`: the event that ends it (`semel.law.turn`): "answered", "errored" or "cancelled".
+    - `stop`: the agent's stop reason, or "error".
+    - `error`: why the turn failed; None if the agent gave no error.
+    - `told_upto`: the prompt told the agent the entries up to this seq; 0 if the next prompt must tell them again.
+    - `closing`: the slot of the closing text; None if no text waits for the end of the turn.
+    - `legs`: the parts in which the closing text is sent; () if none is to be sent.
+    - `notices`: notices about the end, which are recorded and sent after everything that was said.
+    - `held_notice`: the notice that a text was not delivered; it comes before `notices`. None if there is none.
+    - `keeps_held_notice`: add `held_notice` even if the agent said something after it was asked to correct the text.
+    - `stopped`: the request that stopped the turn; None if nobody stopped it.
+    - `remembered`: claims of lost attempts whose texts the agent's history has in the same words.
+    - `answer`: the claim of the text with which the agent's history ends the turn; None if that is not known.
     """
 
     event: law.Event
@@ -122,7 +128,8 @@ def _deliver_lost_text(tx: Tx, session: SessionRow, caller: claims.Caller, end: 
     """Send the last text of a lost attempt as the answer, if this attempt said nothing of its own at home.
 
     Echoes do not count as said by this attempt. Nothing is sent if that last text was sent before, for example by a
-    tool. Return the claim that is sent now, or None.
+    tool. If the last text was cut off and the agent remembers it word for word, it was the complete answer: its entry
+    is no longer marked partial. Return the claim that is sent now, or None.
     """
     lost_before = caller.root is not None and caller.turn != caller.root
     if not lost_before or tx.number("says_at_home", turn=caller.turn, home=session.home):

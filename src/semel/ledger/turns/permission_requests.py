@@ -68,7 +68,10 @@ def name_request(
 
 
 def _list_posed(tx: Tx, session: int) -> list[PosedRequest]:
-    """Return the open requests of a session and its last ones, oldest first."""
+    """Return the permission requests of a session that an answer may be for, oldest first.
+
+    These are all open ones, and the newest MAX_RECENT_REQUESTS whether open or not.
+    """
     rows = {row.id: row for row in tx.all(ItemRow, "requests_last", session=session, limit=MAX_RECENT_REQUESTS)}
     rows |= {row.id: row for row in tx.all(ItemRow, "items_live", session=session) if row.kind == KIND}
     answered = _answered_before(tx, session)
