@@ -54,7 +54,10 @@ async def submit_mail(settings: EmailSettings, tls: ssl.SSLContext, recipients: 
         except (aiosmtplib.SMTPException, OSError):
             pass
     finally:
+        transport = client.transport
         client.close()
+        if isinstance(transport, asyncio.WriteTransport):
+            transport.abort()  # otherwise the end of TLS waits for the server, for up to 30 s
 
 
 async def _connect(client: SMTP, settings: EmailSettings) -> None:
