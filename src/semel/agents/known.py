@@ -143,9 +143,9 @@ def find_agents_on_path(path: str | None = None) -> list[FoundAgent]:
 
 def find_agents_without_adapter(path: str | None = None) -> list[KnownAgent]:
     """Return the known agents whose own program is on PATH (or on `path`), while the program that speaks ACP is not."""
-    found = {agent["name"] for agent in find_agents_on_path(path)}
+    usable = {agent["name"] for agent in find_agents_on_path(path)}
     return [
-        agent for agent in KNOWN_AGENTS if agent.cli and agent.name not in found and shutil.which(agent.cli, path=path)
+        agent for agent in KNOWN_AGENTS if agent.cli and agent.name not in usable and shutil.which(agent.cli, path=path)
     ]
 
 

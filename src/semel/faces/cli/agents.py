@@ -40,10 +40,10 @@ def list_agents(json: Json = False, config: Config = None) -> None:
         for name, command in _configured_commands(config).items()
     ]
     used = {row["command"][0] for row in rows if row["command"]}
-    for found in find_agents_on_path():
-        if found["command"][0] not in used:
-            todo = f"semel agents add {found['name']}"
-            rows.append({"name": found["name"], "state": "installed", "command": found["command"], "todo": todo})
+    for agent in find_agents_on_path():
+        if agent["command"][0] not in used:
+            todo = f"semel agents add {agent['name']}"
+            rows.append({"name": agent["name"], "state": "installed", "command": agent["command"], "todo": todo})
     for known in find_agents_without_adapter():
         todo = f"needs an adapter: {shlex.join(known.install_command)}"
         rows.append({"name": known.name, "state": "no adapter", "command": [known.cli], "todo": todo})
