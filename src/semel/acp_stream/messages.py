@@ -30,7 +30,6 @@ from semel.acp_stream.notices import Notices
 from semel.acp_stream.ops import Changed, Grew, Op, ViewItems
 from semel.acp_stream.profiles import Profile
 from semel.acp_stream.redelivery import LEAST_RETRY_CHARS, TextCursor, is_distinctive, is_glued, is_redelivery
-from semel.text.json_types import text_at
 
 MAX_RIVALS = 8  # how many earlier blocks, at most, a block is compared with
 
@@ -91,7 +90,9 @@ class BlockAssembler:
     # ---- the slow path
 
     def _examine_chunk(self, kind: str, data: Mapping[str, Any], content: Any, text: Any) -> list[Op]:
-        mid = text_at(data, "messageId")
+        mid = data.get("messageId")
+        if not isinstance(mid, str):
+            mid = None
         if not isinstance(text, str):
             return self._add_attachment(kind, mid, content)
         if kind is THOUGHT and self.profile.thought_frame:

@@ -32,7 +32,8 @@ class Notices:
         The kinds are those of `Profile.prose`. `mid`: the chunk's message id. `data`: the whole update. `is_first`: the
         chunk is the turn's first text.
         """
-        if _is_informational(data.get("_meta")):
+        meta = data.get("_meta")
+        if meta and _is_informational(meta):  # few chunks have a `_meta`, and this runs once per chunk
             return "note"
         profile = self.profile
         if profile.unidentified_is_notice and mid is None:
