@@ -60,6 +60,12 @@ async def test_a_prompt_that_is_refused_for_want_of_a_login_says_what_to_do(hous
     assert end.error.startswith("Authentication required. The agent is not logged in: run `semel agents login test`")
 
 
+def test_a_key_that_a_known_agent_reads_is_named_even_if_its_logins_name_none() -> None:
+    login = LoginMethod("claude-ai-login", "Claude", command=("claude-agent-acp", "login"))
+    said = describe_login("claude", [login], ["ANTHROPIC_API_KEY"])
+    assert said.startswith("set ANTHROPIC_API_KEY where") and "run `semel agents login claude` in a terminal" in said
+
+
 async def test_an_agent_without_login_methods_is_pointed_to_the_terminal(house: House) -> None:
     assert "run `semel agents login test` in a terminal" in await why(house, "plain")
 

@@ -64,6 +64,28 @@ def test_an_installed_agent_is_added_to_the_configuration_once(cli: Cli) -> None
     assert (cli.home / "semel.toml").read_text() == text
 
 
+def test_a_file_that_cannot_take_the_section_is_left_as_it_is(cli: Cli) -> None:
+    install(cli, "codex-acp")
+    text = 'agents = { claude = { command = ["claude-agent-acp"] } }'
+    (cli.home / "semel.toml").write_text(text)
+    said = cli("agents", "add", "codex", rc=1).stderr
+    assert "was left as it is" in said and '[agents.codex]\nkind = "acp"' in said.replace("semel: ", "")
+    assert (cli.home / "semel.toml").read_text() == text
+
+
+def test_the_file_is_edited_in_place_and_another_mistake_in_it_is_told(cli: Cli) -> None:
+    install(cli, "codex-acp")
+    real = cli.home / "real.toml"
+    real.write_bytes(b'[agents.mine]\r\ncommand = ["x"]\r\ncomand = ["y"]  # no newline')
+    (cli.home / "semel.toml").symlink_to(real)
+    said = cli("agents", "add", "codex", rc=1).stderr
+    assert "[agents.codex] was added" in said and 'did you mean "command"?' in said
+    assert (cli.home / "semel.toml").is_symlink()
+    assert real.read_bytes().startswith(
+        b'[agents.mine]\r\ncommand = ["x"]\r\ncomand = ["y"]  # no newline\n\n[agents.codex]\n'
+    )
+
+
 def test_without_a_configuration_one_is_made(cli: Cli) -> None:
     install(cli, "opencode")
     cli("agents", "add", "opencode")

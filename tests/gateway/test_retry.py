@@ -11,6 +11,7 @@ import pytest
 from gateway_world import World, script, until
 from structlog.testing import capture_logs
 
+from semel.gateway.settings import AgentSettings, GatewaySettings
 from semel.gateway.turns import turn_end
 from semel.ledger.storage.rows import SpawnRow
 from semel.testing.scripted_agent import read_prompts
@@ -234,6 +235,27 @@ async def test_turns_that_ended_are_counted_and_a_failed_one_is_logged_with_its_
         assert metrics['semel_turns_total{agent="demo",outcome="failed"}'] == 1
         [line] = [line for line in lines if line["event"] == "turn failed"]
         assert (line["session"], line["agent"], line["why"]) == ("s", "demo", "no such model")
+
+
+async def test_a_session_whose_agent_is_not_configured_any_more_says_so_at_once(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.ask(script("fine"))
+    later = World(tmp_path)
+    demo = later.settings.agents["demo"]
+    other = AgentSettings(name="other", command=demo.command, cwd=demo.cwd)
+    later.settings = GatewaySettings(data_dir=tmp_path, ledger=tmp_path / "ledger.db", agents={"other": other})
+    async with later as w:
+        await w.ask("are you there?")
+        (told,) = await notices(w)
+        assert "belongs to the agent 'demo', which is not configured any more: add [agents.demo]" in told
+        await w.gateway.say("another", script("I am here."))
+        await w.idle("another")
+        assert await w.texts("another", "agent") == ["I am here."]
+
+
+async def test_the_model_that_an_acp_agent_starts_with_may_be_changed(tmp_path: Path) -> None:
+    async with World(tmp_path, agent={"model": "opus"}) as w:
+        assert w.gateway.controls.fixed_model("demo") is None
 
 
 @pytest.mark.usefixtures("soon")

@@ -21,6 +21,7 @@ class KnownAgent:
     - `env_prefixes`: prefixes of the variables that it reads (API keys, options). These variables are passed on from
       the gateway's environment.
     - `env`: variables that its configuration should set.
+    - `key`: the variable that holds its API key.
     - `npm`, `pypi`: the packages to install, in versions that are known to work.
     - `cli`: the program that people use without ACP, if it is another one.
     """
@@ -29,6 +30,7 @@ class KnownAgent:
     command: tuple[str, ...]
     env_prefixes: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    key: str = ""
     npm: tuple[str, ...] = ()
     pypi: str = ""
     cli: str = ""
@@ -57,6 +59,7 @@ KNOWN_AGENTS = (
         ("claude-agent-acp",),
         ("ANTHROPIC_", "CLAUDE_", "ENABLE_TOOL_SEARCH", "IS_SANDBOX"),
         {"ENABLE_TOOL_SEARCH": "false"},
+        key="ANTHROPIC_API_KEY",
         npm=("@agentclientprotocol/claude-agent-acp@0.101.0",),
         cli="claude",
     ),
@@ -65,6 +68,7 @@ KNOWN_AGENTS = (
         "codex",
         ("codex-acp",),
         ("OPENAI_", "CODEX_", "INITIAL_AGENT_MODE", "MODEL_PROVIDER"),
+        key="OPENAI_API_KEY",
         npm=("@agentclientprotocol/codex-acp@2.6.0", "@openai/codex@0.169.0"),
         cli="codex",
     ),
@@ -114,14 +118,19 @@ KNOWN_AGENTS = (
 )
 
 
-def vendor_prefixes(command: Sequence[str]) -> tuple[str, ...]:
-    """Return the prefixes of the variables that the agent in this command line reads; none if the agent is unknown.
+def recognise_command(command: Sequence[str]) -> list[KnownAgent]:
+    """Return the known agents that this command line starts: usually one, none if the agent is unknown.
 
-    The agent is also recognised after npx, uvx or node, with a version (`name@1.2`) and as a path.
+    An agent is also recognised after npx, uvx or node, with a version (`name@1.2`) and as a path.
     """
     words = {PurePath(word.rpartition("@")[0] or word).name for word in command}
     words |= {part for word in command for part in PurePath(word).parts}
-    return tuple(prefix for agent in KNOWN_AGENTS if agent.command[0] in words for prefix in agent.env_prefixes)
+    return [agent for agent in KNOWN_AGENTS if agent.command[0] in words]
+
+
+def vendor_prefixes(command: Sequence[str]) -> tuple[str, ...]:
+    """Return the prefixes of the variables that the agent in this command line reads; none if the agent is unknown."""
+    return tuple(prefix for agent in recognise_command(command) for prefix in agent.env_prefixes)
 
 
 class FoundAgent(TypedDict):

@@ -56,7 +56,7 @@ class AgentCheck:
     notes: list[str] = field(default_factory=list)
 
 
-async def check_agent(agent: AcpAgent, prompt: str | None = None, answer_timeout: float = 120.0) -> AgentCheck:
+async def check_agent(agent: AcpAgent, prompt: str | None = None, answer_timeout: float = 300.0) -> AgentCheck:
     """Start the agent, open a session and end it again. With a `prompt`, wait for its answer, `answer_timeout` s."""
     check = AgentCheck(agent.name, list(agent.command))
     tools_reached = asyncio.Event()
@@ -153,7 +153,8 @@ async def _tool_gateway(socket: Path, agent: AcpAgent, tools_reached: asyncio.Ev
     """Answer the MCP server's requests on this unix socket, in place of a gateway (`semel.tools.gateway_link`)."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        ended = (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.CancelledError)
+        with contextlib.suppress(*ended):
             while head := await reader.readuntil(b"\r\n\r\n"):
                 if length := _LENGTH.search(head):
                     await reader.readexactly(int(length[1]))

@@ -67,10 +67,13 @@ def read_login_methods(result: Any, agent_command: Sequence[str]) -> tuple[Login
     return tuple(method for method in methods if method.id)
 
 
-def describe_login(agent: str, methods: Sequence[LoginMethod]) -> str:
-    """Say what a person can do about an agent that is not logged in, with the line to add to semel.toml."""
+def describe_login(agent: str, methods: Sequence[LoginMethod], known_variables: Sequence[str] = ()) -> str:
+    """Say what a person can do about an agent that is not logged in, with the line to add to semel.toml.
+
+    `known_variables`: variables for a key that the agent reads without naming them among its methods.
+    """
     steps = []
-    variables = list(dict.fromkeys(name for method in methods for name in method.variables))
+    variables = list(dict.fromkeys((*(name for method in methods for name in method.variables), *known_variables)))
     if variables:
         line = f'env = {{ {variables[0]} = "env:{variables[0]}" }}'
         steps.append(f"set {' or '.join(variables)} where `semel up` runs (or under [agents.{agent}]: {line})")

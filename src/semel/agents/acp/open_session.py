@@ -27,6 +27,7 @@ from semel.agents.acp.session import (
     build_mcp_server,
     initialize_params,
 )
+from semel.agents.known import recognise_command
 from semel.gateway.ports import AgentError, Json, Launch
 from semel.text.json_types import text_at
 
@@ -71,7 +72,9 @@ async def initialize(conversation: AcpConversation, command: Sequence[str], time
     conversation.agent_name = initialized.name
     conversation.profile = profile_for(initialized.name).name
     conversation.images = initialized.images
-    conversation.login_help = describe_login(conversation.name, initialized.logins)
+    conversation.login_help = describe_login(
+        conversation.name, initialized.logins, [agent.key for agent in recognise_command(command) if agent.key]
+    )
     return initialized
 
 

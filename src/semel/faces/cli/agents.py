@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -65,6 +66,7 @@ def add(
 ) -> None:
     """Add a known agent to semel.toml. If it is not installed, say how to install it, or do it with --install."""
     from semel.agents.known import KNOWN_AGENTS, find_known
+    from semel.faces.config import ConfigError
     from semel.faces.config.load import load_config
     from semel.faces.config.problems import suggest_nearest
 
@@ -82,8 +84,13 @@ def add(
     if name in _read_agents(config):
         print_error(f"{path} has [agents.{name}] already, and was left as it is")
         raise typer.Exit(1)
-    _write_config(path, f"{text.rstrip()}\n\n{known.config_lines}\n".lstrip())
-    load_config(path)
+    added = f"{'' if not text or text.endswith(chr(10)) else chr(10)}{chr(10) if text else ''}{known.config_lines}\n"
+    _append_config(path, text, added)
+    try:
+        load_config(path)
+    except ConfigError as error:
+        print_error(f"[agents.{name}] was added to {path}, which has another mistake:", *error.problems)
+        raise typer.Exit(1) from None
     print_remark(
         f"added [agents.{name}] to {path}; a running gateway needs a restart. Try it: semel agents check {name}"
     )
@@ -183,21 +190,28 @@ def _configured_commands(config: Path | None) -> dict[str, list[str]]:
 
 
 def _find_todo(name: str, command: list[str]) -> str:
+    from semel.agents.known import find_known
+
     if command and shutil.which(command[0]) is None:
-        return f"{command[0]} is not installed: semel agents add {name} says how"
+        known = find_known(name)
+        how = f"semel agents add {name} says how" if known and known.command[0] == command[0] else "or not on PATH"
+        return f"{command[0]} is not installed{': ' if known else ', '}{how}"
     return f"semel agents check {name}" if command else ""
 
 
-def _write_config(path: Path, text: str) -> None:
-    """Replace the file atomically. Exits with 1 if it cannot be written."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+def _append_config(path: Path, text: str, added: str) -> None:
+    """Append `added` to the file, whose text is `text`. Exits with 1, and changes nothing, if that is impossible."""
     try:
-        temporary.write_text(text, encoding="utf-8")
-        if path.exists():
-            temporary.chmod(path.stat().st_mode & 0o777)
-        temporary.replace(path)
+        tomllib.loads(text + added)
+    except tomllib.TOMLDecodeError as error:
+        print_error(
+            f"{path} was left as it is, because these lines cannot be added to its end ({error}):", added.strip()
+        )
+        raise typer.Exit(1) from None
+    try:
+        with path.open("a", encoding="utf-8") as file:  # in place: the file may be a link, or another user's
+            file.write(added)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         print_error(f"{path} cannot be written: {error.strerror}")
         raise typer.Exit(1) from None
 

@@ -116,7 +116,10 @@ class AgentPool:
 
     async def _open(self, session: int, key: str, agent: str, memory: str | None) -> LiveAgent:
         if agent not in self.agents:
-            raise AgentError(f"no agent is named {agent!r}; add [agents.{agent}] to the configuration")
+            raise AgentError(
+                f"this session belongs to the agent {agent!r}, which is not configured any more: "
+                f"add [agents.{agent}] to the configuration, or use another session"
+            )
         token = secrets.token_urlsafe(32)
         spawn = await self.record.write(rows.record_start, session, agent, self.gateway, token_digest(token))
 

@@ -380,7 +380,10 @@ class TurnScheduler:
     async def _handle_failed_start(self, fence: TurnFence, begun: BegunTurn, error: AgentError) -> None:
         reason = f"the agent could not be started: {error}"
         delay_s = law.delay_after_failure(
-            attempt=begun.attempt, is_transient=error.passing, retry_after=None, max_attempts=self.attempts[begun.agent]
+            attempt=begun.attempt,
+            is_transient=error.passing,
+            retry_after=None,
+            max_attempts=self.attempts.get(begun.agent, law.MAX_ATTEMPTS),
         )
         if delay_s is None:
             await self._fail(fence, begun, reason)

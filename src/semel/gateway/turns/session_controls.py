@@ -61,7 +61,7 @@ class SessionControls:
     def fixed_model(self, agent: str) -> str | None:
         """Return the configured model of an agent of kind "model"; None for other agents, which report their models."""
         settings = self.agents.get(agent)
-        return settings.model if settings is not None else None
+        return settings.model if settings is not None and settings.kind == "model" else None
 
     async def answer(
         self, session: str, item: int, option: str | None, by: str, *, is_told: bool = False,
