@@ -168,6 +168,8 @@ def test_a_login_by_the_agent_itself_is_waited_for(cli: Cli, monkeypatch: pytest
 
 
 def test_names_that_are_none_are_refused(cli: Cli) -> None:
-    configure(cli, codex=login_agent("plain"))
+    configure(cli, codex=login_agent("plain"), claude=login_agent("status"))
+    said = cli("agents", "login", "claude", "--method", "nonsense", rc=2).stderr
+    assert "choose one with --method: claude-ai-login (Claude)" in said, "the only login is not taken for another one"
     assert 'did you mean "codex"?' in cli("agents", "check", "codx", rc=2).stderr
     assert "offers no login" in cli("agents", "login", "codex", rc=1).stderr

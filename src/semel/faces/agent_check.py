@@ -34,9 +34,9 @@ _LENGTH = re.compile(rb"^content-length:\s*(\d+)\r$", re.I | re.M)
 class AgentCheck:
     """What was found of an agent. `problem`: why it cannot be used, and what to do; "" if it can.
 
-    `program`: what it calls itself. `tools`: it started Semel's MCP server. `start_s`, `session_s`: seconds to the
-    answer of `initialize` and to the open session. `memory_mb`, `processes`: of its process group, with the MCP
-    server. `answer`: to the prompt, if there was one. `notes`: what works, but differs from what people expect.
+    `program`: what it calls itself. `tools`: it started Semel's MCP server. `session_s`: seconds to the open session.
+    `memory_mb`, `processes`: of its process group, with the MCP server. `answer`: to the prompt, if there was one.
+    `notes`: what works, but differs from what people expect.
     """
 
     name: str

@@ -156,7 +156,7 @@ class _SessionOpener:
         conversation, options = self.conversation, self.options
         current = str((conversation.modes or {}).get("currentModeId"))
         mode = options.mode
-        if mode is None and options.asks and current in self.profile.unattended_modes:
+        if mode is None and options.asks and conversation.decides_alone:
             mode = self.profile.asking_mode
         try:
             if mode is not None and mode != current:

@@ -36,9 +36,10 @@ def list_agents(json: Json = False, config: Config = None) -> None:
     """List the agents that are configured, those found on PATH, and programs that need an adapter first."""
     from semel.agents.known import find_agents_on_path, find_agents_without_adapter
 
+    commands = {name: _read_command(table) for name, table in _read_config(config)[2].items()}
     rows = [
         {"name": name, "state": "configured", "command": command, "todo": _find_todo(name, command)}
-        for name, command in _configured_commands(config).items()
+        for name, command in commands.items()
     ]
     used = {row["command"][0] for row in rows if row["command"]}
     for agent in find_agents_on_path():
@@ -80,8 +81,8 @@ def add(
         raise typer.Exit(2)
     if shutil.which(known.command[0]) is None:
         _install(known.name, known.command[0], known.install_command, install)
-    path, text = _read_config(config)
-    if name in _read_agents(config):
+    path, text, agents = _read_config(config)
+    if name in agents:
         print_error(f"{path} has [agents.{name}] already, and was left as it is")
         raise typer.Exit(1)
     added = f"{'' if not text or text.endswith(chr(10)) else chr(10)}{chr(10) if text else ''}{known.config_lines}\n"
@@ -108,13 +109,13 @@ def check(
 ) -> None:
     """Start each agent and open a session: is it installed and logged in, does it take Semel's tools?
 
-    Needs no running gateway, and changes nothing. Exits with 1 if an agent cannot be used.
+    Needs no running gateway. An agent that demands a login is logged in with its key, if the key is in its environment.
+    Exits with 1 if an agent cannot be used.
     """
     from semel.faces.agent_check import check_agent
 
     checks = []
     for agent in _load_agents(names, config, data_dir):
-        agent.cwd.mkdir(parents=True, exist_ok=True)
         result = asyncio.run(check_agent(agent, prompt))
         checks.append(result)
         if not json:
@@ -138,13 +139,12 @@ def login(
     from semel.agents.acp.login import LoginMethod
 
     [agent] = _load_agents([name], config, data_dir)
-    agent.cwd.mkdir(parents=True, exist_ok=True)
     methods = asyncio.run(_read_logins(agent))
     if not methods:
         print_error(f"agent {name!r} offers no login. Log in with its own program, as the same user")
         raise typer.Exit(1)
     chosen: LoginMethod | None = next((m for m in methods if m.id == method), None) if method else None
-    if chosen is None and (method or not sys.stdin.isatty()) and len(methods) > 1:
+    if chosen is None and (method or (len(methods) > 1 and not sys.stdin.isatty())):
         print_error(f"choose one with --method: {', '.join(f'{m.id} ({m.name})' for m in methods)}")
         raise typer.Exit(2)
     chosen = chosen or _choose(methods)
@@ -165,28 +165,27 @@ def login(
 # ---------------------------------------------------------------- configuration
 
 
-def _read_config(config: Path | None) -> tuple[Path, str]:
-    """Return the configuration file and its text; ./semel.toml and "" if there is none yet."""
+def _read_config(config: Path | None) -> tuple[Path, str, dict[str, Any]]:
+    """Return the configuration file, its text and its tables [agents.NAME], unchecked.
+
+    If there is no file yet: ./semel.toml, "" and no tables.
+    """
     from semel.faces.config.paths import find_config_file, read_config_file
 
     path = find_config_file(config, os.environ)
-    return (path, read_config_file(path)[0]) if path is not None else (Path.cwd() / "semel.toml", "")
-
-
-def _read_agents(config: Path | None) -> dict[str, Any]:
-    """Return the tables [agents.NAME] of the configuration file, unchecked."""
-    from semel.faces.config.paths import find_config_file, read_config_file
-
-    path = find_config_file(config, os.environ)
-    tables = read_config_file(path)[1].get("agents") if path is not None else None
-    return (
+    if path is None:
+        return Path.cwd() / "semel.toml", "", {}
+    text, raw = read_config_file(path)
+    tables = raw.get("agents")
+    agents = (
         {name: table for name, table in tables.items() if isinstance(table, dict)} if isinstance(tables, dict) else {}
     )
+    return path, text, agents
 
 
-def _configured_commands(config: Path | None) -> dict[str, list[str]]:
-    agents = _read_agents(config)
-    return {name: [str(word) for word in table.get("command") or ()] for name, table in agents.items()}
+def _read_command(table: dict[str, Any]) -> list[str]:
+    command = table.get("command")
+    return [str(word) for word in command] if isinstance(command, list) else []
 
 
 def _find_todo(name: str, command: list[str]) -> str:
@@ -194,8 +193,10 @@ def _find_todo(name: str, command: list[str]) -> str:
 
     if command and shutil.which(command[0]) is None:
         known = find_known(name)
-        how = f"semel agents add {name} says how" if known and known.command[0] == command[0] else "or not on PATH"
-        return f"{command[0]} is not installed{': ' if known else ', '}{how}"
+        if known is None or known.command[0] != command[0]:
+            return f"{command[0]} is not installed, or not on PATH"
+        how = shlex.join(known.install_command) or "see its documentation"
+        return f"{command[0]} is not installed: {how}"
     return f"semel agents check {name}" if command else ""
 
 
@@ -217,7 +218,10 @@ def _append_config(path: Path, text: str, added: str) -> None:
 
 
 def _load_agents(names: list[str] | None, config: Path | None, data_dir: Path | None) -> list[AcpAgent]:
-    """Return the configured agents that are processes: those with these names, or all. Exits with 2 on a wrong name."""
+    """Return the configured agents that are processes: those with these names, or all. Makes their workspaces.
+
+    Exits with 2 on a wrong name.
+    """
     from semel.faces.config.load import load_config
     from semel.faces.config.problems import suggest_nearest
     from semel.faces.run import build_acp_agent
@@ -233,11 +237,14 @@ def _load_agents(names: list[str] | None, config: Path | None, data_dir: Path | 
         if configured[name].kind == "model":
             print_error(f"agent {name!r} is a model behind an API, and has no process to start (docs/models.md)")
             raise typer.Exit(2)
-    return [
+    agents = [
         build_acp_agent(agent, settings)
         for name, agent in configured.items()
         if agent.kind != "model" and (not names or name in names)
     ]
+    for agent in agents:
+        agent.cwd.mkdir(parents=True, exist_ok=True)
+    return agents
 
 
 # ---------------------------------------------------------------- installing, logging in
