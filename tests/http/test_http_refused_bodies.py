@@ -137,3 +137,20 @@ async def test_a_body_without_an_end_is_thrown_away_for_a_while(
     monkeypatch.setitem(slow_clients.CLIENT_LIMITS, "rest", (0.3, float("inf")))
     _, seconds = await asyncio.to_thread(_endless, server)
     assert seconds < 20
+
+
+def _say_raw(server: Server, data: bytes) -> bytes:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as sock:
+        sock.sendall(data)
+        return b"".join(iter(lambda: sock.recv(65536), b""))
+
+
+@pytest.mark.parametrize("method", ["HEAD", "GET", "POST"])
+async def test_an_invalid_chunk_is_answered_with_a_400_and_no_failure_of_ours(server: Server, method: str) -> None:
+    failures: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
+    head = f"{method} {PATH} HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    answer = await asyncio.to_thread(_say_raw, server, head.encode() + b"no length\r\n")
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert (answer.partition(b"\r\n\r\n")[2] == b"") == (method == "HEAD"), "the answer to HEAD has no body"
+    assert not failures

@@ -124,7 +124,8 @@ class TimedConnection(H11Protocol):
         """Refuse data that is not HTTP, with a 400 unless an answer has begun, and close the connection.
 
         If a request is in progress (its body became invalid), its handler is told that the client has disconnected.
-        If the handler answered after that, h11 would raise, and a client could fill the log with errors.
+        If the handler answered after that, h11 would raise, and a client could fill the log with errors. h11 also
+        raises where a 400 cannot be sent whole: the answer to HEAD has no body, and a request has one answer only.
         """
         cycle: Any = self.cycle
         if cycle is not None and not cycle.response_complete:
@@ -133,7 +134,10 @@ class TimedConnection(H11Protocol):
             if cycle.response_started:  # too late for a 400
                 self.transport.close()
                 return
-        super().send_400_response(msg)
+        try:
+            super().send_400_response(msg)
+        except h11.LocalProtocolError:
+            self.transport.close()
 
     def _check(self) -> None:
         self._timer = self.loop.call_later(CHECK_INTERVAL_S, self._check)
