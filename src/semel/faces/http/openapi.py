@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -9,12 +11,14 @@ from typing import Any
 import msgspec
 
 import semel
+from semel.faces.http import view_types
 from semel.faces.http.problems import CODES, PROBLEM_MEDIA_TYPE
 from semel.faces.http.routing import BOOL_WORDS, Operation, Param, Returns
 from semel.faces.http.security import Access
 from semel.text.json_types import Json
 
 REF = "#/components/schemas/{name}"
+EVENT_STREAM = "text/event-stream"
 
 COMMON_ERRORS = ("bad-field", "internal")
 RAW_BODY_ERRORS = ("too-large", "too-slow")
@@ -123,9 +127,14 @@ def _describe_response(returns: Returns) -> Json:
     if returns.media == PROBLEM_MEDIA_TYPE:
         description["content"] = {PROBLEM_MEDIA_TYPE: {"schema": {"$ref": REF.format(name="Problem")}}}
     elif returns.type is not None:
-        schema = _make_schema(returns.type) if returns.media == "application/json" else {"type": "string"}
-        description["content"] = {returns.media: {"schema": schema}}
+        description["content"] = {returns.media: {"schema": _make_answer_schema(returns)}}
     return description
+
+
+def _make_answer_schema(returns: Returns) -> Json:
+    if returns.media == EVENT_STREAM:
+        return _make_stream_schema(returns.type)
+    return _make_schema(returns.type) if returns.media == "application/json" else {"type": "string"}
 
 
 def _describe_param(param: Param, where: str) -> Json:
@@ -145,11 +154,58 @@ def _describe_param(param: Param, where: str) -> Json:
 
 
 def _make_schema(type_: Any) -> Json:
-    return msgspec.json.schema_components([type_], ref_template=REF)[0][0]
+    (schema,), _ = msgspec.json.schema_components([type_], ref_template=REF)
+    named: Json = _name_unions(schema)
+    return named
 
 
 def _make_schemas(operations: Sequence[Operation]) -> Json:
+    """Return the schemas of all types that the operations name, and of those inside of these."""
     bodies = [operation.body for operation in operations]
     answers = [answer for operation in operations for answer in operation.returns.values()]
-    types = [*bodies, *(answer.type for answer in answers if answer.media == "application/json")]
-    return msgspec.json.schema_components([type_ for type_ in types if type_ is not None], ref_template=REF)[1]
+    types = [*bodies, *(answer.type for answer in answers if answer.media in ("application/json", EVENT_STREAM))]
+    unions, schemas = msgspec.json.schema_components(
+        [*view_types.NAMED_UNIONS.values(), *(type_ for type_ in types if type_ is not None)], ref_template=REF
+    )
+    schemas = {name: _name_unions(schema) for name, schema in schemas.items()}
+    schemas |= dict(zip(view_types.NAMED_UNIONS, unions, strict=False))
+    for schema in schemas.values():
+        if "description" in schema:
+            schema["description"] = inspect.cleandoc(schema["description"])
+    # The items are listed again, because generators would take the discriminator of a referenced Item for one of this.
+    schemas["ItemChange"] = {"allOf": [schemas["ItemChange"], {"anyOf": schemas["Item"]["anyOf"]}]}
+    return schemas
+
+
+def _name_unions(schema: Any) -> Any:
+    """Return a schema in which each union of NAMED_UNIONS is a reference to the schema of its name."""
+    if isinstance(schema, list):
+        return [_name_unions(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    for name, inlined in _inlined_unions():
+        if schema == inlined:
+            return {"$ref": REF.format(name=name)}
+    return {key: _name_unions(part) for key, part in schema.items()}
+
+
+@functools.cache
+def _inlined_unions() -> list[tuple[str, Json]]:
+    """Return the unions of NAMED_UNIONS as msgspec writes them where they are used."""
+    unions, _ = msgspec.json.schema_components(list(view_types.NAMED_UNIONS.values()), ref_template=REF)
+    return list(zip(view_types.NAMED_UNIONS, unions, strict=True))
+
+
+def _make_stream_schema(type_: Any) -> Json:
+    """Return the schema of one event of a stream, whose data is JSON of `type_`.
+
+    OpenAPI 3.1 has no word for a sequence (3.2 has `itemSchema`). Tools read the schema of an event stream as that of
+    each event (docs/decisions/openapi-version.md).
+    """
+    data = {"type": "string", "contentMediaType": "application/json", "contentSchema": _make_schema(type_)}
+    properties = {
+        "id": {"type": "string", "description": "The rev of the view after this event."},
+        "event": {"type": "string", "description": "The `type` of the data."},
+        "data": data,
+    }
+    return {"type": "object", "required": list(properties), "properties": properties}

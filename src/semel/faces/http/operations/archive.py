@@ -13,9 +13,9 @@ from starlette.responses import Response, StreamingResponse
 
 from semel.faces.documents import FORMATS, Document
 from semel.faces.documents.html import DOCUMENT_POLICY
-from semel.faces.http.operations.transcripts import Role
 from semel.faces.http.problems import Problem
 from semel.faces.http.routing import ApiCall, Param, Returns, Router, SessionKey, json_response
+from semel.faces.http.view_types import Role
 from semel.gateway.api.search import Order
 from semel.gateway.errors import GatewayUnavailable
 

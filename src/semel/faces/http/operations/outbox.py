@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Struct
 from starlette.responses import Response
 
 from semel.faces.http.routing import ApiCall, Param, Returns, Router, json_response
+from semel.law.delivery import State as PartState
 
 router = Router("outbox")
-
-PartState = Literal["queued", "sending", "sent", "unknown", "held", "rejected", "dropped"]
 
 
 class Part(Struct):

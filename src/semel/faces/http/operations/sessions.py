@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import UNSET, Struct, UnsetType
 from starlette.responses import Response
@@ -16,33 +16,20 @@ from semel.faces.http.operations.messages import (
     read_event_key,
 )
 from semel.faces.http.routing import ApiCall, Param, RequestBody, Returns, Router, SessionKey, json_response
-from semel.law.wake import Busy as BusyMode
+from semel.faces.http.view_types import SessionState
 
 router = Router("sessions")
 
 
-class SessionRow(Struct):
-    """A session. `waiting`: the number of events that wait for a turn; `last`: the beginning of its last text.
-
-    `busy`: what happens to messages while the session is busy, if this was set for the session. `retry_at`: when a turn
-    that failed temporarily is tried again (milliseconds since 1970); until then, it can be stopped like a running turn.
+class SessionRow(SessionState):
+    """A session in a list. `at`: the time of its last entry, in milliseconds since 1970; `last`: the beginning of that
+    entry's text.
     """
 
-    key: str
-    agent: str
-    home: str | None
-    state: Literal["idle", "running", "waiting"]
-    waiting: int
     seq: int
     rev: int
     at: int
     last: str
-    title: str | None = None
-    archived: bool = False
-    chapter: int = 1
-    turn: int | None = None
-    busy: BusyMode | None = None
-    retry_at: int | None = None
 
 
 class Sessions(Struct):

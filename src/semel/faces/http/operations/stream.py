@@ -25,6 +25,7 @@ from starlette.types import Message, Receive, Scope, Send
 from semel.faces.http.markdown import add_html
 from semel.faces.http.operations.transcripts import WithHtml
 from semel.faces.http.routing import MAX_INT, ApiCall, Param, Returns, Router, SessionKey, read_int
+from semel.faces.http.view_types import Frame
 from semel.gateway.errors import NoSuchSession
 
 log = structlog.get_logger("semel.http")
@@ -37,7 +38,7 @@ RETRY_FIELD = b"retry: 1000\n\n"  # a browser reconnects after 1 s, with the las
 @router.route(
     "GET",
     "/v1/sessions/{key}/stream",
-    Returns("The stream, until the client or the gateway closes it.", str, "text/event-stream"),
+    Returns("The stream, until the client or the gateway closes it.", Frame, "text/event-stream"),
     headers=(
         Param(
             "Sent by browsers that reconnect; wins over `after`.",

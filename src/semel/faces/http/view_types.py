@@ -1,0 +1,339 @@
+"""Types of what a session's view shows: entries, items, the session's state, and the frames by which a watcher follows.
+
+They are published in the OpenAPI document. Items are told apart by `kind`, changes by `op`, frames by `type`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from semel.law.delivery import State as PartState
+from semel.law.wake import Busy as BusyMode
+
+Role = Literal["user", "agent", "event", "notice"]
+
+
+class Delivery(Struct, omit_defaults=True):
+    """Delivery of an entry to one destination: it has `parts` parts, all in `state`; `part` is the id of the first.
+    `failed`: it was sent, and failed later. `held`: the ids of its held parts, if there are several.
+    """
+
+    to: str
+    state: PartState
+    part: int
+    parts: int = 1
+    failed: bool = False
+    error: str | None = None
+    held: list[int] = []
+
+
+class File(Struct, omit_defaults=True):
+    """A file that was sent or received, served at /v1/blobs/{id}. A file that is not available has no `id`, and
+    `missing` is the reason. A file that an agent only linked to has its address as `uri`.
+    """
+
+    id: str | None = None
+    name: str = ""
+    mime: str = "application/octet-stream"
+    size: int | None = None
+    missing: str | None = None
+    uri: str | None = None
+
+
+class Covers(Struct, omit_defaults=True):
+    """The entries that a summary stands for: those from `first` to `last` that belong to turns up to `turn`. Every
+    entry before `since` is covered; later ones may not be. `cut`: the summary was made without reading all of them.
+    """
+
+    first: int
+    last: int
+    turn: int
+    since: int
+    cut: bool = False
+
+
+class Tokens(Struct):
+    """Tokens of a request to a model, as counted by its API."""
+
+    input: int
+    output: int
+
+
+class Entry(Struct, omit_defaults=True):
+    """One row of the transcript. `at` is milliseconds since 1970. The view shows entries and items in the order of
+    `born`.
+
+    State: `live`: the text is still streaming. `partial`: it was cut off. `superseded`: a later attempt at the turn
+    replaced it. `waiting`: the busy mode by which the message waits for a turn. `joined`: it joined a running turn.
+
+    Origin: `from`: the session that it came from, if another one. `tool`: a tool call said it. `late`: it was said
+    after its turn had ended. `automatic`: a program sent it. `data`: what the event's source reported besides the text.
+    `imported`: it comes from an export.
+
+    Delivery: `to`: the destination, if not home. `echoes`: how often the same text was said again and not sent again.
+    `behind`: the session's chat got it after the entries up to this seq.
+
+    References: `of`: the seq of the entry that this one edits, deletes, reacts or replies to; `quote`, `whose`: the
+    beginning of that entry's text, and its author. `edited`, `deleted`: the seq of the entry that edited or deleted
+    this one. `removed`: the reaction was taken back. `item`: the id of the question's item, which can be answered.
+
+    A notice of kind `summary`: `covers`: the entries that it stands for in a model's prompts. `tokens`: its cost.
+    """
+
+    seq: int
+    born: int
+    rev: int
+    at: int
+    role: Role
+    text: str
+    live: bool = False
+    partial: bool = False
+    superseded: bool = False
+    turn: int | None = None
+    event: int | None = None
+    claim: int | None = None
+    kind: str | None = None
+    sender: str | None = None
+    to: str | None = None
+    from_: str | None = field(default=None, name="from")
+    files: list[File] = []
+    emoji: str | None = None
+    of: int | None = None
+    quote: str | None = None
+    whose: str | None = None
+    edited: int | None = None
+    deleted: int | None = None
+    removed: bool = False
+    data: dict[str, Any] | None = None
+    item: int | None = None
+    tool: bool = False
+    late: bool = False
+    behind: int | None = None
+    echoes: int = 0
+    delivery: list[Delivery] = []
+    imported: dict[str, Any] | None = None
+    waiting: BusyMode | None = None
+    joined: bool = False
+    automatic: bool = False
+    covers: Covers | None = None
+    tokens: Tokens | None = None
+    html: str | None = None
+
+
+# ---------------------------------------------------------------- items
+
+
+class ItemBase(Struct, kw_only=True, omit_defaults=True, tag_field="kind"):
+    """What every item has. `live`: it may still change."""
+
+    id: int
+    born: int
+    rev: int
+    text: str
+    turn: int | None = None
+    live: bool = False
+    name: str | None = None
+    files: list[File] = []
+
+
+class ToolItem(ItemBase, tag="tool", kw_only=True):
+    """A tool call. `text` is the head of its output, `gap` the number of characters left out after it, `tail` the end
+    of the output; the whole is at /v1/sessions/{key}/outputs/{id}. `name`: the tool's name, or the agent's id of the
+    call. `input`: its arguments, as the agent sent them. `exit`: the exit code of a command.
+
+    `truncated`: the agent itself left out a part of the output. `late`: output came after the call had ended. `lost`:
+    the turn ended without a result.
+    """
+
+    title: str
+    status: Literal["pending", "running", "done", "failed", "cancelled", "no result"]
+    tool_kind: str | None = None
+    input: Any = None
+    exit: int | None = None
+    gap: int = 0
+    tail: str = ""
+    truncated: bool = False
+    late: bool = False
+    lost: bool = False
+
+
+class ThoughtItem(ItemBase, tag="thought"):
+    """What the agent thought aloud. `superseded`: the agent replaced it. `repeated`: it repeats an earlier thought."""
+
+    superseded: bool = False
+    repeated: bool = False
+
+
+class PlanStep(Struct, omit_defaults=True):
+    """A step of a plan, as ACP's `PlanEntry`."""
+
+    content: str
+    status: str = ""
+    priority: str = ""
+
+
+class PlanItem(ItemBase, tag="plan", kw_only=True):
+    """The agent's plan for the turn. It is replaced as a whole."""
+
+    entries: list[PlanStep]
+
+
+class Option(Struct, omit_defaults=True):
+    """An option of a request. Send its `optionId` as `option` of an answer. `kind`: ACP's `PermissionOptionKind`, such
+    as `allow_once`, or `answer` for an option of a question.
+    """
+
+    option_id: str = field(name="optionId")
+    name: str = ""
+    kind: str = ""
+
+
+class RequestBase(ItemBase, kw_only=True):
+    """What can be answered. `answer`: the id of the chosen option, null if the request was cancelled; for a question,
+    the text. `by`: who answered. `face`: where: `api` or a chat. `event`: the event of the answer. `seen`: the rev of
+    the view in which it was answered.
+    """
+
+    state: Literal["open", "answered", "cancelled", "expired"]
+    options: list[Option]
+    answer: str | None = None
+    by: str | None = None
+    face: str | None = None
+    event: int | None = None
+    seen: int | None = None
+
+
+class PermissionItem(RequestBase, tag="permission", kw_only=True):
+    """A request for permission. `input`: the arguments of the tool call; `call`: the agent's id of it. `first`: the
+    number of its first option, for `/approve N`. `announced`: the seq of the message that announced it in a chat.
+    """
+
+    title: str
+    input: Any = None
+    call: str | None = None
+    first: int | None = None
+    announced: int | None = None
+
+
+class AskItem(RequestBase, tag="ask"):
+    """A question of the agent. `text` is the question."""
+
+
+class NoticeItem(ItemBase, tag="notice"):
+    """A statement of the agent's program about the run, such as a warning. `queued`: it only says that the prompt is
+    queued.
+    """
+
+    queued: bool = False
+
+
+class UsageItem(ItemBase, tag="usage"):
+    """How full the model's context is: `used` of `size` tokens, in `percent`. `cost`: as ACP's `Cost`."""
+
+    used: int | None = None
+    size: int | None = None
+    percent: float | None = None
+    cost: Any = None
+
+
+Item = ToolItem | ThoughtItem | PlanItem | PermissionItem | AskItem | NoticeItem | UsageItem
+"""What a watcher sees besides the transcript."""
+
+
+# ---------------------------------------------------------------- the session
+
+
+class SessionState(Struct, kw_only=True):
+    """What is known of a session. `waiting`: the number of events that wait for a turn.
+
+    `busy`: what happens to messages while the session is busy, if this was set for the session. `retry_at`: when a turn
+    that failed temporarily is tried again (milliseconds since 1970); until then, it can be stopped like a running turn.
+    `mode`: the agent's mode. `modes`, `models`, `commands`: what the agent offers, as ACP's `SessionModeState`,
+    `SessionModelState` and `AvailableCommand`.
+    """
+
+    key: str
+    agent: str
+    home: str | None
+    state: Literal["idle", "running", "waiting", "deleted"]
+    waiting: int
+    title: str | None = None
+    archived: bool = False
+    chapter: int = 1
+    turn: int | None = None
+    busy: BusyMode | None = None
+    retry_at: int | None = None
+    mode: str | None = None
+    modes: dict[str, Any] | None = None
+    models: dict[str, Any] | None = None
+    commands: list[dict[str, Any]] | None = None
+
+
+# ---------------------------------------------------------------- frames
+
+
+class EntryChange(Entry, tag_field="op", tag="entry"):
+    """A new entry, or the new state of one: replace the entry with this `seq`."""
+
+
+class TextAppended(Struct, tag_field="op", tag="append"):
+    """Append `text` to the text of the live entry with this `seq`."""
+
+    rev: int
+    seq: int
+    text: str
+
+
+class ItemChange(Struct, tag_field="op", tag="item"):
+    """A new item, or the new state of one: replace the item with this `id`.
+
+    The fields of the item are beside `op`; the OpenAPI document adds them, because a msgspec type has one tag only.
+    """
+
+
+class OutputAppended(Struct, tag_field="op", tag="output"):
+    """Append `text` to the text of the live item with this `id`."""
+
+    rev: int
+    id: int
+    text: str
+
+
+class StateChange(SessionState, tag_field="op", tag="session"):
+    """The new state of the session, complete. `deleted`: the session was deleted, and the stream ends."""
+
+    rev: int
+
+
+Change = EntryChange | TextAppended | ItemChange | OutputAppended | StateChange
+
+
+class Snapshot(Struct, tag_field="type", tag="snapshot"):
+    """The newest part of the view, which replaces what the watcher has. `rev`: what to resume after. `more`: there is
+    an earlier part; send `before` to /v1/sessions/{key}/history to read it.
+    """
+
+    rev: int
+    session: SessionState
+    entries: list[Entry]
+    items: list[Item]
+    more: bool
+    before: int
+
+
+class Changes(Struct, tag_field="type", tag="change"):
+    """What changed, in order. Skip changes whose `rev` is not above the rev of your view. `rev`: what to resume
+    after.
+    """
+
+    rev: int
+    changes: list[Change]
+
+
+Frame = Snapshot | Changes
+"""What the `data` of an event of a stream holds, as JSON."""
+
+NAMED_UNIONS: dict[str, Any] = {"Item": Item, "Change": Change, "Frame": Frame}
+"""Unions that have a name of their own in the OpenAPI document."""
