@@ -114,11 +114,20 @@ def test_durations_are_seconds_or_a_number_with_its_unit(home: Path, told: str, 
             "max_wait is 2 s, and should be at least debounce, 9 s",
         ),
         ('[sessions."my chat"]\nbusy = "steer"', '"my chat" is not a pattern of session keys'),
+        ('[gateway]\norigins = ["*"]', 'semel.toml:2: [gateway] "origins" item 1: "*" would let every web page in'),
+        ('[gateway]\norigins = ["app.example"]', "'app.example' is not an origin: give scheme, host and port"),
+        ('[gateway]\norigins = ["https://app.example/x"]', "'https://app.example/x' is not an origin"),
+        ('[gateway]\norigins = ["https://*.example"]', "'https://*.example' is not an origin"),
         ('[ledger]\nurl = "postgres://x"', "'postgres://x' is not like \"sqlite:///ledger.db\""),
     ],
 )
 def test_a_mistake_is_named_with_its_place_and_what_was_meant(home: Path, text: str, said: str) -> None:
     assert said in problems(home, text)
+
+
+def test_an_origin_is_written_as_browsers_send_it(home: Path) -> None:
+    write(home, '[gateway]\norigins = ["HTTPS://App.Example:443/", "http://[::1]:3000"]')
+    assert load_config().http.origins == ("https://app.example", "http://[::1]:3000")
 
 
 def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(home: Path) -> None:

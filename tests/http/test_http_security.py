@@ -213,3 +213,88 @@ async def test_every_answer_carries_the_headers_that_bind_a_browser(client: http
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["referrer-policy"] == "no-referrer"
         assert "access-control-allow-origin" not in answer.headers
+
+
+# ---------------------------------------------------------------- pages of other origins
+
+APP = "https://app.example"
+
+
+@pytest.fixture
+def with_app() -> Settings:
+    return Settings(token=TOKEN, origins=(APP,))
+
+
+def preflight(origin: str, method: str = "POST", headers: str = "authorization,content-type") -> dict[str, str]:
+    return {
+        "Origin": origin,
+        "Access-Control-Request-Method": method,
+        "Access-Control-Request-Headers": headers,
+        "Sec-Fetch-Site": "cross-site",
+    }
+
+
+async def test_a_page_of_an_allowed_origin_asks_first_and_then_speaks_with_the_token(
+    gateway: Gateway, with_app: Settings
+) -> None:
+    async with client_of(gateway, with_app) as client:
+        first = await client.options(MESSAGES, headers=preflight(APP, headers="authorization,idempotency-key"))
+        assert (first.status_code, first.headers["access-control-allow-origin"]) == (200, APP)
+        assert "Idempotency-Key" in first.headers["access-control-allow-headers"]
+        assert "Origin" in first.headers["vary"]
+
+        page = {"Origin": APP, "Sec-Fetch-Site": "cross-site", **BEARER}
+        said = await client.post(MESSAGES, json={"text": "hi"}, headers=page)
+        assert (said.status_code, said.headers["access-control-allow-origin"]) == (202, APP)
+        assert said.headers["vary"] == "Origin"
+        assert {"Retry-After", "WWW-Authenticate"} <= set(said.headers["access-control-expose-headers"].split(", "))
+        missing = await client.get("/v1/sessions/none", headers=page)
+        assert (missing.status_code, missing.headers["access-control-allow-origin"]) == (404, APP)
+        assert "Origin" in (await client.get("/v1/sessions")).headers["vary"]
+        for answer in (first, said, missing):
+            assert "access-control-allow-credentials" not in answer.headers
+
+
+async def test_no_cookie_and_no_loopback_serves_an_allowed_origin_without_the_token(gateway: Gateway) -> None:
+    for settings in (Settings(token=TOKEN, origins=(APP,)), Settings(listen="0.0.0.0", token=TOKEN, origins=(APP,))):
+        async with client_of(gateway, settings) as client:
+            assert (await client.post("/v1/login", json={"token": TOKEN})).status_code == 204
+            assert (await client.get("/v1/sessions")).status_code == 200
+            answer = await client.post(MESSAGES, json={"text": "hi"}, headers={"Origin": APP})
+            assert (answer.status_code, answer.json()["type"]) == (401, "urn:semel:problem:no-token")
+            assert "Bearer" in answer.json()["detail"]
+            stream = await client.get("/v1/sessions/s/stream", headers={"Origin": APP})
+            assert stream.status_code == 401
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "https://app.example.evil.example", "http://app.example", "https://app.example:8443", "https://sub.app.example",
+        "HTTPS://APP.EXAMPLE", "https://app.example/", "null", "",
+    ],
+)  # fmt: skip
+async def test_an_origin_is_compared_exactly(gateway: Gateway, with_app: Settings, origin: str) -> None:
+    async with client_of(gateway, with_app) as client:
+        asked = await client.options(MESSAGES, headers=preflight(origin))
+        said = await client.post(MESSAGES, json={"text": "hi"}, headers={"Origin": origin})
+        for answer in (asked, said):
+            assert answer.status_code == 403, origin
+            assert "access-control-allow-origin" not in answer.headers
+            assert "`origins` in the [gateway] section" in answer.json()["detail"]
+
+
+async def test_without_the_setting_no_page_is_answered_and_the_answer_names_it(client: httpx2.AsyncClient) -> None:
+    answer = await client.options(MESSAGES, headers=preflight(APP))
+    assert (answer.status_code, answer.json()["type"]) == (403, "urn:semel:problem:foreign-origin")
+    assert "`origins`" in answer.json()["detail"]
+    assert "access-control-allow-origin" not in answer.headers
+
+
+async def test_an_allowed_page_may_neither_play_a_webhook_nor_add_other_methods(
+    gateway: Gateway, with_app: Settings
+) -> None:
+    async with client_of(gateway, with_app) as client:
+        assert (await client.post("/v1/hooks/ci", content=b"{}", headers={"Origin": APP})).status_code == 403
+        assert (await client.options(MESSAGES, headers=preflight(APP, "TRACE"))).status_code == 400
+        assert (await client.options(MESSAGES, headers=preflight(APP, headers="x-odd"))).status_code == 400

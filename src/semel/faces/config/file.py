@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, field_validator
 
@@ -30,6 +31,7 @@ from semel.gateway.settings.tables import (
 )
 
 MIN_TOKEN_CHARS = 16
+DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class ServerOptions(Table):
@@ -44,11 +46,33 @@ class ServerOptions(Table):
     """The format of the log on stderr. auto: human on a terminal, else json."""
 
 
+def _check_origin(origin: str) -> str:
+    """Return the origin as browsers send it: in lower case, without a default port. Raises ValueError."""
+    try:
+        parts = urlsplit(origin.strip())
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    if origin.strip() == "*":
+        raise ValueError('"*" would let every web page in: list each page\'s origin, such as "https://app.example"')
+    extra = parts.path.strip("/") or parts.query or parts.fragment or parts.username or parts.password
+    if parts.scheme not in DEFAULT_PORTS or not parts.hostname or extra or "*" in parts.hostname:
+        raise ValueError(f'{origin!r} is not an origin: give scheme, host and port, such as "https://app.example"')
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}" + (f":{port}" if port not in (None, DEFAULT_PORTS[parts.scheme]) else "")
+
+
+Origin = Annotated[str, AfterValidator(_check_origin)]
+
+
 class HttpOptions(Table):
     """The settings in `[gateway]` that concern HTTP."""
 
     hosts: Strings = Field(default=(), examples=[["semel.example.org"]])
     """Further host names under which the gateway is reached, such as a proxy's. Others are refused."""
+    origins: Annotated[tuple[Origin, ...], Field(strict=False)] = Field(default=(), examples=[["https://app.example"]])
+    """Origins of other web pages that may use the API, compared exactly. They must send the owner's token as a bearer
+    token; the login cookie is only for the gateway's own page."""
     heartbeat_s: Duration = 15.0
     """How often a quiet event stream gets a sign of life, so that proxies do not close it."""
 

@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from semel.faces.http import static
+from semel.faces.http.cors import AllowedOrigins
 from semel.faces.http.operations import agent_tools, operations
 from semel.faces.http.problems import CatchAll, Problem, handle_exception
 from semel.faces.http.routing import make_routes
@@ -29,7 +30,11 @@ def make_app(gateway: Gateway, settings: Settings) -> Starlette:
     errors = (Problem, GatewayError, AgentError, LedgerError, HTTPException)
     app = Starlette(
         routes=make_routes(declared, gateway, settings),
-        middleware=[Middleware(SecurityHeaders), Middleware(CatchAll)],
+        middleware=[
+            Middleware(SecurityHeaders),
+            Middleware(AllowedOrigins, origins=settings.origins),
+            Middleware(CatchAll),
+        ],
         exception_handlers=dict.fromkeys(errors, handle_exception),
     )
     app.router.redirect_slashes = False

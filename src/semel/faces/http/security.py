@@ -164,29 +164,35 @@ def _check_origin(request: Request, settings: Settings) -> None:
     """Refuse requests of other web pages, by the Origin header or Fetch Metadata (W3C). Non-browsers send neither."""
     origin = request.headers.get("origin")
     if origin is not None:
+        if origin in settings.origins:
+            raise no_token_problem("A page of another origin must send the owner's token as `Authorization: Bearer …`.")
         if _origin_host(origin) != request.headers.get("host", "").lower():
-            raise _foreign_origin_problem(origin)
+            raise foreign_origin_problem(origin)
         return
     site = request.headers.get("sec-fetch-site")
     is_navigation = request.method in SAFE_METHODS and request.headers.get("sec-fetch-mode") == "navigate"
     if site not in (None, "same-origin", "none") and not is_navigation:
-        raise _foreign_origin_problem(site or "")
+        raise foreign_origin_problem(site or "")
 
 
 def _refuse_browsers(request: Request, settings: Settings) -> None:
     origin = request.headers.get("origin")
     if origin is not None and not settings.knows_host(host_name(_origin_host(origin))):
-        raise _foreign_origin_problem(origin)
+        raise foreign_origin_problem(origin)
     if request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-        raise _foreign_origin_problem("a page of another site")
+        raise foreign_origin_problem("a page of another site")
 
 
 def _origin_host(origin: str) -> str:
     return origin.partition("://")[2].lower()
 
 
-def _foreign_origin_problem(origin: str) -> Problem:
-    return Problem("foreign-origin", f"The request comes from {origin!r}; only the gateway's own page may do this.")
+def foreign_origin_problem(origin: str) -> Problem:
+    return Problem(
+        "foreign-origin",
+        f"The request comes from {origin!r}; only the gateway's own page may do this. To let a page of another origin "
+        "use the API with the owner's token, add its origin to `origins` in the [gateway] section of semel.toml.",
+    )
 
 
 # ---------------------------------------------------------------- other users of this machine
