@@ -31,8 +31,9 @@ format: .venv/.installed-dev ## Put the code in order
 	$(PY) -m ruff check --fix $(CODE)
 	$(PY) -m ruff format $(CODE)
 
-settings: .venv/.installed-dev ## Write the tables of docs/configuration.md from the settings' declarations
+settings: .venv/.installed-dev ## Write the tables of settings and metrics in docs/ from their declarations
 	PYTHONPATH=. $(PY) scripts/settings_tables.py
+	PYTHONPATH=. $(PY) scripts/metrics_table.py
 
 bench: .venv/.installed-dev ## Measure latency, throughput and memory
 	$(PY) -m bench $(ARGS)

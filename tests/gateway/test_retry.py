@@ -222,6 +222,7 @@ async def test_an_agent_that_ends_while_it_starts_is_reported_at_once(tmp_path: 
         (told,) = await notices(w)
         assert "could not be started" in told
         assert "no key" in told
+        assert (await w.gateway.metrics())['semel_agent_errors_total{agent="demo",error="start"}'] == 1
 
 
 async def test_turns_that_ended_are_counted_and_a_failed_one_is_logged_with_its_reason(tmp_path: Path) -> None:
@@ -233,6 +234,7 @@ async def test_turns_that_ended_are_counted_and_a_failed_one_is_logged_with_its_
         metrics = await w.gateway.metrics()
         assert metrics['semel_turns_total{agent="demo",outcome="done"}'] == 1
         assert metrics['semel_turns_total{agent="demo",outcome="failed"}'] == 1
+        assert metrics['semel_agent_errors_total{agent="demo",error="answer"}'] == 1
         [line] = [line for line in lines if line["event"] == "turn failed"]
         assert (line["session"], line["agent"], line["why"]) == ("s", "demo", "no such model")
 

@@ -128,12 +128,12 @@ async def test_metrics_are_prometheus_text(client: httpx2.AsyncClient) -> None:
     answer = await client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     assert "# TYPE semel_uptime_seconds gauge\nsemel_uptime_seconds " in answer.text
-    values = {"semel_events_total": 3.0, 'semel_parts{state="held"}': 1.0, "semel_uptime_seconds": 1.5}
+    values = {'semel_refused_total{channel="a",reason="stranger"}': 3.0, "semel_uptime_seconds": 1.5}
     assert render_metrics(values).splitlines() == [
-        "# TYPE semel_events_total counter",
-        "semel_events_total 3",
-        "# TYPE semel_parts gauge",
-        'semel_parts{state="held"} 1',
+        "# HELP semel_refused_total Refused input, by reason; it leaves no row",
+        "# TYPE semel_refused_total counter",
+        'semel_refused_total{channel="a",reason="stranger"} 3',
+        "# HELP semel_uptime_seconds Seconds since the start",
         "# TYPE semel_uptime_seconds gauge",
         "semel_uptime_seconds 1.5",
     ]
@@ -142,8 +142,10 @@ async def test_metrics_are_prometheus_text(client: httpx2.AsyncClient) -> None:
 async def test_health_follows_the_ledger(client: httpx2.AsyncClient, gateway: Gateway) -> None:
     assert (await client.get("/healthz")).json() == {"ok": True}
     await asyncio.to_thread(gateway.store.close)
-    answer = await client.get("/healthz")
-    assert (answer.status_code, answer.json()["type"]) == (503, "urn:semel:problem:unavailable")
+    for path in ("/healthz", "/readyz"):
+        answer = await client.get(path)
+        assert (answer.status_code, answer.json()["type"]) == (503, "urn:semel:problem:unavailable")
+    assert answer.json()["detail"] == "The ledger is closed: the gateway is stopping."
 
 
 async def test_an_image_is_shown_and_everything_else_is_saved(client: httpx2.AsyncClient, world: GatewayHouse) -> None:

@@ -36,6 +36,9 @@ def test_a_full_disk_refuses_with_its_reason_and_wedges_no_session(tmp_path: Pat
             assert got.status_code == 503 and got.headers["retry-after"], got.text
             assert "no space left" in got.json()["detail"]
         assert httpx2.get(house.url + "/healthz").status_code == 200, "reading goes on"
+        until(lambda: httpx2.get(house.url + "/readyz").status_code == 503, "it is not ready")
+        detail = httpx2.get(house.url + "/readyz").json()["detail"]
+        assert "The ledger takes no write (" in detail and "File too large" in detail and str(tmp_path) not in detail
         assert len(house.texts("demo:web:a", "user")) == 1 + len(accepted)
         go.touch()
         until(lambda: house.get("/v1/status")["turns"] == 0, "the running turn could not go on")
@@ -48,6 +51,7 @@ def test_a_full_disk_refuses_with_its_reason_and_wedges_no_session(tmp_path: Pat
                 ),
                 "it is accepted when there is room",
             )
+        until(lambda: httpx2.get(house.url + "/readyz").status_code == 200, "it is ready again")
         for session in ("a", "running", "starting"):
             house.idle(f"demo:web:{session}")
         heard = [text.rstrip("y") for text in house.texts("demo:web:a", "user")]

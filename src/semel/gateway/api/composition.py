@@ -25,6 +25,7 @@ from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.outbound.outbox import Outbox
 from semel.gateway.outbound.typing import Typing
 from semel.gateway.ports import Agent, Background, Channel, Heard
+from semel.gateway.readiness import Readiness
 from semel.gateway.record import Hub, LedgerAccess
 from semel.gateway.settings import GatewaySettings
 from semel.gateway.tools.heartbeats import Heartbeats
@@ -79,6 +80,7 @@ class Components:
         self.hub = Hub()
         self.places = Destinations(settings.destinations, settings.channels, self.channels)
         self.record = LedgerAccess(store, self.hub, self.places.cut_into_legs)
+        self.readiness = Readiness(store)
         self.socket = socket_path(settings.data_dir)
         self.file_store = FileStore(settings.data_dir / "blobs")
         self.people = AccountDirectory(self.record, settings, self.clock)

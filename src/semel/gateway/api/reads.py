@@ -12,6 +12,7 @@ from typing import Literal
 from semel import __version__
 from semel.gateway.api.composition import Components
 from semel.gateway.errors import BadRequest, Conflict, NotFound
+from semel.gateway.metrics import measure_storage
 from semel.law.delivery import STATES, PartStepNotAllowed
 from semel.ledger.admin import books, explain
 from semel.ledger.delivery import parts, send_queue
@@ -180,11 +181,17 @@ class ReadApi(Components):
             "found": self.list_installed_agents() if self.list_installed_agents is not None else [],
         }
 
+    async def find_problem(self) -> str | None:
+        """Return why the gateway accepts no messages now, as a sentence; `None` if it does."""
+        return "The gateway is stopping." if self.stopping else await self.readiness.find_problem()
+
     async def metrics(self) -> dict[str, float]:
         """Return the metrics for Prometheus, by name."""
         backlog = await self.record.read(parts.count_backlog)
         return {
+            **await asyncio.to_thread(measure_storage, self.store, self.settings.data_dir),
             "semel_uptime_seconds": time.time() - self.started_at,
+            "semel_ready": float(await self.find_problem() is None),
             "semel_turns_running": float(len(self.turns.runs)),
             **self.turns.metrics(),
             "semel_agents_live": float(len(self.spawns.live)),

@@ -65,6 +65,7 @@ class Run:
     permission_deadline: float  # in seconds
     may_wait: Callable[[Run], bool]  # whether it may hold its agent while it waits for a permission
     note_end: Callable[[law.Event, str | None], None]  # called with how the turn ended, and the error
+    note_error: Callable[[], None]  # called if the agent answers with an error, also if the turn is retried
 
     def __post_init__(self) -> None:
         self.fence = TurnFence(self.begun.session, self.begun.turn, self.begun.epoch)
@@ -417,8 +418,10 @@ class Run:
     async def _finish(self, end: Answered) -> bool:
         ops = self.view.take_batch() + self.permissions.cancel()
         event = self._end_event(end)
-        if event == "errored" and await self._put_off(ops, end):
-            return True
+        if event == "errored":
+            self.note_error()
+            if await self._put_off(ops, end):
+                return True
         closing, legs = self.speech.closing()
         ops += self.speech.leave(but_last=True)
         if event == "answered" and end.stop == "end_turn":

@@ -43,6 +43,7 @@ T = TypeVar("T")
 
 RETRY_S = 2.0  # delay after the ledger or an agent could not be used
 ABANDON_TIMEOUT_S = 30.0  # how long `abandon` waits for the turn to end
+AGENT_ERRORS = ("start", "lost", "answer")  # what an agent may fail at, as the metric's label
 POLL_INTERVAL_S = 0.05  # interval at which `run_alone` checks whether the served session runs a turn
 
 
@@ -80,6 +81,7 @@ class TurnScheduler:
         self.planner = AttemptPlanner(self.record, self.places, self.quiet)
         self.attempts = {name: agent.attempts for name, agent in self.agents.items()}
         self.ended: Counter[tuple[str, str]] = Counter()  # (agent, outcome) -> turns since the start
+        self.agent_errors: Counter[tuple[str, str]] = Counter()  # (agent, one of AGENT_ERRORS) -> failed attempts
         self.stopping = False
 
     def __repr__(self) -> str:
@@ -321,7 +323,7 @@ class TurnScheduler:
         run = self.runs[begun.session] = Run(
             begun, live, self.record, self.places, self.agents[begun.agent], previews=self.previews, kick=self.kick,
             blobs=self.blobs, permission_deadline=self.permission_deadline, may_wait=self._may_wait,
-            note_end=partial(self._note_end, begun),
+            note_end=partial(self._note_end, begun), note_error=lambda: self._note_error(begun, "answer"),
         )  # fmt: skip
         may_keep = False
         try:
@@ -331,6 +333,7 @@ class TurnScheduler:
         except AgentLost as error:
             log.warning("agent lost", session=begun.key, turn=begun.turn, why=str(error))
             self._loss_reasons[begun.session] = str(error)
+            self._note_error(begun, "lost")
             await self._settle_lost(run, fence)
             return True
         finally:
@@ -379,6 +382,7 @@ class TurnScheduler:
 
     async def _handle_failed_start(self, fence: TurnFence, begun: BegunTurn, error: AgentError) -> None:
         reason = f"the agent could not be started: {error}"
+        self._note_error(begun, "start")
         delay_s = law.delay_after_failure(
             attempt=begun.attempt,
             is_transient=error.passing,
@@ -412,11 +416,20 @@ class TurnScheduler:
         if outcome == "failed":
             log.warning("turn failed", session=begun.key, turn=begun.turn, agent=begun.agent, why=error)
 
+    def _note_error(self, begun: BegunTurn, error: str) -> None:
+        self.agent_errors[begun.agent, error] += 1
+
     def metrics(self) -> dict[str, float]:
         """Return the metrics of turns for Prometheus, by name."""
+        # A series that begins at 0 shows its first increase to Prometheus; one that begins at 1 does not.
+        ended = {(agent, outcome): 0 for agent in self.agents for outcome in law.FINISHED} | self.ended
+        errors = {(agent, error): 0 for agent in self.agents for error in AGENT_ERRORS} | self.agent_errors
         return {
             f'semel_turns_total{{agent="{agent}",outcome="{outcome}"}}': float(count)
-            for (agent, outcome), count in self.ended.items()
+            for (agent, outcome), count in ended.items()
+        } | {
+            f'semel_agent_errors_total{{agent="{agent}",error="{error}"}}': float(count)
+            for (agent, error), count in errors.items()
         }
 
     # ------------------------------------------------------------ stopping

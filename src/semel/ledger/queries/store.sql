@@ -27,6 +27,10 @@ SELECT coalesce((SELECT max(id) FROM event), 0) AS event, coalesce((SELECT max(i
 -- a page of the files that this ledger needs
 SELECT id, size FROM blob WHERE id > :after AND gone = 0 ORDER BY id LIMIT :limit
 
+-- name: ledger_touch
+-- write without changing anything, to see whether the disk takes it
+UPDATE ledger SET commits = commits WHERE one = 1
+
 -- name: ledger_count
 -- count a commit
 UPDATE ledger SET commits = commits + 1 WHERE one = 1 RETURNING commits, incarnation

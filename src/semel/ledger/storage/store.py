@@ -10,6 +10,7 @@ No database work runs on the event loop. `write_sync` and `read_sync` do the sam
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from semel.ledger.storage import mark_file, migrate
 from semel.ledger.storage.connect import connect
-from semel.ledger.storage.errors import LedgerClosed, LedgerReadOnly, to_ledger_error
+from semel.ledger.storage.errors import LedgerClosed, LedgerError, LedgerReadOnly, to_ledger_error
 from semel.ledger.storage.group_commit import Committer, WorkItem
 from semel.ledger.storage.open_ledger import Lock, check_readable, open_for_writing, prepare_ledger, read_own_mark
 from semel.ledger.storage.sql import Tx, queries
@@ -43,6 +44,14 @@ def mark_as_copy(tx: Tx, incarnation: int = 0) -> mark_file.LedgerMark:
 def now_ms() -> int:
     """Return the current time in milliseconds since the Unix epoch."""
     return time.time_ns() // 1_000_000
+
+
+def _touch(tx: Tx) -> None:
+    tx.run("ledger_touch")
+
+
+def _do_nothing(tx: Tx) -> None:
+    """A transaction that changes nothing costs no sync of the disk."""
 
 
 class Store:
@@ -141,6 +150,15 @@ class Store:
         assert job.future is not None
         result: T = await job.future
         return result
+
+    async def test_write(self) -> None:
+        """Write to the disk without changing what is recorded. Raises what `write` raises."""
+        await self.write(_touch)
+
+    async def wait_for_writer(self) -> None:
+        """Return once the writing thread has worked through what was queued, even if the disk refuses its writes."""
+        with contextlib.suppress(LedgerError):
+            await self.write(_do_nothing)
 
     def write_sync(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Do what `write` does, for a caller without an event loop: block until the transaction is durable.

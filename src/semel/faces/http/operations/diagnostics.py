@@ -11,6 +11,7 @@ from starlette.responses import Response
 from semel.faces.http.problems import Problem
 from semel.faces.http.routing import ApiCall, Param, Returns, Router, json_response
 from semel.faces.http.security import Access
+from semel.gateway.metrics import METRICS, metric_name, metric_type
 
 router = Router("books")
 
@@ -68,6 +69,22 @@ async def health(call: ApiCall) -> Response:
     return json_response(Health(True))
 
 
+@router.route(
+    "GET",
+    "/readyz",
+    Returns("Messages are accepted.", Health),
+    tag="doors",
+    errors=("unavailable",),
+    access=Access.OPEN,
+)
+async def ready(call: ApiCall) -> Response:
+    """Whether the gateway accepts messages, which needs a ledger that takes writes; a problem says why not."""
+    problem = await call.gateway.find_problem()
+    if problem is not None:
+        raise Problem("unavailable", problem, headers={"Retry-After": "5"})
+    return json_response(Health(True))
+
+
 @router.route("GET", "/metrics", Returns("The metrics.", str, "text/plain"), tag="doors")
 async def metrics(call: ApiCall) -> Response:
     """Read the metrics as Prometheus text."""
@@ -76,14 +93,14 @@ async def metrics(call: ApiCall) -> Response:
 
 
 def render_metrics(values: dict[str, float]) -> str:
-    """Return metrics in Prometheus text format 0.0.4. Keys: `name` or `name{label="value"}`; `…_total` is a counter."""
+    """Return metrics in Prometheus text format 0.0.4. Keys: `name{label="value"}`, with a name of `METRICS`."""
     lines: list[str] = []
     seen: set[str] = set()
     for key in sorted(values):
-        name = key.partition("{")[0]
+        name = metric_name(key)
         if name not in seen:
             seen.add(name)
-            lines.append(f"# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}")
+            lines += [f"# HELP {name} {METRICS[name].help}", f"# TYPE {name} {metric_type(name)}"]
         lines.append(f"{key} {_format_number(values[key])}")
     return "\n".join(lines) + "\n"
 

@@ -1,0 +1,89 @@
+"""The metrics of a gateway, each declared once: its name, labels and help text.
+
+`GET /metrics`, the table in docs/monitoring.md, and the tests of the dashboard and the alert rules come from `METRICS`.
+A name that ends in `_total` is a counter, which starts at 0 with the gateway; every other metric is a gauge.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from semel import __version__
+from semel.ledger.storage.store import Store
+
+
+class Metric(NamedTuple):
+    """What a metric measures, in one phrase, and the names of its labels."""
+
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+METRICS = {
+    "semel_build_info": Metric("1; the label is the version of Semel", ("version",)),
+    "semel_uptime_seconds": Metric("Seconds since the start"),
+    "semel_ready": Metric("1 while the gateway accepts messages: its ledger takes writes, and it is not stopping"),
+    "semel_turns_running": Metric("Turns that run"),
+    "semel_turns_total": Metric("Turns that ended, by outcome: done, failed, cancelled", ("agent", "outcome")),
+    "semel_agents_live": Metric("Agent processes that are alive"),
+    "semel_agent_errors_total": Metric(
+        "Attempts of turns that an agent failed, also if a retry succeeded. error: start (the agent could not be "
+        "started), lost (it died or fell silent), answer (it answered with an error)",
+        ("agent", "error"),
+    ),
+    "semel_watchers": Metric("Open streams"),
+    "semel_jobs_open": Metric("Background jobs that are not over"),
+    "semel_channel_online": Metric("1 while the channel is connected, else 0", ("channel",)),
+    "semel_channel_events_total": Metric(
+        "Incoming events, by outcome: accepted, duplicate, conflict, quarantined", ("channel", "outcome")
+    ),
+    "semel_refused_total": Metric("Refused input, by reason; it leaves no row", ("channel", "reason")),
+    "semel_strangers_total": Metric("Tool calls with an unknown token, which leave no row"),
+    "semel_parts_queued": Metric("Parts that wait to be sent"),
+    "semel_parts_sending": Metric("Parts that are being sent"),
+    "semel_parts_unknown": Metric("Parts that were sent without an answer, and are not settled yet"),
+    "semel_parts_held": Metric("Parts that wait for a person's decision"),
+    "semel_parts_rejected_total": Metric("Parts that the platform rejected", ("channel",)),
+    "semel_parts_failed_total": Metric("Parts that were sent and failed later", ("channel",)),
+    "semel_attempts_total": Metric(
+        "Attempts to send (receipt, not sent, refused, silence) and look-ups (found, absent, cannot tell, hold), by "
+        "outcome",
+        ("channel", "outcome"),
+    ),
+    "semel_ledger_bytes": Metric("Size of the ledger's files, in bytes: the database and its write-ahead log"),
+    "semel_ledger_commits_total": Metric("Durable commits to the ledger"),
+    "semel_ledger_failures_total": Metric("Commits that the disk refused; nothing in them was accepted"),
+    "semel_disk_free_bytes": Metric("Free bytes on the data directory's disk, for the gateway's user"),
+    "semel_disk_bytes": Metric("Size of the data directory's disk, in bytes"),
+}
+
+
+def metric_name(key: str) -> str:
+    """Return the name in a key such as `name{label="value"}`."""
+    return key.partition("{")[0]
+
+
+def metric_type(name: str) -> str:
+    return "counter" if name.endswith("_total") else "gauge"
+
+
+def measure_storage(store: Store, data_dir: Path) -> dict[str, float]:
+    """Measure the ledger and its disk. Asks the file system, so call it in a thread."""
+    statistics, disk = store.statistics(), shutil.disk_usage(data_dir)
+    return {
+        f'semel_build_info{{version="{__version__}"}}': 1.0,
+        "semel_ledger_bytes": float(sum(_size(Path(f"{store.path}{suffix}")) for suffix in ("", "-wal"))),
+        "semel_ledger_commits_total": float(statistics["commits"]),
+        "semel_ledger_failures_total": float(statistics["failures"]),
+        "semel_disk_free_bytes": float(disk.free),
+        "semel_disk_bytes": float(disk.total),
+    }
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # the log is absent until the first write
+        return 0

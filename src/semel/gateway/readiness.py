@@ -1,0 +1,49 @@
+"""Readiness: whether the gateway can accept messages now, which is whether its ledger takes a write.
+
+Reading goes on when the disk is full or has become read-only, so only a write can tell. `/readyz` needs no token, so
+one test write serves all callers for a few seconds: nobody can make the disk busy by asking.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from semel.ledger.storage.errors import LedgerClosed, LedgerError
+from semel.ledger.storage.store import Store
+
+TEST_INTERVAL_S = 5.0  # for how long the outcome of a test write is the answer
+TEST_TIMEOUT_S = 5.0  # how long a test write may take
+
+
+class Readiness:
+    """Tests the ledger with a write of its own."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._problem: str | None = None
+        self._tested_at: float | None = None  # in the event loop's time
+        self._testing = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return f"<Readiness {self._problem or 'ready'}>"
+
+    async def find_problem(self) -> str | None:
+        """Return why the ledger takes no write, as a sentence; `None` if it does."""
+        async with self._testing:
+            now = asyncio.get_running_loop().time()
+            if self._tested_at is None or now - self._tested_at >= TEST_INTERVAL_S:
+                self._problem = await self._test()
+                self._tested_at = asyncio.get_running_loop().time()
+        return self._problem
+
+    async def _test(self) -> str | None:
+        try:
+            async with asyncio.timeout(TEST_TIMEOUT_S):
+                await self._store.test_write()
+        except TimeoutError:
+            return f"The ledger did not take a write within {TEST_TIMEOUT_S:g} s."
+        except LedgerClosed:
+            return "The ledger is closed: the gateway is stopping."
+        except LedgerError as error:  # its text names a path, which is nobody's business without a token
+            return f"The ledger takes no write ({error.facts.get('why', 'no reason is known')}). See the gateway's log."
+        return None
