@@ -101,15 +101,6 @@ def test_every_agent_that_steers_is_named() -> None:
     assert [name for name in steering if names.get(name, name) not in section] == []
 
 
-def test_links_between_documents_lead_somewhere() -> None:
-    broken = []
-    for path in (*DOCS.rglob("*.md"), *ROOT.glob("*.md")):
-        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
-            if "://" not in target and not (path.parent / target).exists():
-                broken.append(f"{path.relative_to(ROOT)} -> {target}")
-    assert not broken
-
-
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
 def test_every_file_and_folder_of_the_tour_is_there(page: str) -> None:
     named = re.findall(r"`([a-z_]+(?:/[\w.*]+)*(?:/|\.py|\.sql))`", (ROOT / page).read_text("utf-8"))
