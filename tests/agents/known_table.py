@@ -16,7 +16,7 @@ def known_table() -> str:
     rows = ["| agent | install | program |", "|---|---|---|"]
     for agent in {agent.name: agent for agent in reversed(KNOWN_AGENTS)}.values():
         install = f"`{shlex.join(agent.install_command)}`" if agent.install_command else "see its documentation"
-        rows.append(f"| `{agent.name}` | {install} | `{shlex.join(agent.command)}` |")
+        rows.append(f"| [`{agent.name}`](agents/{agent.name}.md) | {install} | `{shlex.join(agent.command)}` |")
     return "\n".join([*rows[:2], *sorted(rows[2:])])
 
 

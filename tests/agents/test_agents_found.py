@@ -42,4 +42,4 @@ def test_a_program_that_needs_an_adapter_is_found_as_long_as_the_adapter_is_not(
 def test_the_page_names_every_known_agent_and_how_it_is_installed() -> None:
     text = DOC.read_text(encoding="utf-8")
     assert text == written(text)
-    assert all(f"| `{agent.name}` |" in text for agent in KNOWN_AGENTS)
+    assert all(f"| [`{agent.name}`](agents/{agent.name}.md) |" in text for agent in KNOWN_AGENTS)
