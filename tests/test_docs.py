@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+from markdown_it import MarkdownIt
 from pydantic import BaseModel
 
 import semel.channels
@@ -107,3 +110,25 @@ def test_every_file_and_folder_of_the_tour_is_there(page: str) -> None:
     places = (ROOT / "src" / "semel", ROOT)
     assert len(named) > 15
     assert [one for one in named if not any(list(place.glob(one)) for place in places)] == []
+
+
+def quoted_messages(page: str) -> list[str]:
+    """What stands as code in the first column of a page's tables."""
+    tokens = MarkdownIt("gfm-like").parse(text(page))
+    cells = [cell for row, cell in pairwise(pairwise(tokens)) if row[0].type == "tr_open" and row[1].type == "td_open"]
+    return [child.content for _, inline in cells for child in inline.children or [] if child.type == "code_inline"]
+
+
+def literal(node: ast.AST) -> str:
+    """The text of a string in the code, with "…" for each value that is put into it; "" for anything else."""
+    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+    texts = [part.value if isinstance(part, ast.Constant) else "…" for part in parts]
+    return " ".join(re.sub(r"\{\w+\}", "…", "".join(one for one in texts if isinstance(one, str))).split())
+
+
+def test_every_message_of_the_troubleshooting_page_is_one_that_semel_gives() -> None:
+    sources = [ast.parse(path.read_text("utf-8")) for path in (ROOT / "src/semel").rglob("*.py")]
+    given = "\n".join({literal(node) for source in sources for node in ast.walk(source)})
+    messages = [message for message in quoted_messages("troubleshooting.md") if message not in COMMANDS]
+    assert len(messages) > 20
+    assert [message for message in messages if message.strip("…") not in given] == []
