@@ -2,7 +2,7 @@
 # Needs python >= 3.11 (with venv), make and git. Everything is installed into .venv, nothing elsewhere.
 
 .DEFAULT_GOAL := help
-.PHONY: help up test lint format settings bench test-agents test-channels test-oldest prove prove-quick mutants wheel lock clean
+.PHONY: help up test lint format settings docs bench test-agents test-channels test-oldest prove prove-quick mutants wheel lock clean
 .DELETE_ON_ERROR:
 # Hundreds of processes are started by the tests: each would compile Semel anew where this is set.
 unexport PYTHONDONTWRITEBYTECODE
@@ -34,6 +34,11 @@ format: .venv/.installed-dev ## Put the code in order
 settings: .venv/.installed-dev ## Write the tables of settings and metrics in docs/ from their declarations
 	PYTHONPATH=. $(PY) scripts/settings_tables.py
 	PYTHONPATH=. $(PY) scripts/metrics_table.py
+
+docs: .venv/.installed-docs ## Build the documentation as a site that can be searched: build/docs/index.html
+	@rm -rf build/docs
+	$(PY) -m sphinx --quiet --fail-on-warning --keep-going --builder html \
+	    --conf-dir scripts/docs_site --doctree-dir build/doctrees . build/docs
 
 bench: .venv/.installed-dev ## Measure latency, throughput and memory
 	$(PY) -m bench $(ARGS)
@@ -90,4 +95,9 @@ clean: ## Remove what the other targets made (never your data)
 .venv/.installed-proof: .venv/.installed-dev constraints/proof.txt
 	@echo "Installing what the proof needs into .venv ..."
 	@sh scripts/install .venv proof
+	@touch $@
+
+.venv/.installed-docs: .venv/.installed constraints/docs.txt
+	@echo "Installing what the documentation's site needs into .venv ..."
+	@sh scripts/install .venv docs
 	@touch $@

@@ -18,6 +18,7 @@ INDEX = DOCS / "README.md"
 SUBINDEXES = {"agents": DOCS / "use-an-agent.md", "decisions": DOCS / "decisions" / "README.md"}
 """For each folder in docs/, the page that lists its pages."""
 
+_MARKDOWN = MarkdownIt("commonmark").enable("table")
 _ENTRY = re.compile(r"- \[(?P<title>[^\]]+)\]\((?P<target>[^)]+)\): (?P<question>.+)")
 
 
@@ -50,7 +51,7 @@ def read_links(page: Path) -> list[tuple[Path, str]]:
 
 def read_anchors(page: Path) -> set[str]:
     """Return the anchors of a page's headings, as GitHub and the site derive them."""
-    tokens = MarkdownIt("gfm-like").parse(page.read_text(encoding="utf-8"))
+    tokens = _MARKDOWN.parse(page.read_text(encoding="utf-8"))
     anchors: dict[str, int] = {}
     for opening, inline in pairwise(tokens):
         if opening.type == "heading_open":
@@ -67,5 +68,5 @@ def slugify(heading: str) -> str:
 
 
 def _inline_tokens(page: Path) -> list[Token]:
-    tokens = MarkdownIt("gfm-like").parse(page.read_text(encoding="utf-8"))
+    tokens = _MARKDOWN.parse(page.read_text(encoding="utf-8"))
     return [token for block in tokens for token in block.children or []]

@@ -155,7 +155,13 @@ def test_what_is_installed_is_named_by_version_and_hash_and_by_no_index(path: Pa
 
 @pytest.mark.parametrize(
     ("name", "extras"),
-    [("run", []), ("dev", ["dev"]), ("proof", ["dev", "proof"]), ("oldest", ["dev", "model", "xmpp", "email"])],
+    [
+        ("run", []),
+        ("dev", ["dev"]),
+        ("proof", ["dev", "proof"]),
+        ("docs", ["docs"]),
+        ("oldest", ["dev", "model", "xmpp", "email"]),
+    ],
 )
 def test_what_is_installed_is_what_the_package_asks_for(name: str, extras: list[str]) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
