@@ -136,5 +136,5 @@ def test_nothing_of_a_model_library_is_loaded_where_no_model_agent_is_configured
 
 def test_without_the_library_the_message_says_what_to_install(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(AgentError, match=r'pip install "semel\[model\]"'):
+    with pytest.raises(AgentError, match=r"pip install 'mcp>=.* 'pydantic-ai-slim\[anthropic,mcp,openai\]"):
         ModelAgent(AgentSettings(name="main", kind="model", cwd=home, model="openai:x")).check()

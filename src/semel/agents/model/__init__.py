@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from semel.gateway.ports import AgentError, Conversation, Launch
 from semel.gateway.settings import AgentSettings
+from semel.installation import find_install_command
 from semel.text.json_types import Json
 
 if TYPE_CHECKING:
     from semel.agents.model.provider import ConfiguredModel
 
 __all__ = ["ModelAgent", "ToolAccess"]
-
-INSTALL_COMMAND = 'pip install "semel[model]"'
 
 
 class ToolAccess(Protocol):
@@ -78,11 +77,11 @@ class ModelAgent:
     def check(self) -> None:
         """Import pydantic-ai and make the model, without sending a request. Blocks for seconds. Raises AgentError."""
         if importlib.util.find_spec("pydantic_ai") is None:
-            raise AgentError(f'agent {self.name!r} is of kind "model", which needs pydantic-ai: {INSTALL_COMMAND}')
+            how = find_install_command("model")
+            raise AgentError(f'agent {self.name!r} is of kind "model", which needs pydantic-ai: {how}')
         if self.settings.mcp and importlib.util.find_spec("fastmcp") is None:
-            raise AgentError(
-                f"agent {self.name!r} has MCP servers, which need pydantic-ai's part for them: {INSTALL_COMMAND}"
-            )
+            how = find_install_command("model")
+            raise AgentError(f"agent {self.name!r} has MCP servers, which need pydantic-ai's part for them: {how}")
         provider: Any = importlib.import_module("semel.agents.model.provider")
         importlib.import_module("semel.agents.model.conversation")
         self._models = provider.ConfiguredModel(self.settings)

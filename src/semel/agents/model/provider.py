@@ -13,10 +13,10 @@ from pydantic_ai.models import Model, infer_model
 from pydantic_ai.providers import Provider, infer_provider_class
 from pydantic_ai.settings import ModelSettings as Options
 
-from semel.agents.model import INSTALL_COMMAND
 from semel.agents.model.openai_patches import bypass_client_validation
 from semel.gateway.ports import AgentError
 from semel.gateway.settings import AgentSettings
+from semel.installation import find_install_command
 
 _URL_PARAMETERS = ("base_url", "api_base", "azure_endpoint")  # providers' names of the parameter for an address
 
@@ -103,7 +103,8 @@ class ConfiguredModel:
         except ValueError:
             raise AgentError(f'{section} model is "{name}": pydantic-ai knows no provider "{provider}"') from None
         except ImportError as import_error:
-            raise AgentError(f"{section} {provider}: {import_error} (the usual ones: {INSTALL_COMMAND})") from None
+            usual = find_install_command("model")
+            raise AgentError(f"{section} {provider}: {import_error} (the usual ones: {usual})") from None
         except UserError as error:
             message = str(error).partition(" To try Pydantic AI")[0]
             raise AgentError(

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 
 from semel.channels.email.settings import EmailSettings
 from semel.gateway.ports import Channel
+from semel.installation import find_install_command
 
 __all__ = ["EmailSettings", "make"]
 
@@ -19,7 +20,7 @@ __all__ = ["EmailSettings", "make"]
 def make(name: str, settings: EmailSettings) -> Channel:
     """Create the channel. Raises ValueError if its libraries are not installed."""
     if find_spec("aiosmtplib") is None or find_spec("imap_tools") is None:
-        raise ValueError("email needs two more packages: pip install 'semel[email]'")
+        raise ValueError(f"email needs two more packages: {find_install_command('email')}")
     from semel.channels.email.channel import EmailChannel
 
     return EmailChannel(name, settings)

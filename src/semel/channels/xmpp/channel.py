@@ -18,6 +18,7 @@ from semel.channels.xmpp.send import XmppSender
 from semel.channels.xmpp.session import LOGIN_TIMEOUT_FACTOR, XmppSession
 from semel.channels.xmpp.settings import XmppSettings
 from semel.gateway.ports import Caps, Denied, Inbox, NotSent, Offline, Op, Receipt, Safety, Unknown
+from semel.installation import find_install_command
 
 SETTLE_S = 1.5
 """Seconds after sending within which an accepted message appears in the archive."""
@@ -30,7 +31,7 @@ class XmppChannel:
 
     def __init__(self, name: str, settings: XmppSettings, *, now: Callable[[], float] = time.time) -> None:
         if importlib.util.find_spec("slixmpp") is None:
-            raise ValueError("XMPP needs slixmpp: pip install 'semel[xmpp]'")
+            raise ValueError(f"XMPP needs slixmpp: {find_install_command('xmpp')}")
         self.name = name
         self.settings = settings
         archived = settings.archive

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Collection, Iterable, Sequence
@@ -13,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from semel.installation import PROGRAM, find_command
 from semel.text.visible import escape_json, visible
 
 STATE_STYLES = {
@@ -23,6 +25,14 @@ STATE_STYLES = {
     "online": "green", "starting": "dim", "offline": "yellow", "denied": "bold red",
 }  # fmt: skip
 """State -> rich style. The word alone carries the meaning; colour only repeats it."""
+
+_ADVISED_COMMAND = re.compile(rf"(?<![\w./:-]){PROGRAM}(?= [a-z])")
+
+
+def name_command(text: str) -> str:
+    """Return advice such as "run `semel up`" with the command as it is typed here: from a clone, `.venv/bin/semel`."""
+    command = find_command() if _ADVISED_COMMAND.search(text) else PROGRAM
+    return text if command == PROGRAM else _ADVISED_COMMAND.sub(lambda _: command, text)
 
 
 def stdout_console() -> Console:
@@ -37,12 +47,12 @@ def stderr_console() -> Console:
 def print_error(*lines: str) -> None:
     """Print error lines to stderr."""
     for line in lines:
-        stderr_console().print(Text(f"semel: {visible(line)}", "red"))
+        stderr_console().print(Text(f"semel: {visible(name_command(line))}", "red"))
 
 
 def print_remark(line: str) -> None:
     """Print a remark to stderr, so that stdout holds only the result."""
-    stderr_console().print(Text(visible(line), "dim"))
+    stderr_console().print(Text(visible(name_command(line)), "dim"))
 
 
 def print_json(value: Any) -> None:
@@ -52,16 +62,16 @@ def print_json(value: Any) -> None:
 def print_table(
     headings: Sequence[str], table_rows: Iterable[Sequence[object]], empty: str, wrapped_columns: Collection[str] = ()
 ) -> None:
-    """Print a table, one row per line. On a terminal, `empty` is printed if there are no rows.
+    """Print a table, one row per line. If there are no rows, `empty` is printed to stderr.
 
     `wrapped_columns`: the headings of columns that people copy from; they shrink last, and are wrapped instead of cut.
     """
     cells_of_rows = [["" if cell is None else str(cell) for cell in line] for line in table_rows]
-    if not sys.stdout.isatty():
+    if not cells_of_rows:
+        print_remark(empty)
+    elif not sys.stdout.isatty():
         for line in cells_of_rows:
             print("\t".join(cell.replace("\t", " ").replace("\n", " ") for cell in line))
-    elif not cells_of_rows:
-        print_remark(empty)
     else:
         terminal = Console(highlight=False)
         rich_table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
-import shutil
 import signal
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -18,6 +16,7 @@ from semel import __version__
 from semel.faces.cli.app import Config, DataDir, app
 from semel.faces.cli.printing import print_error, print_remark, stdout_console
 from semel.faces.config import locate
+from semel.installation import find_command, shorten_path
 
 if TYPE_CHECKING:
     from semel.faces.config.load import GatewayConfig as Settings
@@ -148,19 +147,3 @@ def _data_dir_option(config: Settings) -> str:
     """Return the option by which other commands find this gateway; "" if they find it without an option."""
     data = config.gateway.data_dir
     return "" if locate()[0] == data else f" --data-dir {shlex.quote(shorten_path(data))}"
-
-
-def find_command() -> str:
-    """Return the command that starts this program from the same shell."""
-    if shutil.which("semel"):
-        return "semel"
-    script = Path(sys.executable).with_name("semel")
-    return shorten_path(script) if script.exists() else f"{shorten_path(Path(sys.executable))} -m semel"
-
-
-def shorten_path(path: Path) -> str:
-    """Shorten a path to one relative to the current directory or to `~`, if it is below one of them."""
-    for base, prefix in ((Path.cwd(), ""), (Path.home(), "~/")):
-        if path.is_relative_to(base):
-            return prefix + str(path.relative_to(base))
-    return str(path)

@@ -1,0 +1,55 @@
+"""Advice works as it is typed, however Semel was installed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from semel import installation
+from semel.faces.cli.printing import name_command
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A clone whose environment is in .venv, and from whose directory people type."""
+    programs = tmp_path / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    (programs / "semel").write_text("")
+    monkeypatch.setattr(sys, "executable", str(programs / "python"))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_from_a_clone_advice_names_the_program_in_its_environment(clone: Path) -> None:
+    assert name_command("run `semel agents check codex`") == "run `.venv/bin/semel agents check codex`"
+    assert name_command("Start one with: semel up") == "Start one with: .venv/bin/semel up"
+
+
+def test_what_only_looks_like_the_command_is_left(clone: Path) -> None:
+    for text in ("~/.local/share/semel holds", "semel.toml says", "semel: wrong", ".venv/bin/semel up"):
+        assert name_command(text) == text
+
+
+def test_where_the_program_is_on_path_advice_is_short(clone: Path) -> None:
+    (clone / "semel").write_text("")
+    (clone / "semel").chmod(0o755)
+    assert name_command("Start one with: semel up") == "Start one with: semel up"
+
+
+def test_an_extra_is_installed_by_what_made_the_environment(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packages = "'aiosmtplib>=5.1' 'imap-tools>=1.16'"
+    assert installation.find_install_command("email") == f".venv/bin/python -m pip install {packages}"
+    monkeypatch.setattr(installation, "find_spec", lambda name: None)
+    assert installation.find_install_command("email") == f"uv pip install --python .venv/bin/python {packages}"
+    (clone / ".venv" / "pipx_metadata.json").write_text("{}")
+    assert installation.find_install_command("email") == f"pipx inject semel {packages}"
+
+
+def test_the_package_index_is_never_asked_for_semel_itself() -> None:
+    for extra in ("model", "email", "xmpp"):
+        packages = installation.list_packages(extra)
+        assert packages and not [package for package in packages if package.startswith("semel")]
