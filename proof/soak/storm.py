@@ -206,7 +206,7 @@ class Soak:
         return [one.session.key for one in self.watched if one.view.rev < revs.get(one.session.key, 0)]
 
     async def _audit(self) -> list[str]:
-        """What `semel doctor` says is broken, on the live ledger."""
+        """What `semel doctor --laws` says is broken, on the live ledger."""
         done = await asyncio.to_thread(self.world.doctor)
         return [] if done.returncode == 0 else [f"semel doctor: {done.stdout[-2000:]} {done.stderr[-500:]}"]
 

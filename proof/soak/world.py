@@ -67,9 +67,9 @@ class World(House):
         self.kills += 1
 
     def doctor(self) -> subprocess.CompletedProcess[str]:
-        """`semel doctor`, as a person runs it."""
+        """`semel doctor --laws`, as a person runs it."""
         return subprocess.run(
-            [sys.executable, "-m", "semel", "doctor", "--config", str(self.config)],
+            [sys.executable, "-m", "semel", "doctor", "--laws", "--config", str(self.config)],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, env=self.env,
         )  # fmt: skip
 

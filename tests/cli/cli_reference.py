@@ -29,8 +29,9 @@ GROUPS = {
     ),
     "Look": (
         "[Search](search.md), [export and import](export.md).",
-        ["sessions", "show", "search", "export", "import", "why", "doctor", "fold"],
+        ["sessions", "show", "search", "export", "import", "why", "fold"],
     ),
+    "Operate": ("[Is everything all right?](health.md)", ["doctor", "config"]),
     "Agents": ("[Use an agent](use-an-agent.md).", ["agents"]),
     "Backup": ("[Backup and restore](backup.md).", ["backup", "restore"]),
     "Schedules": ("[Schedules](schedules.md). Those of the configuration are changed there.", ["schedules"]),

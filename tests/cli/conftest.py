@@ -25,7 +25,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
     process = cli.up()
     try:
         yield cli
-        assert cli.json("doctor")["ok"]
+        assert cli.json("doctor", "--laws")["ok"]
     finally:
         end(process)
         cli.leave()

@@ -142,9 +142,9 @@ def test_why_tells_the_story_of_an_id_as_it_was_printed(house: Cli) -> None:
 
 
 def test_doctor_tells_every_law_and_that_they_hold(house: Cli) -> None:
-    told = house("doctor").stdout
+    told = house("doctor", "--laws").stdout
     assert told.splitlines()[-1] == "all laws hold"
-    report = house.json("doctor")
+    report = house.json("doctor", "--laws")
     assert report["ok"]
     assert len([line for line in told.splitlines() if line.startswith("ok ")]) == len(report["books"])
 
@@ -198,7 +198,8 @@ def test_without_a_gateway_it_is_said_how_to_start_one(cli: Cli) -> None:
 
 
 def test_doctor_without_a_gateway_or_a_ledger_says_so(cli: Cli) -> None:
-    assert "There is no ledger at" in cli("doctor", rc=1).stderr
+    assert "There is no ledger at" in cli("doctor", "--laws", rc=1).stderr
+    assert "There is no ledger at" in cli("doctor").stdout, "nothing is broken before the first start"
 
 
 def test_fold_prints_what_a_person_would_have_seen_one_object_a_line(cli: Cli) -> None:

@@ -72,7 +72,7 @@ def test_a_held_message_is_shown_and_sent_again_when_a_person_says_so(cli: Cli, 
     assert receiver.came[1]["repeat"]
     assert "sent" in cli("why", row[0]).stdout
     assert cli("outbox", "drop", row[0], rc=1).stderr  # what was sent cannot be unsent
-    assert cli.json("doctor")["ok"]
+    assert cli.json("doctor", "--laws")["ok"]
     end(process)
 
 

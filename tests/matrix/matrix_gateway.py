@@ -120,8 +120,8 @@ class Gateway:
             self.kill()
 
     def doctor(self) -> str:
-        """What `semel doctor` says; the gateway must not run."""
-        command = [sys.executable, "-m", "semel", "doctor", "--data-dir", "data"]
+        """What `semel doctor --laws` says; the gateway must not run."""
+        command = [sys.executable, "-m", "semel", "doctor", "--laws", "--data-dir", "data"]
         done = subprocess.run(command, cwd=self.home, capture_output=True, text=True, check=False, timeout=PATIENCE)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

@@ -87,7 +87,7 @@ def loft(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loft]:
         process = cli.up()
     try:
         yield Loft(cli, home)
-        assert cli.json("doctor")["ok"]
+        assert cli.json("doctor", "--laws")["ok"]
     finally:
         end(process)
         cli.leave()

@@ -206,9 +206,9 @@ class House:
         return f"{json.dumps(seen, indent=1)}\nasked: {self.script.asked}\nposts: {self.posts}\n{self.log()}"
 
     async def doctor(self) -> None:
-        """`semel doctor`: the books hold."""
+        """`semel doctor --laws`: the books hold."""
         out = self.path / "doctor"
-        process = await self._semel("doctor", "--data-dir", str(self.path / "data"), log=out)
+        process = await self._semel("doctor", "--laws", "--data-dir", str(self.path / "data"), log=out)
         async with asyncio.timeout(PATIENCE):
             code = await process.wait()
         assert code == 0, out.read_text()

@@ -120,4 +120,4 @@ def test_after_a_kill_no_tap_allows_what_the_chat_had_not_shown(house: House, st
     assert states.get("ls", "cancelled") in ("cancelled", "answered") and states["rm -r /"] == "answered"
     if step != "agent told":  # it may say what it was allowed to do, as it was: to `ls`
         assert "listed" not in " ".join(house.call("texts", chat=ANNA)), "its answer never reached the agent"
-    assert "all laws hold" in house.semel("doctor")
+    assert "all laws hold" in house.semel("doctor", "--laws")

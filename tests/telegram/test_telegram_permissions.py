@@ -78,4 +78,4 @@ def test_an_open_request_is_withdrawn_by_a_death_and_its_turn_goes_on(up: Up, ki
     texts = bot_texts(up)
     assert texts[:3] == ["The plan is ready.", QUESTION, f"Withdrawn: {TITLE}"]
     assert sorted(texts[3:]) == ["I go on.", f"{GONE} No permission request is open here."]
-    assert "all laws hold" in up.semel("doctor")
+    assert "all laws hold" in up.semel("doctor", "--laws")

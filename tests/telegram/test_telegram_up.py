@@ -44,5 +44,5 @@ def test_a_person_talks_with_an_agent_through_kills(up: Up) -> None:
     told = [row["text"] for row in rows if row["role"] == "user"]
     assert told == ["helo", "hello", "🔥", "my cat", "killed while it answers", "written meanwhile"]
     until(lambda: up.call("pending") == [])
-    assert "all laws hold" in up.semel("doctor")
+    assert "all laws hold" in up.semel("doctor", "--laws")
     assert TOKEN not in (up.home / "log").read_text()

@@ -41,7 +41,8 @@ class Kind:
     - `settings`: a dataclass whose fields are the keys of `[channels.NAME]`. It raises ValueError for a bad value; the
       text is shown to the user. A field with `field(repr=False)` is a secret and never reaches an agent. An optional
       property `account` (str) names the platform account: no two sections of one kind may share it, because two
-      readers of one account would take each other's messages.
+      readers of one account would take each other's messages. An optional property `warning` (str) says what a channel
+      with these settings cannot do, like "can neither send nor receive"; "" if there is nothing to say.
     - `make(name, settings)`: returns the channel without any I/O; the network is used only by `run` and `send`.
     - `people`: True if senders have accounts on the platform and access is checked per account; False if whoever
       presents the channel's secret may speak.

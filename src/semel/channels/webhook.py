@@ -27,7 +27,7 @@ import httpx2
 from semel.channels import signature
 from semel.channels.http import CONNECT_TIMEOUT_S, USER_AGENT, HttpAnswer, is_public, request, retry_after
 from semel.channels.webhook_in import SESSION, WebhookReceiver
-from semel.gateway.ports import Caps, Inbox, NotSent, Op, Receipt, Rejected, Safety, Unknown
+from semel.gateway.ports import Caps, Denied, Inbox, NotSent, Op, Receipt, Rejected, Safety, Unknown
 from semel.text.json_types import Json
 
 
@@ -56,6 +56,15 @@ class WebhookSettings:
     """How long to wait for an answer, once connected."""
     pace: float = 0.0
     """The minimum time between two messages to one address."""
+
+    @property
+    def warning(self) -> str:
+        """Why the channel can neither send nor receive, and what to set; "" if it can do one of them."""
+        can_receive = (self.secret or self.token) and (self.session or self.sessions)
+        if self.url is not None or can_receive:
+            return ""
+        missing = "session or sessions" if self.secret or self.token else "secret or token, and session or sessions"
+        return f"can neither send nor receive. To send, set url; to receive, set {missing}"
 
     def __post_init__(self) -> None:
         if self.url is not None:
@@ -124,6 +133,8 @@ class WebhookChannel:
 
     async def run(self, inbox: Inbox) -> None:
         """Report the channel as online, then do nothing: the HTTP server passes incoming POSTs to `receive`."""
+        if self.settings.warning:
+            raise Denied(f"it {self.settings.warning}")
         inbox.online()
         await asyncio.Event().wait()
 

@@ -27,6 +27,8 @@ from semel.tools.gateway_link import PROBLEM_URN
 TOOLS_TIMEOUT_S = 5.0
 """How long after its session is open an agent may take to start its MCP servers."""
 CLOSE_GRACE_S = 1.0
+QUICK_TIMEOUT_S = 45.0
+"""How long a quick check lasts at most. The slowest known agent needs 10 to 58 s for its first session."""
 _LENGTH = re.compile(rb"^content-length:\s*(\d+)\r$", re.I | re.M)
 
 
@@ -56,8 +58,32 @@ class AgentCheck:
     notes: list[str] = field(default_factory=list)
 
 
-async def check_agent(agent: AcpAgent, prompt: str | None = None, answer_timeout: float = 300.0) -> AgentCheck:
-    """Start the agent, open a session and end it again. With a `prompt`, wait for its answer, `answer_timeout` s."""
+async def check_quickly(agent: AcpAgent) -> AgentCheck:
+    """Start the agent, open a session and end it again, within QUICK_TIMEOUT_S. Its tools and memory are not checked.
+
+    If the agent's workspace is missing, a temporary one is used: the gateway makes it at its start.
+    """
+    with tempfile.TemporaryDirectory(prefix="semel-check-") as folder:
+        if not agent.cwd.exists():
+            agent = agent.copy_to(Path(folder))
+        try:
+            async with asyncio.timeout(QUICK_TIMEOUT_S):
+                return await check_agent(agent, quick=True)
+        except TimeoutError:
+            problem = (
+                f"it opened no session within {QUICK_TIMEOUT_S:g} s. Is its command a program that speaks ACP? "
+                f"To wait longer: semel agents check {agent.name}"
+            )
+            return AgentCheck(agent.name, list(agent.command), problem)
+
+
+async def check_agent(
+    agent: AcpAgent, prompt: str | None = None, answer_timeout: float = 300.0, quick: bool = False
+) -> AgentCheck:
+    """Start the agent, open a session and end it again. With a `prompt`, wait for its answer, `answer_timeout` s.
+
+    `quick`: do not wait for its tools, and do not measure its memory.
+    """
     check = AgentCheck(agent.name, list(agent.command))
     tools_reached = asyncio.Event()
     with tempfile.TemporaryDirectory(prefix="semel-check-") as folder:
@@ -74,7 +100,8 @@ async def check_agent(agent: AcpAgent, prompt: str | None = None, answer_timeout
                 _read_choices(conversation, agent, check)
                 if prompt is not None and not check.problem:
                     await _ask(conversation, prompt, answer_timeout, check)
-                await _look_at_processes(conversation, check, tools_reached)
+                if not quick:
+                    await _look_at_processes(conversation, check, tools_reached)
             finally:
                 await conversation.close(CLOSE_GRACE_S)
     return check

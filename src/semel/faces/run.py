@@ -223,6 +223,23 @@ def _build_agents(config: GatewayConfig) -> dict[str, AcpAgent | ModelAgent]:
     return agents
 
 
+def find_build_problems(config: GatewayConfig) -> list[str]:
+    """Return why `open_gateway` would refuse the channels and models of a configuration. Nothing is started."""
+    problems = []
+    try:
+        semel.channels.make_all(config.gateway.channels)
+    except ChannelError as error:
+        problems.append(str(error))
+    for settings in config.gateway.agents.values():
+        agent = _build_agent(settings, config)
+        try:
+            if isinstance(agent, ModelAgent):
+                agent.check()
+        except AgentError as error:
+            problems.append(str(error))
+    return problems
+
+
 def _make_inside_tools(launch: Launch) -> InProcessTools | None:
     """Make the tools of an agent that runs inside the gateway; `None` for an agent that is a process of its own."""
     return InProcessTools(launch.inside.call, launch.token) if launch.inside is not None else None

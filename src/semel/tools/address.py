@@ -37,12 +37,26 @@ def find_socket(data_dir: Path) -> Path:
     Raises NoGateway if there is none, or GatewayNotTrusted if other users could have made it. The gateway may be gone:
     a killed one leaves its socket behind.
     """
+    path = Path(_read_address(data_dir, "socket"))
+    try:
+        trusted_files.check_directory(path.parent)
+    except trusted_files.UntrustedFile as error:
+        raise GatewayNotTrusted(str(error)) from None
+    except OSError:
+        raise NoGateway(data_dir) from None
+    return path
+
+
+def find_url(data_dir: Path) -> str:
+    """Return the URL of a data directory's gateway. Raises NoGateway or GatewayNotTrusted, as `find_socket` does."""
+    return _read_address(data_dir, "url")
+
+
+def _read_address(data_dir: Path, name: str) -> str:
     try:
         trusted_files.check_directory(data_dir, link=True)
-        path = Path(json.loads(trusted_files.read_file(data_dir / GATEWAY_FILE))["socket"])
-        trusted_files.check_directory(path.parent)
+        return str(json.loads(trusted_files.read_file(data_dir / GATEWAY_FILE))[name])
     except trusted_files.UntrustedFile as error:
         raise GatewayNotTrusted(str(error)) from None
     except (OSError, ValueError, KeyError, TypeError):
         raise NoGateway(data_dir) from None
-    return path

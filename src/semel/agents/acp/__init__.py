@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import logging
+import os
 import re
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
@@ -72,6 +74,12 @@ class AcpAgent:
     def __repr__(self) -> str:
         return f"<AcpAgent {self.name} {' '.join(self.command)}>"
 
+    def copy_to(self, cwd: Path) -> AcpAgent:
+        """Return the same agent with another workspace."""
+        other = copy.copy(self)
+        other.cwd = cwd
+        return other
+
     async def open(self, launch: Launch) -> AcpConversation:
         """Start the process, initialize it, then load, resume or create the session. Raises AgentError."""
         env = self.environment()
@@ -133,13 +141,25 @@ class AcpAgent:
         env = build_environment(self.command, self.env, hidden=self._hidden)
         if not self.cwd.is_dir():
             raise AgentError(f"the workspace of agent {self.name!r} is not a directory: {self.cwd}")
-        program = self.command[0]
-        if shutil.which(str(self.cwd / program) if "/" in program else program, path=env["PATH"]) is None:
-            raise AgentError(
-                f"command not found: {program!r} of agent {self.name!r}. "
-                f"Install it, or correct `command` under [agents.{self.name}]"
-            )
+        self.check_command(env["PATH"])
         return env
+
+    def check_command(self, path: str | None = None) -> None:
+        """Check that the agent's program can be executed. Raises AgentError.
+
+        `path`: the PATH on which it is looked up; None: the one that the agent gets.
+        """
+        path = build_environment(self.command, self.env, hidden=self._hidden)["PATH"] if path is None else path
+        program = self.command[0]
+        place = str(self.cwd / program) if "/" in program else program
+        if shutil.which(place, path=path) is not None:
+            return
+        if shutil.which(place, os.F_OK, path) is not None:
+            raise AgentError(f"{program!r} of agent {self.name!r} is not executable. Allow it: chmod +x {program}")
+        raise AgentError(
+            f"command not found: {program!r} of agent {self.name!r}. "
+            f"Install it, or correct `command` under [agents.{self.name}]"
+        )
 
     def _log_stderr(self, spawn: int, line: str, trace: Trace | None) -> None:
         if trace:

@@ -43,6 +43,7 @@ def backup(
     copy breaks a law.
     """
     from semel.ledger.backup.backups import drop_old_backups, make_backup
+    from semel.ledger.backup.last_backup import record_backup
     from semel.ledger.storage.store import now_ms
 
     data, ledger = locate(config, data_dir)
@@ -51,6 +52,7 @@ def backup(
         print_error(f"{target} is inside the data directory {data}, which it would back up: choose a folder outside")
         raise typer.Exit(2)
     new_backup = make_backup(ledger, data, target, semel=__version__, clock=now_ms, tokens=tokens)
+    record_backup(data, new_backup)
     manifest = new_backup.manifest
     removed = drop_old_backups(target, keep) if keep is not None and not manifest.broken else []
     if json:

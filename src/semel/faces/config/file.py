@@ -150,12 +150,14 @@ class ConfigSource:
     name: str
     env: Mapping[str, str]
 
+    @property
+    def resolvers(self) -> ReferenceResolvers:
+        return ReferenceResolvers(self.resolve_path, self.resolve_variable, self.resolve_secret)
+
     def parse(self, raw: object) -> ConfigFile:
         """Validate the content of the file. Raises ConfigError, which names all mistakes with their lines."""
         try:
-            return read_table(
-                ConfigFile, raw, ReferenceResolvers(self.resolve_path, self.resolve_variable, self.resolve_secret)
-            )
+            return read_table(ConfigFile, raw, self.resolvers)
         except ValidationError as error:
             raise explain_validation_error(error, ConfigFile, self.text, self.name) from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -10,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from semel.faces.config.channel_options import check_options
 from semel.faces.config.file import ConfigFile, ConfigSource, HttpOptions, NodeSettings
 from semel.faces.config.paths import find_config_file, find_data_dir, find_ledger_file, read_config_file
-from semel.faces.config.problems import ConfigError
+from semel.faces.config.problems import ConfigError, ProblemList
 from semel.faces.config.references import (
     check_agent_secrets,
     check_references,
@@ -22,7 +25,7 @@ from semel.faces.config.references import (
     map_secrets,
 )
 from semel.gateway.settings import AgentSettings, ChannelSettings, GatewayOptions, GatewaySettings, Sections
-from semel.gateway.settings.tables import DERIVED, pick_fields
+from semel.gateway.settings.tables import DERIVED, pick_fields, read_table
 
 MAX_HOST_CHARS = 253  # limit of the DNS
 DEMO_COMMAND = (sys.executable, "-m", "semel.agents.demo")
@@ -49,18 +52,21 @@ def load_config(
     log: str | None = None,
     env: Mapping[str, str] = os.environ,
 ) -> GatewayConfig:
-    """Read and check the configuration. Raises ConfigError, whose message is written for the user."""
+    """Read and check the configuration. Raises ConfigError, which names every mistake, written for the user."""
     path = find_config_file(path, env)
     text, raw = read_config_file(path) if path else ("", {})
     source = ConfigSource(path.parent if path else Path.cwd(), text, str(path or "semel.toml"), env)
-    file = source.parse(raw)
-    check_references(file, source)
+    file = _parse(raw, source)
+    found, host, port = ProblemList(), "", 0
+    check_references(file, source, found)
     data = find_data_dir(data_dir, file.gateway.data_dir, source.base, env)
-    host, port = _parse_address(listen or file.gateway.listen)
+    with found.collect():
+        host, port = _parse_address(listen or file.gateway.listen)
     fields: dict[str, Any] = {"data_dir": data, "ledger": find_ledger_file(file.ledger.url, data)}
     fields |= pick_fields(file.gateway, GatewayOptions) | pick_fields(file, Sections)
-    fields["agents"] = _complete_agents(file, source)
-    fields["channels"] = {name: _complete_channel(channel, source) for name, channel in file.channels.items()}
+    fields["agents"] = _complete_agents(file, source, found)
+    fields["channels"] = _complete_channels(file.channels, source, found)
+    found.raise_any()
     settings = GatewaySettings(**fields)
     secrets = map_secrets(settings.channels)
     check_agent_secrets(settings.agents, secrets, source)
@@ -76,6 +82,19 @@ def load_config(
     )
 
 
+def _parse(raw: dict[str, Any], source: ConfigSource) -> ConfigFile:
+    """Validate the file. Raises ConfigError, which also names the mistakes in the options of its channels."""
+    try:
+        return source.parse(raw)
+    except ConfigError as error:
+        found, channels = ProblemList(), raw.get("channels")
+        for name, section in channels.items() if isinstance(channels, dict) else ():
+            with contextlib.suppress(ValidationError), found.collect():
+                channel = read_table(ChannelSettings, section, source.resolvers)
+                check_options(channel.model_copy(update={"name": name}), source)
+        raise ConfigError(*error.problems, *found.problems) from None
+
+
 def _parse_address(listen: str) -> tuple[str, int]:
     host, colon, port = listen.rpartition(":")
     if not colon or len(host) > MAX_HOST_CHARS or re.fullmatch("[0-9]{1,5}", port) is None or int(port) > 65535:
@@ -83,17 +102,25 @@ def _parse_address(listen: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
 
 
-def _complete_agents(file: ConfigFile, source: ConfigSource) -> dict[str, AgentSettings]:
+def _complete_agents(file: ConfigFile, source: ConfigSource, found: ProblemList) -> dict[str, AgentSettings]:
     """Return the agents of the file; if it has none, the bundled demo agent, which needs no network."""
     agents = dict(file.agents) or {"demo": AgentSettings(name="demo", kind="demo")}
     for name, agent in agents.items():
-        if agent.cwd != DERIVED and not agent.cwd.is_dir():
-            raise source.error(("agents", name, "cwd"), f"[agents.{name}] cwd is {agent.cwd}, which is not a directory")
+        with found.collect():
+            if agent.cwd != DERIVED and not agent.cwd.is_dir():
+                problem = f"[agents.{name}] cwd is {agent.cwd}, which is not a directory"
+                raise source.error(("agents", name, "cwd"), problem)
         if agent.kind == "demo":
             agents[name] = agent.model_copy(update={"command": DEMO_COMMAND})
     return agents
 
 
-def _complete_channel(channel: ChannelSettings, source: ConfigSource) -> ChannelSettings:
-    options = check_options(channel, source)
-    return channel.model_copy(update={"options": options, "people": has_people(channel.kind)})
+def _complete_channels(
+    channels: Mapping[str, ChannelSettings], source: ConfigSource, found: ProblemList
+) -> dict[str, ChannelSettings]:
+    completed = {}
+    for name, channel in channels.items():
+        with found.collect():
+            update = {"options": check_options(channel, source), "people": has_people(channel.kind)}
+            completed[name] = channel.model_copy(update=update)
+    return completed

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,6 +21,26 @@ class ConfigError(Exception):
     def __init__(self, *problems: str):
         super().__init__("\n".join(problems))
         self.problems = problems
+
+
+class ProblemList:
+    """Collects the problems of several checks, so that people see all of them at once."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+
+    @contextmanager
+    def collect(self) -> Iterator[None]:
+        """Add the problems of a ConfigError that the block raises. Then the block ends, and the caller goes on."""
+        try:
+            yield
+        except ConfigError as error:
+            self.problems += [problem for problem in error.problems if problem not in self.problems]
+
+    def raise_any(self) -> None:
+        """Raise a ConfigError with all problems, if there are any."""
+        if self.problems:
+            raise ConfigError(*self.problems)
 
 
 def suggest_nearest(word: str, known_names: Iterable[str]) -> str:

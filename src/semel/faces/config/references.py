@@ -9,34 +9,44 @@ from typing import Any
 
 import semel.channels
 from semel.faces.config.file import ConfigFile, ConfigSource
-from semel.faces.config.problems import format_section, suggest_nearest
+from semel.faces.config.problems import ProblemList, format_section, suggest_nearest
 from semel.gateway.outbound.destinations import HOME
-from semel.gateway.settings import AgentSettings, ChannelSettings
+from semel.gateway.settings import AgentSettings, ChannelSettings, DestinationSettings
 from semel.law.access import ROLES
 
 ACCOUNT_SETTINGS = ("strangers", "groups", "group")
 """Settings only for channels where people have accounts; other channels have `role` instead."""
 
 
-def check_references(file: ConfigFile, source: ConfigSource) -> None:
+def check_references(file: ConfigFile, source: ConfigSource, found: ProblemList) -> None:
     """Check that every name that a section mentions exists, and that accounts and node tokens are unique.
 
-    Raises ConfigError.
+    The problems are added to `found`.
     """
     agents = list(file.agents) or ["demo"]
-    _check_name(file.gateway.default_agent or None, agents, ("gateway", "default_agent"), source)
+    with found.collect():
+        _check_name(file.gateway.default_agent or None, agents, ("gateway", "default_agent"), source)
     for name, agent in file.agents.items():
-        _check_approvals(name, agent, file, source)
+        with found.collect():
+            _check_approvals(name, agent, file, source)
     for name, channel in file.channels.items():
-        _check_name(channel.agent, agents, ("channels", name, "agent"), source)
-        _check_people_settings(name, channel, source)
+        with found.collect():
+            _check_name(channel.agent, agents, ("channels", name, "agent"), source)
+        with found.collect():
+            _check_people_settings(name, channel, source)
     for name, destination in file.destinations.items():
-        if name.lower() == HOME:
-            problem = f'[destinations.{name}]: "{HOME}" is the name of every session\'s own home; choose another name'
-            raise source.error(("destinations", name), problem)
-        _check_name(destination.channel, file.channels, ("destinations", name, "channel"), source)
-    _check_people(file, source)
-    _check_node_tokens(file, source)
+        with found.collect():
+            _check_destination(name, destination, file, source)
+    _check_people(file, source, found)
+    with found.collect():
+        _check_node_tokens(file, source)
+
+
+def _check_destination(name: str, destination: DestinationSettings, file: ConfigFile, source: ConfigSource) -> None:
+    if name.lower() == HOME:
+        problem = f'[destinations.{name}]: "{HOME}" is the name of every session\'s own home; choose another name'
+        raise source.error(("destinations", name), problem)
+    _check_name(destination.channel, file.channels, ("destinations", name, "channel"), source)
 
 
 def _check_name(
@@ -64,21 +74,25 @@ def _check_people_settings(name: str, channel: ChannelSettings, source: ConfigSo
             raise source.error(("channels", name, key), problem)
 
 
-def _check_people(file: ConfigFile, source: ConfigSource) -> None:
+def _check_people(file: ConfigFile, source: ConfigSource, found: ProblemList) -> None:
     owners: dict[str, str] = {}
     for name, person in file.people.items():
-        location = ("people", name)
-        if name in ROLES:
-            raise source.error(location, f"[people.{name}]: {name} is the name of a role; choose another")
+        with found.collect():
+            if name in ROLES:
+                raise source.error(("people", name), f"[people.{name}]: {name} is the name of a role; choose another")
         for account in person.accounts:
-            if problem := _find_account_problem(account, file):
-                raise source.error(
-                    (*location, "accounts"), f'{format_section(location)} "accounts": {account!r} {problem}'
-                )
-            if account in owners:
-                problem = f'[people.{name}] "accounts": {account} belongs to {owners[account]} already'
-                raise source.error((*location, "accounts"), problem)
-            owners[account] = name
+            with found.collect():
+                _check_account(account, name, owners, file, source)
+
+
+def _check_account(account: str, person: str, owners: dict[str, str], file: ConfigFile, source: ConfigSource) -> None:
+    """Check one account of a person, and note in `owners` whose it is."""
+    location = ("people", person, "accounts")
+    if problem := _find_account_problem(account, file):
+        raise source.error(location, f'{format_section(location[:-1])} "accounts": {account!r} {problem}')
+    if account in owners:
+        raise source.error(location, f'[people.{person}] "accounts": {account} belongs to {owners[account]} already')
+    owners[account] = person
 
 
 def _find_account_problem(account: str, file: ConfigFile) -> str:

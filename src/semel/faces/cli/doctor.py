@@ -1,0 +1,141 @@
+"""`semel doctor`: is the installation all right? `semel config check`: is its configuration?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from semel.faces.cli.app import Config, DataDir, Json, app, ask_gateway
+from semel.faces.cli.printing import print_error, print_json, print_remark, stdout_console
+from semel.faces.client import GatewayNotTrusted, NoGateway
+from semel.faces.config import locate
+from semel.text.visible import visible
+from semel.text.wellformed import shorten_to_line
+
+if TYPE_CHECKING:
+    from semel.faces.health.finding import Finding
+
+config_app = typer.Typer(help="The configuration file.", no_args_is_help=True)
+app.add_typer(config_app, name="config")
+
+LEVEL_STYLES = {"ok": "green", "warning": "yellow", "broken": "bold red"}
+
+
+@app.command()
+def doctor(
+    laws: Annotated[
+        bool, typer.Option("--laws", help="Check only the books: list every law, with the rows that break it.")
+    ] = False,
+    json: Json = False,
+    config: Config = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Check the installation: configuration, agents, channels, credentials, files, disk, clock and the books.
+
+    Each configured agent is started and opens a session; nothing is sent to a model. If no gateway runs, the command
+    reads the ledger itself and changes nothing. The exit code is 1 if something is broken; warnings do not count.
+    """
+    if laws:
+        _check_laws(json, config, data_dir)
+        return
+    from semel.faces.health.doctor import examine
+
+    result = asyncio.run(examine(config, data_dir))
+    if json:
+        print_json({"ok": result.ok, **asdict(result)})
+    else:
+        _print_findings(result.findings)
+    if not result.ok:
+        raise typer.Exit(1)
+
+
+@config_app.command("check")
+def check_configuration(json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
+    """Check the configuration as `semel up` does, and list all mistakes with their lines.
+
+    Nothing is started. The exit code is 2 if there is a mistake; warnings do not count.
+    """
+    from semel.faces.health.configuration import check_config, count_parts
+
+    checked = check_config(config, data_dir)
+    warnings = [*checked.warnings, *checked.agent_warnings]
+    if json:
+        file = None if checked.path is None else str(checked.path)
+        print_json({"ok": not checked.problems, "file": file, "problems": checked.problems, "warnings": warnings})
+    else:
+        print_error(*checked.problems)
+        for warning in warnings:
+            stdout_console().print(Text("warning:", "yellow"), Text(visible(warning)))
+        if checked.config is not None:
+            print(f"OK: {count_parts(checked.config)}")
+    if checked.problems:
+        raise typer.Exit(2)
+
+
+def _print_findings(findings: Iterable[Finding]) -> None:
+    """Print one line per finding, what to do below it, and the verdict."""
+    findings = list(findings)
+    stdout = stdout_console()
+    width = max(len(finding.subject) for finding in findings)
+    for finding in findings:
+        word = "BROKEN" if finding.level == "broken" else finding.level
+        subject = visible(finding.subject).ljust(width)
+        stdout.print(Text(f"{word:<8}", LEVEL_STYLES[finding.level]), Text(f"{subject}  {visible(finding.text)}"))
+        if finding.remedy:
+            stdout.print(Text(f"{'':<{width + 11}}to do: {visible(finding.remedy)}"))
+    counts = {level: sum(finding.level == level for finding in findings) for level in ("broken", "warning")}
+    warnings = f"{counts['warning']} warning{'' if counts['warning'] == 1 else 's'}"
+    if counts["broken"]:
+        stdout.print(Text(f"{counts['broken']} broken, {warnings}", "bold red"))
+    else:
+        stdout.print(Text("all is well" if not counts["warning"] else f"all works; {warnings}", "bold green"))
+
+
+# ---------------------------------------------------------------- the books
+
+
+def _check_laws(json: bool, config: Path | None, data_dir: Path | None) -> None:
+    data, ledger = locate(config, data_dir)
+    try:
+        report = ask_gateway(config, data_dir, lambda client: client.get("/v1/doctor"))
+    except GatewayNotTrusted:
+        raise
+    except NoGateway:
+        report = _read_report(ledger)
+        print_remark(f"no gateway is running on {data}; the ledger file was read instead")
+    print_json(report) if json else _print_report(report)
+    if not report["ok"]:
+        raise typer.Exit(1)
+
+
+def _print_report(report: dict[str, Any]) -> None:
+    """Print one line per book, and the first 20 rows that break it."""
+    stdout = stdout_console()
+    for book in report["books"]:
+        mark = Text("ok    ", "green") if book["ok"] else Text("BROKEN", "bold red")
+        stdout.print(mark, Text(f" {book['name']:<24}"), Text(book["what"], "dim"))
+        for row in book["rows"][:20]:
+            stdout.print(Text(f"         {shorten_to_line(str(row), 150)}", "red"))
+    facts = ", ".join(f"{key} {value}" for key, value in report.get("ledger", {}).items())
+    stdout.print(Text(facts, "dim"))
+    broken = sum(not book["ok"] for book in report["books"])
+    verdict = f"{broken} of {len(report['books'])} laws are broken" if broken else "all laws hold"
+    stdout.print(Text(verdict, "bold red" if broken else "bold green"))
+
+
+def _read_report(ledger: Path) -> dict[str, Any]:
+    """Make the doctor's report from the ledger file itself, which is opened read-only. Raises LedgerError."""
+    from semel.gateway.api.reads import audit_report
+    from semel.ledger.storage.store import Store
+
+    store = Store.open(ledger, readonly=True)
+    try:
+        return store.read_sync(audit_report)
+    finally:
+        store.close()

@@ -1,0 +1,44 @@
+"""`semel why`: the story of one event, claim, part, turn, entry or platform message."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from semel.faces.cli.app import Config, DataDir, Json, app, ask_gateway
+from semel.faces.cli.printing import print_json, stdout_console
+from semel.faces.client import quote_segment
+from semel.faces.transcript import format_timestamp
+from semel.text.visible import visible
+
+
+@app.command()
+def why(
+    id: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID",
+            help="e7 (event), c3 (claim), p12 (part), t5 (turn), SESSION#4 (entry), an event's key or a "
+            "platform's message id.",
+        ),
+    ],
+    json: Json = False,
+    config: Config = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Print what became of one event, claim, part, turn, entry or platform message, step by step."""
+    story = ask_gateway(config, data_dir, lambda client: client.get(f"/v1/why/{quote_segment(id)}"))
+    print_json(story) if json else _print_story(story)
+
+
+def _print_story(story: dict[str, Any]) -> None:
+    """Print one line per step: its time and what happened."""
+    stdout = stdout_console()
+    for line in story["lines"]:
+        stdout.print(
+            Text(f"{format_timestamp(line['at']) if line['at'] else '':<19}  ", "dim"),
+            Text(visible(line["text"])),
+            sep="",
+        )

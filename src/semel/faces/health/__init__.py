@@ -1,0 +1,1 @@
+"""Is the installation all right? What `semel doctor`, `semel config check` and `semel status` look at."""

@@ -1,0 +1,45 @@
+"""Check that agents can be used: started, initialized, logged in, with a session. Nothing is sent to a model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from semel.agents.known import find_known
+from semel.faces.agent_check import AgentCheck, check_quickly
+from semel.faces.config.load import GatewayConfig
+from semel.faces.health.finding import Finding
+from semel.faces.run import build_acp_agent
+from semel.gateway.settings import AgentSettings
+
+
+async def examine_agents(config: GatewayConfig) -> list[Finding]:
+    """Try all configured agents at once and return a finding for each, with further ones for their notes."""
+    results = await asyncio.gather(*(examine_agent(agent, config) for agent in config.gateway.agents.values()))
+    return [finding for findings in results for finding in findings]
+
+
+async def examine_agent(settings: AgentSettings, config: GatewayConfig) -> list[Finding]:
+    """Try one configured agent. A model behind an API has no process; its settings and key were checked already."""
+    subject = f"agent {settings.name}"
+    if settings.kind == "model":
+        return [Finding(subject, "ok", f"{settings.model}, whose key is set; nothing was sent to it")]
+    return list(_list_findings(subject, await check_quickly(build_acp_agent(settings, config))))
+
+
+def _list_findings(subject: str, check: AgentCheck) -> Iterable[Finding]:
+    if check.problem:
+        yield Finding(subject, "broken", check.problem, _find_remedy(check))
+        return
+    mode = f", mode {check.mode}" if check.mode else ""
+    yield Finding(subject, "ok", f"{check.program or check.command[0]}: a session after {check.session_s:g} s{mode}")
+    for note in check.notes:
+        yield Finding(subject, "warning", note)
+
+
+def _find_remedy(check: AgentCheck) -> str:
+    known = find_known(check.name)
+    is_missing = check.problem.startswith("command not found")
+    if is_missing and known is not None and known.install_command and known.command[0] == check.command[0]:
+        return " ".join(known.install_command)
+    return "" if is_missing else f"to see more: semel agents check {check.name}"

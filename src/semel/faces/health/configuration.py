@@ -1,0 +1,152 @@
+"""Check semel.toml as `semel up` does, without starting anything: the mistakes, and what is questionable."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import semel.channels
+from semel.faces.config import ConfigError
+from semel.faces.config.file import ConfigSource
+from semel.faces.config.load import GatewayConfig, load_config
+from semel.faces.config.paths import find_config_file, read_config_file
+from semel.faces.config.problems import find_line
+from semel.faces.health.finding import Finding
+from semel.faces.http.settings import is_address
+from semel.faces.run import build_acp_agent, find_build_problems
+from semel.gateway.ports import AgentError
+
+
+@dataclass(frozen=True)
+class CheckedConfig:
+    """The configuration, and what is to be said about it.
+
+    - `path`: its file; None if there is none. `raw`: the file's content as parsed TOML.
+    - `config`: None if `semel up` would refuse the file. `problems`: then all its mistakes, each with its line.
+    - `warnings`: what is allowed, but cannot have been meant. `agent_warnings`: agents whose program is missing.
+    """
+
+    path: Path | None
+    raw: Mapping[str, Any]
+    config: GatewayConfig | None = None
+    problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    agent_warnings: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return str(self.path or "the default configuration")
+
+
+def check_config(path: Path | None, data_dir: Path | None = None, env: Mapping[str, str] = os.environ) -> CheckedConfig:
+    """Check the configuration that `semel up` would use. Raises ConfigError only if the named file does not exist."""
+    file = find_config_file(path, env)
+    try:
+        text, raw = read_config_file(file) if file is not None else ("", {})
+    except ConfigError as error:
+        return CheckedConfig(file, {}, problems=error.problems)
+    try:
+        config = load_config(path, data_dir, env=env)
+    except ConfigError as error:
+        return CheckedConfig(file, raw, problems=error.problems)
+    if problems := find_build_problems(config):
+        return CheckedConfig(file, raw, problems=tuple(problems))
+    source = ConfigSource(file.parent if file is not None else Path.cwd(), text, str(file or "semel.toml"), env)
+    return CheckedConfig(
+        file, raw, config, (), tuple(_list_warnings(config, source)), tuple(_list_agent_warnings(config, source))
+    )
+
+
+def count_parts(config: GatewayConfig) -> str:
+    """Return the numbers of agents and channels in words, such as "2 agents, 1 channel"."""
+    counts = (("agent", len(config.gateway.agents)), ("channel", len(config.gateway.channels)))
+    return ", ".join(f"{number} {noun}{'' if number == 1 else 's'}" for noun, number in counts)
+
+
+def _place(source: ConfigSource, *location: str) -> str:
+    line = find_line(source.text, location)
+    return f"{source.name}:{line}: " if line else f"{source.name}: "
+
+
+def _list_warnings(config: GatewayConfig, source: ConfigSource) -> Iterator[str]:
+    for host in config.http.hosts:
+        if (name := find_host_name(host)) != host:
+            place = _place(source, "gateway", "hosts")
+            reason = "never matches, because a host name has no scheme, port or path"
+            yield f'{place}[gateway] "hosts": {host!r} {reason}. Write {name!r}'
+    for name, channel in config.gateway.channels.items():
+        settings = semel.channels.kinds()[channel.kind].settings(**channel.options)
+        if warning := getattr(settings, "warning", ""):
+            yield f"{_place(source, 'channels', name)}[channels.{name}] {warning}"
+
+
+def find_host_name(host: str) -> str:
+    """Return the host name in what was written as one: without scheme, port and path."""
+    if is_address(host):
+        return host
+    return urlsplit(host if "://" in host else f"//{host}").hostname or host
+
+
+def _list_agent_warnings(config: GatewayConfig, source: ConfigSource) -> Iterator[str]:
+    for name, settings in config.gateway.agents.items():
+        if settings.kind == "model":
+            continue
+        try:
+            build_acp_agent(settings, config).check_command()
+        except AgentError as error:
+            yield f"{_place(source, 'agents', name, 'command')}{error}"
+
+
+# ---------------------------------------------------------------- findings
+
+
+def examine_config(checked: CheckedConfig) -> list[Finding]:
+    """Return the findings about the configuration itself. Missing agents are left to the check of agents."""
+    if checked.config is None:
+        return [Finding("configuration", "broken", problem) for problem in checked.problems]
+    warnings = [Finding("configuration", "warning", warning) for warning in checked.warnings]
+    return [Finding("configuration", "ok", f"{checked.name}: {count_parts(checked.config)}"), *warnings]
+
+
+def examine_credentials(checked: CheckedConfig) -> list[Finding]:
+    """Return the findings about `env:` and `file:` references; those that do not resolve are problems of the file."""
+    references = list(_list_references(checked.raw))
+    if not references or checked.config is None:
+        return []
+    base = checked.path.parent if checked.path is not None else Path.cwd()
+    files = dict.fromkeys(
+        (base / Path(value.removeprefix("file:")).expanduser()) for value in references if value.startswith("file:")
+    )
+    findings = [Finding("credentials", "warning", *_explain_open_file(path)) for path in files if _is_open(path)]
+    if findings:
+        return findings
+    noun = "reference" if len(references) == 1 else "references"
+    return [Finding("credentials", "ok", f"{len(references)} {noun} resolved; no file is readable by others")]
+
+
+def _list_references(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        if value.startswith(("env:", "file:")):
+            yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _list_references(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _list_references(inner)
+
+
+def _is_open(path: Path) -> bool:
+    try:
+        return bool(stat.S_IMODE(path.stat().st_mode) & 0o077)
+    except OSError:  # a plain text that begins with "file:", or one that load_config has refused
+        return False
+
+
+def _explain_open_file(path: Path) -> tuple[str, str]:
+    return f"{path} can be read by other users of this machine", f"chmod 600 {path}"

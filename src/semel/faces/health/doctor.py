@@ -1,0 +1,151 @@
+"""Examine an installation as `semel doctor` does: agents, channels, configuration, files, and the books at the end.
+
+A running gateway is asked for the state of its channels and its books. Without one, the ledger file is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from semel.faces.client import Client, GatewayNotTrusted, NoGateway
+from semel.faces.config import locate
+from semel.faces.config.load import GatewayConfig
+from semel.faces.health import installation
+from semel.faces.health.agents import examine_agents
+from semel.faces.health.configuration import CheckedConfig, check_config, examine_config, examine_credentials
+from semel.faces.health.finding import Finding, is_sound
+from semel.gateway.api.reads import audit_report
+from semel.ledger.storage.errors import LedgerError, LedgerMissing
+from semel.ledger.storage.rows import LedgerRow
+from semel.ledger.storage.sql import Tx
+from semel.ledger.storage.store import Store, now_ms
+from semel.text.json_types import Json
+from semel.tools.address import find_url
+
+
+@dataclass
+class Examination:
+    """The result of `examine`. `books`, `ledger`: as in /v1/doctor; empty if the ledger could not be read."""
+
+    findings: list[Finding] = field(default_factory=list)
+    books: list[Json] = field(default_factory=list)
+    ledger: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        return is_sound(self.findings)
+
+
+@dataclass(frozen=True)
+class _Gateway:
+    """What the running gateway says: the answers of /v1/status, /v1/channels and /v1/doctor."""
+
+    url: str
+    status: Json
+    channels: list[Json]
+    report: Json
+
+
+async def examine(config_path: Path | None, data_dir: Path | None) -> Examination:
+    """Examine everything. Raises ConfigError if data directory and ledger cannot be found, or GatewayNotTrusted."""
+    checked = check_config(config_path, data_dir)
+    data, ledger = locate(config_path, data_dir)
+    gateway = await _ask_gateway(data)
+    result = Examination(examine_config(checked))
+    findings = result.findings
+    if checked.config is not None:
+        findings += await examine_agents(checked.config)
+        findings += _examine_channels(checked.config, gateway)
+        findings += examine_credentials(checked)
+    findings += await _examine_installation(checked, data, ledger, gateway)
+    _examine_ledger(result, data, ledger, gateway)
+    return result
+
+
+async def _ask_gateway(data_dir: Path) -> _Gateway | None:
+    try:
+        async with Client(data_dir) as client:
+            status = await client.get("/v1/status")
+            channels = (await client.get("/v1/channels"))["channels"]
+            return _Gateway(find_url(data_dir), status, channels, await client.get("/v1/doctor"))
+    except GatewayNotTrusted:
+        raise
+    except NoGateway:
+        return None
+
+
+def _examine_channels(config: GatewayConfig, gateway: _Gateway | None) -> list[Finding]:
+    if gateway is None:
+        return [
+            Finding(f"channel {name}", "ok", f"{channel.kind}; whether it connects is known once the gateway runs")
+            for name, channel in config.gateway.channels.items()
+        ]
+    running = {str(channel["name"]): channel for channel in gateway.channels}
+    findings = [_examine_channel(channel) for channel in running.values()]
+    for name in config.gateway.channels.keys() - running.keys():
+        text = "it is configured, but the running gateway does not know it yet"
+        findings.append(Finding(f"channel {name}", "warning", text, "restart the gateway"))
+    return findings
+
+
+def _examine_channel(channel: Json) -> Finding:
+    subject, state = f"channel {channel['name']}", str(channel["state"])
+    if state in ("offline", "denied"):
+        return Finding(subject, "broken", f"{state}: {channel.get('error') or 'no reason is known'}")
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(channel["since"] / 1000))
+    return Finding(subject, "ok", f"{state} since {since}")
+
+
+async def _examine_installation(
+    checked: CheckedConfig, data: Path, ledger: Path, gateway: _Gateway | None
+) -> list[Finding]:
+    findings = installation.examine_files(data, ledger)
+    findings.append(await asyncio.to_thread(installation.examine_disk, ledger, data / "blobs"))
+    findings.append(installation.examine_versions(None if gateway is None else str(gateway.status["version"])))
+    if gateway is not None:
+        findings.append(Finding("address", "ok", f"the gateway is running at {gateway.url}"))
+    elif checked.config is not None:
+        findings.append(await installation.examine_address(checked.config.host, checked.config.port))
+    return findings
+
+
+def _examine_ledger(result: Examination, data: Path, ledger: Path, gateway: _Gateway | None) -> None:
+    """Add the findings about clock, backup and books, for which the ledger is read."""
+    try:
+        store = Store.open(ledger, readonly=True)
+    except LedgerMissing as missing:
+        result.findings.append(Finding("books", "ok", f"{missing}"))
+        return
+    except LedgerError as error:
+        result.findings.append(Finding("ledger", "broken", str(error)))
+        return
+    try:
+        newest, began = store.read_sync(_read_times)
+        report = gateway.report if gateway is not None else store.read_sync(audit_report)
+    except LedgerError as error:
+        result.findings.append(Finding("ledger", "broken", str(error)))
+        return
+    finally:
+        store.close()
+    now = now_ms()
+    result.findings += [installation.examine_clock(newest, now), installation.examine_backup(data, began, now)]
+    result.books, result.ledger = report["books"], report["ledger"]
+    result.findings.append(_examine_books(report))
+
+
+def _read_times(tx: Tx) -> tuple[int, int]:
+    """Return when something was last recorded, and when the ledger began, in ms."""
+    return tx.number("ledger_newest"), tx.get(LedgerRow, "ledger_get").at
+
+
+def _examine_books(report: Json) -> Finding:
+    broken = [book["name"] for book in report["books"] if not book["ok"]]
+    if broken:
+        remedy = "see the rows with: semel doctor --laws; keep a copy of the data directory and report this"
+        return Finding("books", "broken", f"{len(broken)} of {len(report['books'])} laws are broken: "
+                       f"{', '.join(broken)}", remedy)  # fmt: skip
+    return Finding("books", "ok", f"{len(report['books'])} laws hold over {report['ledger']['entries']:,} entries")

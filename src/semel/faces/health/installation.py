@@ -1,0 +1,117 @@
+"""Check what the gateway stands on: directory, files, disk, clock, versions, address and backups."""
+
+from __future__ import annotations
+
+import os
+import platform
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+
+from semel import __version__
+from semel.faces.health.finding import Finding, Level
+from semel.faces.http.server import CannotListen, bind
+from semel.faces.run import OWNER_TOKEN_FILE
+from semel.gateway.disk_use import LOW_FREE_BYTES, MIN_FREE_BYTES, format_bytes, measure_disk
+from semel.ledger.backup.last_backup import read_last_backup
+from semel.ledger.storage.migrate import list_migrations
+
+CLOCK_TOLERANCE_MS = 5_000
+"""How far the clock may be behind the ledger: a time server that corrects it by less is no reason to worry."""
+BACKUP_WARNING_AGE_MS = 7 * 86_400_000
+"""Older than this, the last backup is worth a warning."""
+
+
+def examine_files(data_dir: Path, ledger: Path) -> list[Finding]:
+    """Return the findings about owners and modes of the data directory, the owner's token and the ledger."""
+    if not data_dir.exists():
+        return [Finding("files", "ok", f"{data_dir} does not exist yet; the first `semel up` makes it")]
+    faults = list(_list_file_faults(data_dir, ledger))
+    return faults or [Finding("files", "ok", f"{data_dir} and what is in it belong to this user alone")]
+
+
+def _list_file_faults(data_dir: Path, ledger: Path) -> Iterator[Finding]:
+    if not os.access(data_dir, os.W_OK | os.X_OK):
+        yield Finding("files", "broken", f"{data_dir} cannot be written by this user", f"chown -R $USER {data_dir}")
+    if _is_open(data_dir):
+        yield Finding("files", "warning", f"{data_dir} is open to other users of this machine", f"chmod 700 {data_dir}")
+    if _is_open(token := data_dir / OWNER_TOKEN_FILE):
+        yield Finding("files", "broken", f"{token} can be read by others, and whoever reads it is the owner. "
+                      "`semel up` refuses it", f"chmod 600 {token}")  # fmt: skip
+    if _is_open(ledger):
+        yield Finding("files", "warning", f"{ledger} is open to other users of this machine", f"chmod 600 {ledger}*")
+    if ledger.exists() and not os.access(ledger, os.R_OK | os.W_OK):
+        yield Finding("files", "broken", f"{ledger} cannot be written by this user", f"chown $USER {ledger}*")
+
+
+def _is_open(path: Path) -> bool:
+    """Whether users other than the owner of a file may read, write or enter it. False if it does not exist."""
+    try:
+        return bool(stat.S_IMODE(path.stat().st_mode) & 0o077)
+    except OSError:
+        return False
+
+
+def examine_disk(ledger: Path, blobs: Path) -> Finding:
+    """Return the finding about the sizes of the ledger and its files, and the free space."""
+    use = measure_disk(ledger, blobs)
+    free = f"{format_bytes(use.free)} free"
+    text = f"{free}; the ledger takes {format_bytes(use.ledger)}, stored files {format_bytes(use.files)}"
+    if use.free < LOW_FREE_BYTES:
+        level: Level = "broken" if use.free < MIN_FREE_BYTES else "warning"
+        return Finding("disk", level, text, "free some space: a full disk takes no messages (nothing accepted is lost)")
+    return Finding("disk", "ok", text)
+
+
+def examine_clock(newest_ms: int, now_ms: int) -> Finding:
+    """Return the finding about the clock. `newest_ms`: when something was last recorded in the ledger."""
+    behind_s = (newest_ms - now_ms) / 1000
+    if behind_s * 1000 > CLOCK_TOLERANCE_MS:
+        remedy = "set the clock, for example with a time service: until then, timers and retries come late"
+        return Finding("clock", "broken", f"it is {behind_s:,.0f} s behind the newest row of the ledger", remedy)
+    return Finding("clock", "ok", time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(now_ms / 1000)))
+
+
+def examine_versions(gateway_version: str | None) -> Finding:
+    """Return the finding about versions. `gateway_version`: that of the running gateway; None if none runs."""
+    schema = list_migrations()[-1].version
+    text = (
+        f"Semel {__version__}, Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}, "
+        f"ledger schema {schema}"
+    )
+    if gateway_version not in (None, __version__):
+        return Finding("versions", "warning", f"{text}; the running gateway is Semel {gateway_version}", "restart it")
+    return Finding("versions", "ok", text)
+
+
+async def examine_address(host: str, port: int) -> Finding:
+    """Return the finding about the address on which a gateway would listen. None may run."""
+    place = f"{f'[{host}]' if ':' in host else host}:{port}"
+    try:
+        for sock in await bind(host, port):
+            sock.close()
+    except CannotListen as error:
+        return Finding("address", "broken", str(error))
+    return Finding("address", "ok", f"{place} is free; no gateway is running" if port else "no gateway is running")
+
+
+def examine_backup(data_dir: Path, ledger_began_ms: int, now_ms: int) -> Finding:
+    """Return the finding about the last backup. A young ledger may have none."""
+    last = read_last_backup(data_dir)
+    newest = ledger_began_ms if last is None else last.at
+    text = "none is known" if last is None else f"{_format_age(now_ms - last.at)} ago, in {last.folder}"
+    if now_ms - newest > BACKUP_WARNING_AGE_MS:
+        return Finding("backup", "warning", text, "make one: semel backup")
+    return Finding("backup", "ok", text)
+
+
+def _format_age(ms: int) -> str:
+    minutes = max(0, ms) // 60_000
+    for length, noun in ((1440, "day"), (60, "hour")):
+        if minutes >= length:
+            number = minutes // length
+            return f"{number} {noun}{'' if number == 1 else 's'}"
+    return f"{minutes} minute{'' if minutes == 1 else 's'}"

@@ -1,0 +1,39 @@
+"""Remember the last backup of a ledger, in a file in its data directory, so that `semel status` can name it.
+
+The ledger itself does not record it: a backup only reads the ledger, and may run on a disk that takes no writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from semel.ledger.backup.backups import Backup, write_atomically
+
+FILE = "last-backup.json"
+
+
+@dataclass(frozen=True)
+class LastBackup:
+    """The last complete backup: its folder, and when it was made in ms since the epoch."""
+
+    folder: str
+    at: int
+
+
+def record_backup(data_dir: Path, backup: Backup) -> None:
+    """Remember a backup. If the data directory cannot be written, it stays unknown: the backup itself is complete."""
+    last = LastBackup(str(backup.folder), backup.manifest.at)
+    with contextlib.suppress(OSError):
+        write_atomically(data_dir / FILE, json.dumps(asdict(last)) + "\n")
+
+
+def read_last_backup(data_dir: Path) -> LastBackup | None:
+    """Return the last backup that was made of this data directory's ledger; None if none is known."""
+    try:
+        values = json.loads((data_dir / FILE).read_text("utf-8"))
+        return LastBackup(str(values["folder"]), int(values["at"]))
+    except (OSError, ValueError, LookupError, TypeError):
+        return None

@@ -1,0 +1,232 @@
+"""`semel doctor` says whether the installation is all right, and for each fault what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_house import SCRIPTED, Cli, end
+
+from semel.ledger.storage.connect import connect
+
+LOGGED_OUT = """
+import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    if request["method"] == "initialize":
+        methods = [{"id": "key", "name": "Key"}]
+        answer = {"result": {"protocolVersion": 1, "agentCapabilities": {}, "authMethods": methods}}
+    else:
+        answer = {"error": {"code": -32000, "message": "Authentication required"}}
+    print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **answer}), flush=True)
+"""
+
+
+def findings(cli: Cli, rc: int = 0) -> dict[str, list[dict[str, Any]]]:
+    """What the doctor found, by subject."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for finding in cli.json("doctor", rc=rc)["findings"]:
+        found.setdefault(finding["subject"], []).append(finding)
+    return found
+
+
+def test_a_healthy_installation_is_told_in_a_few_lines_with_the_books_in_one(cli: Cli) -> None:
+    (cli.home / "semel.toml").write_text(SCRIPTED)
+    process = cli.up()
+    cli("say", "main", "hello", "--wait")
+    lines = cli("doctor").stdout.splitlines()
+    end(process)
+    assert lines[-1] == "all is well"
+    assert all(line.startswith("ok ") for line in lines[:-1]), lines
+    [books] = [line for line in lines if line.startswith("ok       books")]
+    assert books.endswith("laws hold over 2 entries")
+    assert "the gateway is running at http://127.0.0.1" in "".join(lines)
+    again = cli("doctor").stdout
+    assert "no gateway is running" in again and "laws hold over 2 entries" in again
+
+
+def test_each_agent_that_cannot_be_used_is_told_with_what_to_do(cli: Cli) -> None:
+    (cli.home / "locked").write_text("#!/bin/sh\n")
+    agents = {
+        "codex": ["codex-acp-is-not-here"],
+        "locked": [str(cli.home / "locked")],
+        "cat": ["cat"],
+        "out": [sys.executable, "-c", LOGGED_OUT],
+    }
+    sections = [f"[agents.{name}]\ncommand = {json.dumps(command)}\n" for name, command in agents.items()]
+    (cli.home / "semel.toml").write_text("".join(sections) + SCRIPTED)
+    found = findings(cli, rc=1)
+    assert found["agent demo"][0]["level"] == "ok"
+    told = {name: found[f"agent {name}"][0] for name in agents}
+    assert {finding["level"] for finding in told.values()} == {"broken"}
+    assert "command not found" in told["codex"]["text"]
+    assert "is not executable. Allow it: chmod +x" in told["locked"]["text"]
+    assert "refused `initialize`" in told["cat"]["text"] and "agents check cat" in told["cat"]["remedy"]
+    assert "is not logged in" in told["out"]["text"] and "semel agents login out" in told["out"]["text"]
+    assert not cli.data.exists(), "nothing was made"
+
+
+def test_wrong_configuration_is_a_finding_and_the_rest_is_checked_all_the_same(cli: Cli) -> None:
+    (cli.home / "semel.toml").write_text('[agents.main]\ncomand = ["x"]\n[channels.w]\nkind = "telegam"\n')
+    found = findings(cli, rc=1)
+    told = [finding["text"] for finding in found["configuration"]]
+    assert any('semel.toml:2: [agents.main] has no setting "comand"' in text for text in told), told
+    assert any('semel.toml:4: [channels.w] kind is "telegam"; did you mean "telegram"?' in text for text in told), told
+    assert found["disk"][0]["level"] == "ok"
+
+
+def test_files_that_others_can_read_are_told_with_the_chmod_to_type(cli: Cli) -> None:
+    end(cli.up())
+    secret = cli.home / "secret"
+    secret.write_text("0123456789abcdef")
+    secret.chmod(0o644)
+    (cli.home / "semel.toml").write_text('[nodes.ci]\ntoken = "file:secret"\n')
+    (cli.data / "owner.token").chmod(0o640)
+    (cli.data / "ledger.db").chmod(0o644)
+    found = findings(cli, rc=1)
+    assert [(finding["level"], finding["remedy"]) for finding in found["files"]] == [
+        ("broken", f"chmod 600 {cli.data}/owner.token"),
+        ("warning", f"chmod 600 {cli.data}/ledger.db*"),
+    ]
+    assert found["credentials"][0]["remedy"] == f"chmod 600 {secret}"
+    assert "0123456789abcdef" not in json.dumps(found)
+
+
+def test_an_address_that_another_program_has_is_told(cli: Cli) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        (cli.home / "semel.toml").write_text(f'[gateway]\nlisten = "127.0.0.1:{port}"\n')
+        assert f"port {port} on 127.0.0.1 is in use" in findings(cli, rc=1)["address"][0]["text"]
+    assert f"127.0.0.1:{port} is free" in findings(cli)["address"][0]["text"]
+
+
+def test_a_clock_behind_the_ledger_and_an_old_backup_are_told(cli: Cli) -> None:
+    process = cli.up()
+    cli("say", "main", "hello", "--wait")
+    end(process)
+    day_ms = 86_400_000
+    change(cli.data / "ledger.db", f"UPDATE ledger SET at = at - {30 * day_ms}")
+    assert findings(cli)["backup"][0] == {
+        "subject": "backup", "level": "warning", "text": "none is known", "remedy": "make one: semel backup",
+    }  # fmt: skip
+    cli("backup", str(cli.home / "copies"))
+    assert "0 minutes ago, in " in findings(cli)["backup"][0]["text"]
+    change(cli.data / "ledger.db", f"UPDATE event SET at = at + {day_ms}")
+    [clock] = findings(cli, rc=1)["clock"]
+    assert "behind the newest row of the ledger" in clock["text"] and clock["remedy"].startswith("set the clock")
+
+
+def test_a_broken_law_is_one_line_and_leads_to_the_full_list(cli: Cli) -> None:
+    process = cli.up()
+    cli("say", "main", "hello", "--wait")
+    end(process)
+    change(cli.data / "ledger.db", "UPDATE entry SET seq = seq + 5 WHERE seq = 2")
+    [books] = findings(cli, rc=1)["books"]
+    assert "laws are broken: " in books["text"] and "seq" in books["text"]
+    assert "semel doctor --laws" in books["remedy"]
+    assert "BROKEN  seq" in cli("doctor", "--laws", rc=1).stdout
+
+
+def change(ledger: Path, sql: str) -> None:
+    with connect(ledger) as db:
+        db.execute(sql)
+
+
+def test_a_channel_that_its_platform_refuses_is_told_by_the_running_gateway(cli: Cli) -> None:
+    (cli.home / "semel.toml").write_text('[channels.hook]\nkind = "webhook"\n')
+    assert findings(cli)["configuration"][1]["level"] == "warning"
+    process = cli.up()
+    deadline = time.monotonic() + 30
+    while (told := cli.json("channels")[0])["state"] == "starting" and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert told["state"] == "denied", "a webhook that can do nothing is not online"
+    [channel] = findings(cli, rc=1)["channel hook"]
+    end(process)
+    assert channel["level"] == "broken" and "it can neither send nor receive" in channel["text"]
+
+
+# ---------------------------------------------------------------- semel config check
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "OK: 1 agent, 0 channels"),
+        (SCRIPTED + '[agents.other]\nkind = "demo"\n[channels.h]\nkind = "webhook"\nurl = "https://e.org"\n',
+         "OK: 2 agents, 1 channel"),
+    ],
+)  # fmt: skip
+def test_a_configuration_that_up_takes_is_ok(cli: Cli, text: str, told: str) -> None:
+    (cli.home / "semel.toml").write_text(text)
+    assert cli("config", "check").stdout == f"{told}\n"
+    assert not cli.data.exists()
+
+
+def test_all_mistakes_are_told_at_once_with_their_lines(cli: Cli) -> None:
+    mistakes = """\
+[gateway]
+default_agent = "mian"
+listen = "8420"
+[agents.main]
+command = ["cat"]
+cwd = "nowhere"
+[channels.a]
+kind = "webhook"
+url = "ftp://example.org"
+[channels.b]
+kind = "webhook"
+secret = "env:NO_SUCH"
+[channels.c]
+kind = "telegram"
+agent = "other"
+token = "1:nonsense"
+[destinations.home]
+channel = "a"
+address = "x"
+"""
+    (cli.home / "mine.toml").write_text(mistakes)
+    done = cli("config", "check", "--config", "mine.toml", rc=2)
+    assert done.stdout == ""
+    lines = [line for line in done.stderr.splitlines() if line]
+    assert len(lines) == 8 and all(line.startswith("semel: ") for line in lines), done.stderr
+    for place in ("mine.toml:2:", "mine.toml:6:", "mine.toml:8:", "mine.toml:12:", "mine.toml:14:", "mine.toml:15:"):
+        assert place in done.stderr, place
+    assert cli.json("config", "check", "--config", "mine.toml", rc=2)["problems"] == [
+        line.removeprefix("semel: ") for line in lines
+    ]
+
+
+def test_what_is_allowed_and_cannot_be_meant_is_a_warning(cli: Cli) -> None:
+    (cli.home / "semel.toml").write_text(
+        '[gateway]\nhosts = ["https://a.example.org/chat", "b.example.org:8443", "c.example.org", "::1"]\n'
+        '[agents.main]\ncommand = ["not-here"]\n[channels.hook]\nkind = "webhook"\ntoken = "0123456789abcdef"\n'
+    )
+    told = cli.json("config", "check")
+    assert told["ok"] and len(told["warnings"]) == 4, told
+    assert "semel.toml:2" in told["warnings"][0] and "Write 'a.example.org'" in told["warnings"][0]
+    assert "Write 'b.example.org'" in told["warnings"][1]
+    assert "to receive, set session or sessions" in told["warnings"][2]
+    assert "command not found: 'not-here'" in told["warnings"][3]
+    assert cli("config", "check").stdout.endswith("OK: 1 agent, 1 channel\n")
+
+
+def test_a_program_that_never_answers_does_not_hold_the_doctor_up(cli: Cli) -> None:
+    (cli.home / "semel.toml").write_text('[agents.main]\ncommand = ["sleep", "600"]\n')
+    program = (
+        "import semel.faces.agent_check as check; check.QUICK_TIMEOUT_S = 1.0; from semel.faces.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "doctor"],
+        env={**os.environ, **cli.env}, cwd=cli.home, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "it opened no session within 1 s" in done.stdout
