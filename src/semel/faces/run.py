@@ -19,6 +19,8 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
+
 import semel.channels
 from semel.agents.acp import AcpAgent, kill_group_if_same
 from semel.agents.acp.environment import build_environment
@@ -35,12 +37,15 @@ from semel.gateway.ports import AgentError, Launch
 from semel.gateway.settings import AgentSettings
 from semel.gateway.unix_socket import SocketRefused, UnixListener, socket_path
 from semel.ledger.inbound import nodes
+from semel.ledger.storage.migrate import Upgrade
 from semel.ledger.storage.store import Store
 from semel.ledger.turns.spawns import OrphanedProcess
 from semel.tools import trusted_files
 from semel.tools.address import GATEWAY_FILE
 from semel.tools.exec.background import JobEnvironment, SupervisorRunner
 from semel.tools.in_process_tools import InProcessTools
+
+log = structlog.get_logger("semel.run")
 
 OWNER_TOKEN_FILE = "owner.token"  # file in the data directory; whoever can read it is the owner
 
@@ -99,7 +104,7 @@ async def open_gateway(config: GatewayConfig) -> AsyncIterator[RunningGateway]:
     except (ChannelError, TokenNeeded) as error:
         raise ConfigError(str(error)) from None
     async with contextlib.AsyncExitStack() as stack:
-        store = await asyncio.to_thread(Store.open, settings.ledger, marked=True)
+        store = await asyncio.to_thread(Store.open, settings.ledger, marked=True, announce=_announce_upgrade)
         stack.push_async_callback(asyncio.to_thread, store.close)
         http = http.model_copy(update={"nodes": await _recall_sources(store, http.nodes)})
         sockets = await bind(config.host, config.port)  # before anything starts: the port may be taken
@@ -128,6 +133,13 @@ async def open_gateway(config: GatewayConfig) -> AsyncIterator[RunningGateway]:
             await server.start()
         with _publish_address(settings.data_dir, running.url, listener.path):
             yield running
+
+
+def _announce_upgrade(upgrade: Upgrade) -> None:
+    log.warning(
+        "the ledger was written by an older Semel and is upgraded now; a copy of it is kept, to go back",
+        found=upgrade.found, wanted=upgrade.wanted, copy=str(upgrade.copy),
+    )  # fmt: skip
 
 
 def _listen_locally(data_dir: Path) -> UnixListener:

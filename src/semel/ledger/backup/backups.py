@@ -34,7 +34,7 @@ from semel.ledger.backup.snapshot import (
     take_snapshot,
 )
 from semel.ledger.storage import migrate
-from semel.ledger.storage.connect import connect
+from semel.ledger.storage.connect import connect, sync_folder
 from semel.ledger.storage.errors import (
     NO_SPACE,
     BackupDamaged,
@@ -316,15 +316,6 @@ def write_atomically(path: Path, text: str) -> None:
 
 def _draft_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.new")
-
-
-def sync_folder(folder: Path) -> None:
-    """Sync a folder, so that the names in it survive a power failure."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 # ---------------------------------------------------------------- reading backups

@@ -27,11 +27,10 @@ from semel.ledger.backup.backups import (
     find_backup,
     format_utc_stamp,
     raise_ledger_errors,
-    sync_folder,
     write_atomically,
 )
 from semel.ledger.storage import mark_file
-from semel.ledger.storage.connect import connect
+from semel.ledger.storage.connect import connect, sync_folder
 from semel.ledger.storage.errors import LedgerMissing, LedgerThere, RestoreFailed
 from semel.ledger.storage.open_ledger import lock_ledger, restoring_flag_path
 from semel.ledger.storage.sql import Tx, queries

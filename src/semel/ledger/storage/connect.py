@@ -56,6 +56,15 @@ def make_durable(db: apsw.Connection, path: Path) -> None:
     db.wal_autocheckpoint(0)  # `WriteAheadLog` runs the checkpoints
 
 
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 class _BusyHandler:
     """SQLite busy handler: retry every 0.2 ms until the busy timeout has passed."""
 

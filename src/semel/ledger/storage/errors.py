@@ -80,6 +80,11 @@ class MigrationFailed(LedgerError):
     It is unchanged: go on with the Semel that wrote it, and report this."""
 
 
+class UpgradeNotCopied(LedgerError):
+    """The ledger {path} was not brought from version {found} to version {wanted}, because no copy of it could be kept
+    first ({why}). It is unchanged. Free some space beside it and start again, or go on with the Semel that wrote it."""
+
+
 # ---------------------------------------------------------------- while a ledger is in use
 
 

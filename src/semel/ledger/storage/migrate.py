@@ -1,13 +1,16 @@
 """Schema versions: forward only, each migration in one transaction, no rows lost.
 
-Version 1 is `schema.sql`. Version N is `migrations/000N_why.sql` applied to version N-1. A new ledger runs the same
-migrations as an old one, so both end with the same tables. A migration is named after the problem that it fixes.
+Version 1 is `schema.sql`, the ledger of Semel 0.1.0. Version N is `migrations/000N_why.sql` applied to version N-1. A
+new ledger runs the same migrations as an old one, so both end with the same tables. A migration is named after the
+problem that it fixes. Before the first one, the ledger is copied to `<ledger>.version-N`, so that one can go back
+(docs/upgrade.md).
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -15,10 +18,19 @@ from pathlib import Path
 
 import apsw
 
-from semel.ledger.storage.errors import LedgerError, LedgerNewer, MigrationFailed, NotALedger, to_ledger_error
+from semel.ledger.storage.connect import sync_folder
+from semel.ledger.storage.errors import (
+    LedgerError,
+    LedgerNewer,
+    MigrationFailed,
+    NotALedger,
+    UpgradeNotCopied,
+    to_ledger_error,
+)
 from semel.ledger.storage.sql import STORAGE_ERRORS, Queries
 
 APPLICATION_ID = 0x53454D4C  # "SEML": https://sqlite.org/pragma.html#pragma_application_id
+PAGES_PER_COPY_STEP = 1024
 
 
 @dataclass(frozen=True)
@@ -28,6 +40,15 @@ class Migration:
     version: int
     name: str
     sql: str
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """What is about to happen to a ledger of an older version. `copy`: where it is kept as it is now."""
+
+    found: int
+    wanted: int
+    copy: Path
 
 
 @cache
@@ -70,20 +91,55 @@ def read_version(db: apsw.Connection, path: Path) -> int:
 
 
 def migrate_to_newest(
-    db: apsw.Connection, migrations: Sequence[Migration], statements: Queries, path: Path, *, name: str, now: int
-) -> None:
+    db: apsw.Connection, migrations: Sequence[Migration], statements: Queries, path: Path, *, name: str, now: int,
+    announce: Callable[[Upgrade], object] | None = None,
+) -> None:  # fmt: skip
     """Migrate the file from its current version to the newest one.
 
-    A ledger that is created here gets the name `name` and the creation time `now` (ms). Raises LedgerNewer,
-    MigrationFailed, NotALedger.
+    A ledger that is created here gets the name `name` and the creation time `now` (ms). `announce` is called before an
+    older ledger is changed. Raises LedgerNewer, MigrationFailed, NotALedger, UpgradeNotCopied.
     """
     schema_version = read_version(db, path)
     if schema_version > migrations[-1].version:
         raise LedgerNewer(path=path, found=schema_version, known=migrations[-1].version)
     if schema_version == 0:
         _create(db, migrations, statements, path, name, now)
-    for migration in migrations[schema_version:] if schema_version else ():
-        _migrate(db, migration, path)
+    elif schema_version < migrations[-1].version:
+        upgrade = Upgrade(schema_version, migrations[-1].version, copy_path(path, schema_version))
+        if announce is not None:
+            announce(upgrade)
+        _keep_copy(db, path, upgrade)
+        for migration in migrations[schema_version:]:
+            _migrate(db, migration, path)
+
+
+def copy_path(path: Path, schema_version: int) -> Path:
+    """Return the path of the copy that is kept when a ledger of this version is migrated."""
+    return path.with_name(f"{path.name}.version-{schema_version}")
+
+
+def _keep_copy(db: apsw.Connection, path: Path, upgrade: Upgrade) -> None:
+    """Copy the ledger as it is, durably. A copy that an interrupted upgrade left is replaced. Raises UpgradeNotCopied.
+
+    The copy has its name only once it is complete.
+    """
+    draft = upgrade.copy.with_name(f"{upgrade.copy.name}.new")
+    try:
+        draft.unlink(missing_ok=True)
+        os.close(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        copy = apsw.Connection(str(draft))
+        try:
+            with copy.backup("main", db, "main") as backup:
+                while not backup.done:
+                    backup.step(PAGES_PER_COPY_STEP)
+            copy.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
+        finally:
+            copy.close()
+        draft.rename(upgrade.copy)
+        sync_folder(path.parent)
+    except (apsw.Error, OSError) as error:
+        draft.unlink(missing_ok=True)
+        raise UpgradeNotCopied(path=path, found=upgrade.found, wanted=upgrade.wanted, why=error) from error
 
 
 def _create(

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import apsw
 
 from semel.ledger.storage import mark_file, migrate
-from semel.ledger.storage.connect import connect, make_durable
+from semel.ledger.storage.connect import connect, make_durable, sync_folder
 from semel.ledger.storage.errors import (
     LedgerError,
     LedgerInUse,
@@ -92,6 +92,7 @@ def open_for_writing(
     clock: Callable[[], int],
     migrations: Sequence[migrate.Migration],
     vfs: str | None = None,
+    announce: Callable[[migrate.Upgrade], object] | None = None,
 ) -> OpenedLedger:
     """Create or open the ledger, check it, migrate it and return it.
 
@@ -111,7 +112,7 @@ def open_for_writing(
         was_whole = mark_file.identify_log(path) == ""
         _make_file(path)
         db = connect(path, vfs=vfs)
-        prepare_ledger(db, path, migrations, clock())
+        prepare_ledger(db, path, migrations, clock(), announce)
         return OpenedLedger(path, db, lock, was_whole)
     except BaseException as error:
         ledger_error = to_ledger_error(error, path, db.system_errno if db else 0)
@@ -162,11 +163,17 @@ def _mark_without_log(path: Path) -> mark_file.LedgerMark | None:
         return None
 
 
-def prepare_ledger(db: apsw.Connection, path: Path, migrations: Sequence[migrate.Migration], now: int) -> None:
+def prepare_ledger(
+    db: apsw.Connection,
+    path: Path,
+    migrations: Sequence[migrate.Migration],
+    now: int,
+    announce: Callable[[migrate.Upgrade], object] | None = None,
+) -> None:
     """Make an open file a ledger of the newest version, or refuse it before anything in it is changed."""
     migrate.read_version(db, path)
     make_durable(db, path)
-    migrate.migrate_to_newest(db, migrations, queries(), path, name=secrets.token_hex(8), now=now)
+    migrate.migrate_to_newest(db, migrations, queries(), path, name=secrets.token_hex(8), now=now, announce=announce)
     # A write without effect: a full or read-only disk fails here instead of at the first message.
     db.execute("BEGIN IMMEDIATE")
     db.execute(f"PRAGMA user_version = {migrations[-1].version}")
@@ -212,11 +219,7 @@ def _make_folder(folder: Path) -> None:
         return
     _make_folder(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)
-    parent = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(parent)
-    finally:
-        os.close(parent)
+    sync_folder(folder.parent)
 
 
 def _make_file(path: Path) -> None:

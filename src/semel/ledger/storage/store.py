@@ -79,18 +79,19 @@ class Store:
         readonly: bool = False,
         marked: bool = False,
         clock: Callable[[], int] = now_ms,
+        announce: Callable[[migrate.Upgrade], object] | None = None,
     ) -> Self:
         """Create or migrate the ledger, open it and start its threads. This blocks, so call it before serving.
 
         `exclusive` takes the gateway's lock. `readonly` changes nothing and takes no lock; `doctor` uses it, with or
         without a running gateway. `marked` keeps a mark file, by which an older copy of the ledger is recognised (Law
-        14). Raises OldSqlite, LedgerPlace, LedgerInUse, NotALedger, LedgerNewer, LedgerReadOnly, LedgerFull and other
-        errors of `semel.ledger.storage.errors`.
+        14). `announce` is called before an older ledger is migrated. Raises OldSqlite, LedgerPlace, LedgerInUse,
+        NotALedger, LedgerNewer, LedgerReadOnly, LedgerFull and other errors of `semel.ledger.storage.errors`.
         """
         if readonly:
             store = cls(check_readable(Path(path), migrate.list_migrations()[-1].version), None, None)
         else:
-            store = cls.open_sync(path, exclusive=exclusive, clock=clock)
+            store = cls.open_sync(path, exclusive=exclusive, clock=clock, announce=announce)
         if marked:
             store.keep_mark()
         try:
@@ -112,13 +113,16 @@ class Store:
         clock: Callable[[], int] = now_ms,
         migrations: Sequence[migrate.Migration] | None = None,
         vfs: str | None = None,
+        announce: Callable[[migrate.Upgrade], object] | None = None,
     ) -> Self:
         """Open the ledger without threads: `write_sync` and `read_sync` run on the caller's thread, on one connection.
 
         `migrations` (other migrations) and `vfs` (another disk) are for tests.
         """
         migrations = migrations or migrate.list_migrations()
-        opened = open_for_writing(Path(path), exclusive=exclusive, clock=clock, migrations=migrations, vfs=vfs)
+        opened = open_for_writing(
+            Path(path), exclusive=exclusive, clock=clock, migrations=migrations, vfs=vfs, announce=announce
+        )
         committer = Committer(opened.db, opened.path, queries(), clock)
         return cls(opened.path, committer, opened.lock, was_whole=opened.was_whole)
 
