@@ -18,10 +18,14 @@ ROOT = Path(__file__).resolve().parent.parent / ".agents"
 OLDEST_NODE = 22  # what Claude Code's adapter demands
 NODE = {"node": "24.21.0"}
 AGENTS: dict[str, dict[str, str]] = {
-    "claude": {"@agentclientprotocol/claude-agent-acp": "0.100.0"},
+    "claude": {"@agentclientprotocol/claude-agent-acp": "0.101.0"},
     "codex-zed": {"@zed-industries/codex-acp": "0.16.0"},
     "opencode": {"opencode-ai": "1.18.33"},
-    "codex": {"@agentclientprotocol/codex-acp": "2.6.0", "@openai/codex": "0.166.0"},
+    "codex": {"@agentclientprotocol/codex-acp": "2.6.0", "@openai/codex": "0.169.0"},
+    "copilot": {"@github/copilot": "1.0.102"},
+    "gemini": {"@google/gemini-cli": "0.61.0"},
+    "qwen": {"@qwen-code/qwen-code": "0.24.4"},
+    "pi": {"pi-acp": "0.0.34", "@earendil-works/pi-coding-agent": "0.87.1"},
 }
 
 

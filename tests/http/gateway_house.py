@@ -38,6 +38,7 @@ class PlayedConversation:
     restored = "new"
     agent_name = profile = ""
     images = False
+    tools_problem = ""
     models = None
 
     def __init__(self) -> None:

@@ -214,6 +214,15 @@ def test_mode_and_model_are_chosen_in_the_head(page: Browser, live: LiveHouse) -
     page.until(lambda: page.run("document.querySelector('#choices select').value") == "code", "it is shown")
 
 
+def test_an_agent_without_tools_is_told_under_the_title(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    live.do(lambda: script.about(tools=False))
+    page.until(lambda: "without Semel's tools" in (page.text("#under") or ""), "it is told")
+    assert "what it writes is delivered" in page.run("document.querySelector('#under').title")
+    live.do(lambda: script.about(tools=True))
+    page.until(lambda: "tools" not in (page.text("#under") or ""), "it is told no more")
+
+
 def test_a_new_session_begins_with_its_first_message(page: Browser, live: LiveHouse) -> None:
     page.click("#new")
     page.until(lambda: "first message" in (page.text("#welcome") or ""), "the welcome")

@@ -29,7 +29,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from semel.testing.scripted_agent.rpc import McpServer
+from semel.testing.scripted_agent.rpc import StdioMcpServer
 
 Json = dict[str, Any]
 STATE, WAY = (Path(sys.argv[1]), sys.argv[2]) if __name__ == "__main__" else (Path(), "")
@@ -155,7 +155,7 @@ class Turn:
             file.write("ran\n")
 
     def send(self, text: str = SENT) -> None:
-        McpServer(self.spec).call("send_message", {"text": text.strip()}, None)
+        StdioMcpServer(self.spec).call("send_message", {"text": text.strip()}, None)
 
 
 def load(session: str) -> None:

@@ -388,3 +388,6 @@ def channel(name: str, url: str, **more: Any) -> str:
 
 
 DEMO = f"[agents.demo]\ncommand = {json.dumps(scripted_agent.command())}\n"
+OVER_HTTP = json.dumps([*scripted_agent.command(), "--name", "copilot", "--mcp", "http"])
+DEMO_OVER_HTTP = f"[agents.demo]\ncommand = {OVER_HTTP}\n"
+"""An agent that calls Semel's tools over HTTP."""

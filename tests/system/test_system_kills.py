@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from system_house import DEMO, House, channel, left, opened, receiver, script, send, until
+from system_house import DEMO, DEMO_OVER_HTTP, House, channel, left, opened, receiver, script, send, until
 
 from proof.conversations import judge_conversations, read_record
 
@@ -122,11 +122,12 @@ class Storm:
 
 
 @pytest.mark.storm
-def test_a_storm_of_kills_loses_nothing_and_says_nothing_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize("agent", [DEMO, DEMO_OVER_HTTP], ids=["stdio", "http"])
+def test_a_storm_of_kills_loses_nothing_and_says_nothing_twice(tmp_path: Path, agent: str) -> None:
     house = House(tmp_path)
     with receiver() as rx:
         hook = channel("hook", rx.url, session="demo:hook:a", sessions=["demo:*"])
-        house.config = "[gateway]\nmax_live_agents = 3\n" + DEMO + hook
+        house.config = "[gateway]\nmax_live_agents = 3\n" + agent + hook
         with opened(house):
             storm = Storm(house, random.SystemRandom().randrange(10**6))
             storm.blow()

@@ -101,6 +101,9 @@ class Profile:
     asking_mode: str | None = None
     """The mode in which the agent asks for permissions; set if a person is to be asked."""
 
+    starts_mcp_servers: bool = True
+    """Whether the agent starts MCP servers over stdio; otherwise it is offered Semel's over HTTP, if it takes that."""
+
     logged_out_error: Pattern | None = None
     """How an agent that nobody has logged in refuses a session, if it does not use ACP's code for that."""
 
@@ -232,7 +235,7 @@ PROFILES: dict[str, Profile] = {
             ),
         ),
         replace(CAREFUL, name="openclaw", content="window"),
-        replace(CAREFUL, name="copilot", prose=((_COPILOT_RETRY, "retry"),)),
+        replace(CAREFUL, name="copilot", prose=((_COPILOT_RETRY, "retry"),), starts_mcp_servers=False),
     )
 }
 

@@ -1,42 +1,44 @@
 """Try an agent without a gateway: start it, open a session, look for its login, its tools and its memory.
 
-The agent gets Semel's MCP server as in a real session. Its unix socket is answered here: the server says hello and
-lists its tools, but each call is refused, so that nothing is sent.
+The agent gets Semel's MCP server as in a real session, which says hello and lists its tools. But each call is refused,
+so that nothing is sent.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import re
 import secrets
 import tempfile
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from semel.agents.acp import AcpAgent, AcpConversation
+from semel.faces.http import Settings, make_app
+from semel.faces.http.operations import agent_tools
+from semel.faces.http.server import serve, serve_unix
+from semel.gateway.errors import Conflict
 from semel.gateway.ports import AgentError, Answered, Asked, Died, Launch, Update
 from semel.gateway.process_identity import find_tagged_processes, list_group_members
+from semel.gateway.turns.live_agent import WITHOUT_TOOLS
 from semel.text.json_types import Json, object_at, text_at
-from semel.tools.gateway_link import PROBLEM_URN
+from semel.tools.http_tools import MCP_PATH
 
 TOOLS_TIMEOUT_S = 5.0
 """How long after its session is open an agent may take to start its MCP servers."""
 CLOSE_GRACE_S = 1.0
 QUICK_TIMEOUT_S = 45.0
 """How long a quick check lasts at most. The slowest known agent needs 10 to 58 s for its first session."""
-_LENGTH = re.compile(rb"^content-length:\s*(\d+)\r$", re.I | re.M)
 
 
 @dataclass
 class AgentCheck:
     """What was found of an agent. `problem`: why it cannot be used, and what to do; "" if it can.
 
-    `program`: what it calls itself. `tools`: it started Semel's MCP server. `session_s`: seconds to the open session.
+    `program`: what it calls itself. `tools`: it reached Semel's MCP server. `session_s`: seconds to the open session.
     `memory_mb`, `processes`: of its process group, with the MCP server. `answer`: to the prompt, if there was one.
     `notes`: what works, but differs from what people expect.
     """
@@ -85,13 +87,13 @@ async def check_agent(
     `quick`: do not wait for its tools, and do not measure its memory.
     """
     check = AgentCheck(agent.name, list(agent.command))
-    tools_reached = asyncio.Event()
+    gateway = _CheckGateway(agent)
     with tempfile.TemporaryDirectory(prefix="semel-check-") as folder:
         socket = Path(folder) / "socket"
-        async with _tool_gateway(socket, agent, tools_reached):
+        async with gateway.serve(socket) as tools_url:
             begun = time.monotonic()
             try:
-                conversation = await agent.open(_make_launch(socket))
+                conversation = await agent.open(_make_launch(socket, tools_url))
             except AgentError as error:
                 check.problem = str(error)
                 return check
@@ -101,17 +103,17 @@ async def check_agent(
                 if prompt is not None and not check.problem:
                     await _ask(conversation, prompt, answer_timeout, check)
                 if not quick:
-                    await _look_at_processes(conversation, check, tools_reached)
+                    await _look_at_processes(conversation, check, gateway.tools_reached)
             finally:
                 await conversation.close(CLOSE_GRACE_S)
     return check
 
 
-def _make_launch(socket: Path) -> Launch:
+def _make_launch(socket: Path, tools_url: str) -> Launch:
     async def on_start(pid: int, pgid: int, born: str) -> None:
         """There is no ledger that records the spawn."""
 
-    return Launch("check", 0, secrets.token_urlsafe(32), socket, None, on_start)
+    return Launch("check", 0, secrets.token_urlsafe(32), socket, None, on_start, tools_url)
 
 
 def _read_choices(conversation: AcpConversation, agent: AcpAgent, check: AgentCheck) -> None:
@@ -128,17 +130,16 @@ def _read_choices(conversation: AcpConversation, agent: AcpAgent, check: AgentCh
 
 
 async def _look_at_processes(conversation: AcpConversation, check: AgentCheck, tools_reached: asyncio.Event) -> None:
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(tools_reached.wait(), TOOLS_TIMEOUT_S)
+    if not conversation.tools_problem:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(tools_reached.wait(), TOOLS_TIMEOUT_S)
     check.tools = tools_reached.is_set()
     pids = {*list_group_members(conversation.process.pgid), *find_tagged_processes(conversation.process.mark)}
     check.processes = len(pids)
     check.memory_mb = _resident_mb(pids)
     if not check.tools:
-        check.notes.append(
-            "it has not started Semel's MCP server. Unless it does so later, it cannot send messages or files in the "
-            "middle of its turn"
-        )
+        reason = conversation.tools_problem or "it has not started Semel's MCP server, unless it does so later"
+        check.notes.append(f"{reason}. {WITHOUT_TOOLS}")
 
 
 async def _ask(conversation: AcpConversation, prompt: str, timeout: float, check: AgentCheck) -> None:
@@ -175,40 +176,26 @@ def _resident_mb(pids: set[int]) -> int | None:
     return total // 1024 or None
 
 
-@contextlib.asynccontextmanager
-async def _tool_gateway(socket: Path, agent: AcpAgent, tools_reached: asyncio.Event) -> AsyncIterator[None]:
-    """Answer the MCP server's requests on this unix socket, in place of a gateway (`semel.tools.gateway_link`)."""
+class _CheckGateway:
+    """Answers the agent's tool requests in place of a gateway: it says hello, and refuses each call."""
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        ended = (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.CancelledError)
-        with contextlib.suppress(*ended):
-            while head := await reader.readuntil(b"\r\n\r\n"):
-                if length := _LENGTH.search(head):
-                    await reader.readexactly(int(length[1]))
-                tools_reached.set()
-                writer.write(_answer(head, agent))
-                await writer.drain()
-        writer.close()
+    def __init__(self, agent: AcpAgent) -> None:
+        self.tools_reached = asyncio.Event()
+        self._greeting: Json = {"session": "check", "home": True, "names": [], "workspace": str(agent.cwd)}
 
-    server = await asyncio.start_unix_server(serve, str(socket))
-    try:
-        yield
-    finally:
-        server.close()
+    async def tools(self, method: str, params: Json) -> Json:
+        self.tools_reached.set()
+        if method != "hello":
+            raise Conflict("this is only a check: nothing is sent")
+        return self._greeting
 
-
-def _answer(head: bytes, agent: AcpAgent) -> bytes:
-    status, media_type, body = "200 OK", "application/json", _GREETING | {"workspace": str(agent.cwd)}
-    if b"/v1/tools/hello" not in head.partition(b"\r\n")[0]:
-        status, media_type, body = "409 Conflict", "application/problem+json", _REFUSAL
-    content = json.dumps(body).encode()
-    return (
-        f"HTTP/1.1 {status}\r\ncontent-type: {media_type}\r\ncontent-length: {len(content)}\r\n\r\n".encode() + content
-    )
-
-
-_GREETING: Json = {"session": "check", "home": True, "names": [], "instructions": ""}
-_REFUSAL: dict[str, Any] = {
-    "type": f"{PROBLEM_URN}conflict", "title": "Only a check", "status": 409,
-    "detail": "This is only a check: nothing is sent.",
-}  # fmt: skip
+    @contextlib.asynccontextmanager
+    async def serve(self, path: Path) -> AsyncIterator[str]:
+        """Serve the tools at this unix socket and on a port. Yields the URL of the MCP server over HTTP."""
+        app = make_app(cast(Any, self), Settings(), agent_tools.router.operations)
+        local = await serve_unix(app, path)
+        server = await serve(app, "127.0.0.1", 0)
+        try:
+            yield server.url + MCP_PATH
+        finally:
+            await asyncio.gather(local.stop(0.0), server.stop(0.0))

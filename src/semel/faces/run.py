@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 import secrets
+import socket
 import stat
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from semel.faces.config import ConfigError
 from semel.faces.config.load import GatewayConfig
 from semel.faces.http import Server, Settings, TokenNeeded, make_app
 from semel.faces.http.server import UnixServer, bind
-from semel.faces.http.settings import NodeSettings
+from semel.faces.http.settings import NodeSettings, is_loopback
 from semel.gateway import Gateway
 from semel.gateway.ports import AgentError, Launch
 from semel.gateway.settings import AgentSettings
@@ -43,6 +44,7 @@ from semel.ledger.turns.spawns import OrphanedProcess
 from semel.tools import trusted_files
 from semel.tools.address import GATEWAY_FILE
 from semel.tools.exec.background import JobEnvironment, SupervisorRunner
+from semel.tools.http_tools import MCP_PATH
 from semel.tools.in_process_tools import InProcessTools
 
 log = structlog.get_logger("semel.run")
@@ -122,6 +124,7 @@ async def open_gateway(config: GatewayConfig) -> AsyncIterator[RunningGateway]:
             reap=_kill_orphaned_agent,
             list_installed_agents=lambda: [dict(program) for program in find_agents_on_path()],
             background=background,
+            tools_url=_make_tools_url(sockets),
         )
         app = make_app(gateway, http)
         running = RunningGateway(config, gateway, Server(app, sockets, config.host))
@@ -147,6 +150,16 @@ def _listen_locally(data_dir: Path) -> UnixListener:
         return UnixListener(socket_path(data_dir))
     except SocketRefused as error:
         raise CannotStart(str(error)) from None
+
+
+def _make_tools_url(sockets: Sequence[socket.socket]) -> str | None:
+    """Return the URL of the MCP server on loopback; `None` if the gateway listens on other addresses only."""
+    for sock in sockets:
+        host, port = sock.getsockname()[:2]
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+        if is_loopback(host):
+            return f"http://[{host}]:{port}{MCP_PATH}" if ":" in host else f"http://{host}:{port}{MCP_PATH}"
+    return None
 
 
 async def _stop_all(servers: Sequence[Server | UnixServer]) -> None:

@@ -41,7 +41,7 @@ CREATE TABLE session(
   memory TEXT,                     -- the agent's own id of this conversation (ACP sessionId)
   memory_chapter INTEGER,          -- the chapter that memory belongs to
   summary INTEGER,                 -- seq of the chapter's newest summary, for an agent whose memory is the record
-  about TEXT,                      -- JSON: what the agent offers here: modes, models, mode, model
+  about TEXT,                      -- JSON: what the agent offers here: modes, models, mode, model; tools
   archived INTEGER,                -- when it was archived; the next event brings it back
   deleted INTEGER,                 -- when it was deleted; the next event begins it anew
   erased INTEGER NOT NULL DEFAULT 0,  -- entries up to this seq are deleted: their rows stay, their content goes

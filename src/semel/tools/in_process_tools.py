@@ -1,6 +1,7 @@
-"""Semel's tools for an agent inside the gateway: the same catalogue, handler and texts, without the socket.
+"""Semel's tools inside the gateway's process: the same catalogue, handler and texts, without the unix socket.
 
-Each call gets a new id and carries the id of the announced tool call, so that its turn is known for certain (Law 10).
+They serve agents that run inside the gateway, and agents that call the tools over HTTP (`http_tools`). Each call of the
+former gets a new id and carries the id of the announced tool call, so that its turn is known for certain (Law 10).
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ Handler = Callable[[str, Json], Awaitable[Json]]
 
 
 class InProcessTools:
-    """The tools of one conversation, for an agent inside the gateway (`semel.agents.model.ToolAccess`).
+    """The tools of one conversation (`semel.agents.model.ToolAccess`).
 
     handler   the gateway's handler of tool requests
     token     the fencing token of the conversation's spawn
+    conn      the id of the connection; by default a new one
     """
 
-    def __init__(self, handler: Handler, token: str) -> None:
-        self.conn = os.urandom(8).hex()
+    def __init__(self, handler: Handler, token: str, conn: str = "") -> None:
+        self.conn = conn or os.urandom(8).hex()
         self._handler = handler
         self._token = token
         self._greeting = Greeting()
@@ -57,11 +59,19 @@ class InProcessTools:
         if isinstance(arguments, str):
             return arguments, False
         call_id = f"{self.conn}-{os.urandom(8).hex()}"
-        params = {"conn": self.conn, "call": call_id, "name": name, "arguments": arguments, "given": raw_arguments}
-        outcome = await self._ask("call", {**params, "meta": {"callId": tool_call_id}})
+        outcome = await self.forward(call_id, name, arguments, raw_arguments, {"callId": tool_call_id})
         if outcomes.is_outcome_known(outcome):
-            await self._ask("answered", {"call": call_id})
+            await self.confirm(call_id)
         return outcomes.render_outcome(outcome, 0.0)
+
+    async def forward(self, call_id: str, name: str, arguments: Json, given: Json, meta: Json) -> Outcome:
+        """Hand a validated call to the gateway. A repeat with the same `call_id` gets the first outcome."""
+        params = {"conn": self.conn, "call": call_id, "name": name, "arguments": arguments, "given": given}
+        return await self._ask("call", {**params, "meta": meta})
+
+    async def confirm(self, call_id: str) -> None:
+        """Tell the gateway that the agent has the answer of a call."""
+        await self._ask("answered", {"call": call_id})
 
     async def _ask(self, method: str, params: Json) -> Outcome:
         try:

@@ -24,6 +24,7 @@ from semel.agents.acp.session import (
     Choices,
     InitializeResult,
     RpcError,
+    build_http_mcp_server,
     build_mcp_server,
     initialize_params,
 )
@@ -98,8 +99,20 @@ class _SessionOpener:
         self.initialized = initialized
         self.options = options
         self.profile: Profile = profile_for(initialized.name)
-        mcp_server = build_mcp_server(launch, conversation.process.mark, options.tools)
-        self.session_params: Json = {"cwd": options.cwd, "mcpServers": [mcp_server]}
+        self.session_params: Json = {"cwd": options.cwd, "mcpServers": self._list_mcp_servers(launch)}
+
+    def _list_mcp_servers(self, launch: Launch) -> list[Json]:
+        """Return Semel's MCP server, over stdio, or over HTTP for an agent that is known to start none over stdio."""
+        if self.profile.starts_mcp_servers:
+            return [build_mcp_server(launch, self.conversation.process.mark, self.options.tools)]
+        if self.initialized.http_tools and launch.tools_url is not None:
+            return [build_http_mcp_server(launch.tools_url, launch.token)]
+        self.conversation.tools_problem = (
+            "it takes MCP servers over HTTP only, and the gateway does not listen on loopback"
+            if self.initialized.http_tools
+            else "it starts no MCP servers"
+        )
+        return []
 
     async def restore(self, memory: str) -> bool:
         """Load the session with the id `memory`, else resume it. Returns False if neither works.
@@ -138,7 +151,7 @@ class _SessionOpener:
             except RpcError as error:
                 if "mcp" not in str(error).lower():
                     raise
-                log.warning("agent %s takes no tools, so it cannot speak mid-turn: %s", conversation.name, error)
+                conversation.tools_problem = f"it refuses MCP servers ({error})"
                 result = await self._request("session/new", {**self.session_params, "mcpServers": []})
         except RpcError as error:
             raise AgentError(f"agent {conversation.name!r} refused a new session: {error}") from error

@@ -56,6 +56,12 @@ def build_mcp_server(launch: Launch, mark: str, command: Sequence[str] = TOOL_SE
     }
 
 
+def build_http_mcp_server(url: str, token: str) -> Json:
+    """Return the entry for Semel's MCP server over HTTP (ACP `McpServerHttp`), with this spawn's fencing token."""
+    headers = [{"name": "Authorization", "value": f"Bearer {token}"}]
+    return {"type": "http", "name": "semel", "url": url, "headers": headers}
+
+
 @dataclass(frozen=True)
 class InitializeResult:
     """The agent's answer to ACP's initialize."""
@@ -67,6 +73,7 @@ class InitializeResult:
     can_resume: bool
     logins: tuple[LoginMethod, ...] = ()
     images: bool = False  # promptCapabilities.image
+    http_tools: bool = False  # mcpCapabilities.http
 
     @classmethod
     def read(cls, result: Any, agent_command: Sequence[str] = ()) -> InitializeResult:
@@ -79,6 +86,7 @@ class InitializeResult:
             can_resume=value_at(caps, "sessionCapabilities", "resume") not in (None, False),
             logins=read_login_methods(answer, agent_command),
             images=value_at(caps, "promptCapabilities", "image") is True,
+            http_tools=value_at(caps, "mcpCapabilities", "http") is True,
         )
 
 

@@ -50,6 +50,7 @@ class ModelConversation:
     restored: Literal["new", "loaded", "resumed"] = "resumed"  # its memory is the ledger, always at hand
     agent_name = AGENT_NAME
     profile = AGENT_NAME
+    tools_problem = ""
     images = False  # pydantic-ai cannot tell whether a model takes images, so it gets paths
     modes: Json | None = None
     models: Json | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
@@ -13,7 +14,7 @@ from semel.faces.http import static
 from semel.faces.http.cors import AllowedOrigins
 from semel.faces.http.operations import agent_tools, operations
 from semel.faces.http.problems import CatchAll, Problem, handle_exception
-from semel.faces.http.routing import make_routes
+from semel.faces.http.routing import Operation, make_routes
 from semel.faces.http.security import SecurityHeaders
 from semel.faces.http.settings import Settings
 from semel.gateway.errors import GatewayError
@@ -24,9 +25,12 @@ if TYPE_CHECKING:
     from semel.gateway.api.gateway import Gateway
 
 
-def make_app(gateway: Gateway, settings: Settings) -> Starlette:
-    """Build the ASGI application for a gateway. Setting `app.state.stopping` ends its open streams."""
-    declared = [*agent_tools.router.operations, *operations(), *static.router.operations]
+def make_app(gateway: Gateway, settings: Settings, declared: Sequence[Operation] = ()) -> Starlette:
+    """Build the ASGI application for a gateway. Setting `app.state.stopping` ends its open streams.
+
+    `declared`: the operations to serve; by default all.
+    """
+    declared = declared or [*agent_tools.router.operations, *operations(), *static.router.operations]
     errors = (Problem, GatewayError, AgentError, LedgerError, HTTPException)
     app = Starlette(
         routes=make_routes(declared, gateway, settings),

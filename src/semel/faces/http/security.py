@@ -55,6 +55,7 @@ class Access(enum.Enum):
     EVENTS = "events"  # the same, or a node's token for a session in its scope
     PAGE = "page"  # Host and Origin only: the page's files hold no secret, and a login cannot need a login
     SPAWN = "spawn"  # the unix socket alone; the handler checks the spawn's fencing token (Law 10)
+    LOOPBACK_SPAWN = "loopback spawn"  # the same, or the gateway's own user over loopback
     SIGNED = "signed"  # the channel checks the platform's signature; requests of foreign web pages are refused
     OPEN = "open"  # nothing; only for answers that reveal no more than whether the gateway is alive
 
@@ -68,6 +69,10 @@ def check_access(request: Request, settings: Settings, access: Access) -> None:
     if access is Access.SPAWN:
         if not local:
             raise Problem("no-such-path", "See /v1/openapi.json for what there is.")
+        return
+    if access is Access.LOOPBACK_SPAWN:
+        if not local:
+            _check_loopback(request, settings)
         return
     if (node := find_node(request, settings)) is not None:
         _check_scope(request, node, access)
@@ -173,6 +178,16 @@ def _check_origin(request: Request, settings: Settings) -> None:
     is_navigation = request.method in SAFE_METHODS and request.headers.get("sec-fetch-mode") == "navigate"
     if site not in (None, "same-origin", "none") and not is_navigation:
         raise foreign_origin_problem(site or "")
+
+
+def _check_loopback(request: Request, settings: Settings) -> None:
+    """Refuse a request that does not come from the gateway's own user on this machine, or that a browser sent."""
+    _check_host(request, settings)
+    _refuse_browsers(request, settings)
+    peer = request.client.host if request.client else ""
+    is_local = is_loopback(peer) and is_loopback(host_name(request.headers.get("host", "")))
+    if not is_local or getattr(request.state, "other_user", False):
+        raise Problem("no-such-path", "See /v1/openapi.json for what there is.")
 
 
 def _refuse_browsers(request: Request, settings: Settings) -> None:

@@ -1,7 +1,12 @@
-// The header of a session: its title, agent, mode and model, and how much of the model's context is used.
+// The header of a session: its title, agent, mode and model, how much of the model's context is used, and whether the
+// agent lacks Semel's tools.
 
 import { ask, at } from "/page/api.js";
 import { byId, called, h, say } from "/page/dom.js";
+
+const WITHOUT_TOOLS =
+  "This agent does not use Semel's tools. It cannot send messages or files in the middle of its turn, ask questions or " +
+  "start jobs; what it writes is delivered.";
 
 export class Header {
   /** begin(agent) starts another new session, with that agent. */
@@ -19,7 +24,9 @@ export class Header {
     byId("title").title = key;
     const used = usage(view.items("usage").at(-1));
     const home = session.home && !session.home.startsWith("web:") ? `also at ${session.home}` : "";
-    say(byId("under"), [session.agent, name === key ? "" : key, home, used].filter(Boolean).join(" · "));
+    const tools = session.tools === false ? "without Semel's tools" : "";
+    say(byId("under"), [session.agent, name === key ? "" : key, home, used, tools].filter(Boolean).join(" · "));
+    byId("under").title = tools && WITHOUT_TOOLS;
     this.choices(key, view, fresh);
   }
 

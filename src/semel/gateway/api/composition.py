@@ -65,9 +65,11 @@ class Components:
         list_installed_agents: Callable[[], list[Json]] | None = None,
         clock: Clock | None = None,
         background: Background | None = None,
+        tools_url: str | None = None,
     ) -> None:
         """`reap`: kills an agent process that a dead gateway left running, if it is still the same process, and returns
-        whether it did (Law 10). `list_installed_agents`: lists the agents found on this machine, for `status`."""
+        whether it did (Law 10). `list_installed_agents`: lists the agents found on this machine, for `status`.
+        `tools_url`: where agents reach Semel's MCP server over HTTP; None: nowhere."""
         self.name = f"{os.getpid()}-{secrets.token_hex(8)}"  # the name of this run, under which it holds its lease
         self.started_at = time.time()
         self.stopping = False
@@ -90,7 +92,8 @@ class Components:
         )
         kick = self.outbox.kick
         self.spawns = AgentPool(
-            self.record, agents, gateway=self.name, socket=self.socket, max_processes=settings.max_live_agents,
+            self.record, agents, gateway=self.name, socket=self.socket, tools_url=tools_url,
+            max_processes=settings.max_live_agents,
             idle_after_s=self._idle_after, make_files=lambda: AgentFiles(self.record, self.file_store),
             make_inside=lambda session: InProcessServices(self.record, session, self.turns.runs.get, self.tools),
         )  # fmt: skip

@@ -95,6 +95,8 @@ class Launch:
     memory: str | None  # the agent's id of the conversation to load or resume; None: start a new one
     on_start: Callable[[int, int, str], Awaitable[None]]
     """Called with (pid, pgid, born) after the process was started and before anything is written to it."""
+    tools_url: str | None = None
+    """The URL of Semel's MCP server over HTTP, for agents that start no MCP process; None: loopback is not served."""
     inside: Inside | None = None
     """Set for an agent that runs in the gateway's process: it has no pid, and `on_start` is not called."""
 
@@ -111,6 +113,7 @@ class Conversation(Protocol):
     agent_name: str  # agentInfo.name from the agent's answer to `initialize`, "" if it has none
     profile: str  # the name of the stream profile for this agent (semel.acp_stream.profiles)
     images: bool  # whether a prompt may contain images (ACP promptCapabilities)
+    tools_problem: str  # why the agent cannot have Semel's tools, if it refused them; "" if it did not
 
     @property
     def modes(self) -> Json | None:

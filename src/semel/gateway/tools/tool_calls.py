@@ -106,6 +106,7 @@ class ToolCallHandler:
 
     async def _hello(self, params: Json) -> Json:
         caller = await self._find_caller(params)
+        self.spawns.note_tools_reached(caller.spawn)
         names = list(self.places.names(caller.key))
         agent = self.agents.get(caller.agent)
         return {

@@ -23,11 +23,13 @@ from semel.gateway.record import LedgerAccess
 from semel.gateway.turns.agent_files import AgentFiles
 from semel.gateway.turns.live_agent import LiveAgent
 from semel.ledger.storage.errors import LedgerError
+from semel.ledger.transcript import entries
 from semel.ledger.turns import spawns as rows
 
 log = structlog.get_logger("semel.spawns")
 
 AFTERMATH_DELAY_S = 0.25  # seconds to collect updates between turns before they are shown
+TOOLS_START_TIMEOUT_S = 20.0  # seconds after its session is open that an agent may take to start Semel's MCP server
 
 
 def token_digest(token: str) -> bytes:
@@ -44,6 +46,7 @@ class AgentPool:
     _: KW_ONLY
     gateway: str  # the name of this run of the gateway
     socket: Path
+    tools_url: str | None  # Semel's MCP server over HTTP; None: loopback is not served
     max_processes: int
     idle_after_s: Callable[[str], float]  # seconds after which an idle process of this agent ends
     make_files: Callable[[], AgentFiles]  # makes the store for the files of one process
@@ -56,6 +59,8 @@ class AgentPool:
         self._waiting = 0  # sessions that wait for room
         self._room = asyncio.Condition()
         self._closing: set[asyncio.Task[None]] = set()
+        self._with_tools: set[int] = set()  # spawns that have reached the tools
+        self._without_tools: set[str] = set()  # agents that were logged, because one of their processes has no tools
 
     def __repr__(self) -> str:
         busy = sum(1 for s in self.live.values() if s.busy)
@@ -128,11 +133,12 @@ class AgentPool:
 
         launch = Launch(
             session=key, spawn=spawn, token=token, socket=self.socket, memory=memory, on_start=on_start,
-            inside=self.make_inside(session),
+            tools_url=self.tools_url, inside=self.make_inside(session),
         )  # fmt: skip
         try:
             conversation = await self.agents[agent].open(launch)
         except BaseException as error:
+            self._with_tools.discard(spawn)
             await self.record.write(rows.record_end, spawn, f"did not start: {error}")
             raise
         fold = Fold(profile_for(conversation.profile or conversation.agent_name))
@@ -140,10 +146,48 @@ class AgentPool:
         live = LiveAgent(
             spawn, session, key, agent, conversation, self.idle_after_s(agent), self.make_files(), process, fold=fold
         )
+        live.has_tools = True if spawn in self._with_tools else None
         self.live[session] = live
+        self._watch_tools(live)
         live.pump = asyncio.create_task(self._pump(live), name=f"signals of {key}")
         log.info("agent started", session=key, agent=agent, spawn=spawn, restored=conversation.restored)
         return live
+
+    def note_tools_reached(self, spawn: int) -> None:
+        """Note that this spawn has reached Semel's tools, perhaps before its session is open."""
+        self._with_tools.add(spawn)
+        for live in self.live.values():
+            if live.spawn == spawn and live.has_tools is not True:
+                self._set_tools(live, True)
+
+    def _watch_tools(self, live: LiveAgent) -> None:
+        """Note that the agent has no tools, if it refused them or does not reach them in time."""
+        delay_s = 0.0 if live.conversation.tools_problem else TOOLS_START_TIMEOUT_S
+        live.tools_timer = asyncio.get_running_loop().call_later(delay_s, self._set_tools, live, False)
+
+    def _set_tools(self, live: LiveAgent, has_tools: bool) -> None:
+        """Note whether the agent has Semel's tools. What people were told before is corrected."""
+        if live.has_tools is True or self.live.get(live.session) is not live:
+            return
+        was_told, live.has_tools = live.has_tools is not None, has_tools
+        if not has_tools and live.agent not in self._without_tools:
+            self._without_tools.add(live.agent)
+            log.warning("agent has no tools", agent=live.agent, why=live.tools_problem)
+        if was_told or not has_tools:
+            self._begin_telling(live, has_tools)
+
+    def _begin_telling(self, live: LiveAgent, has_tools: bool) -> None:
+        """Start a task that tells the session's watchers whether its agent has Semel's tools."""
+
+        async def tell() -> None:
+            try:
+                await self.record.write(entries.set_about, live.session, {"tools": has_tools})
+            except LedgerError as error:
+                log.warning("it could not be recorded which tools an agent has", session=live.key, why=str(error))
+
+        task = asyncio.get_running_loop().create_task(tell(), name=f"tools of {live.key}")
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     async def _pump(self, live: LiveAgent) -> None:
         """Store the files in the agent's signals and queue the signals, in order. If it dies between turns, end it."""
@@ -236,12 +280,15 @@ class AgentPool:
         finally:
             await self._release_files(live, ended=True)
             self._ending.discard(live.spawn)
+            self._with_tools.discard(live.spawn)
             await self._notify()
             await self.record.write(rows.record_end, live.spawn, reason)
             log.info("agent ended", session=live.key, spawn=live.spawn, why=reason)
 
     def _remove(self, live: LiveAgent) -> None:
         live.cancel_timer()
+        if live.tools_timer is not None:
+            live.tools_timer.cancel()
         if self.live.get(live.session) is live:
             del self.live[live.session]
             if live.process:
@@ -269,8 +316,14 @@ class AgentPool:
             await asyncio.gather(*self._closing, return_exceptions=True)
 
     def status(self) -> list[dict[str, Any]]:
-        """Return the live agents as JSON, for people."""
+        """Return the live agents as JSON, for people.
+
+        `tools`: whether the agent has Semel's tools; None: not known yet. `problem`: why not, and what that means.
+        """
         return [
-            {"session": s.key, "agent": s.agent, "spawn": s.spawn, "busy": s.busy, "name": s.conversation.agent_name}
+            {
+                "session": s.key, "agent": s.agent, "spawn": s.spawn, "busy": s.busy, "name": s.conversation.agent_name,
+                "tools": s.has_tools, "problem": s.tools_problem if s.has_tools is False else "",
+            }
             for s in self.live.values()
-        ]
+        ]  # fmt: skip

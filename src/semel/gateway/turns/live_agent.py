@@ -24,6 +24,13 @@ class SteerCancelled:
 QueuedSignal = Signal | FlushBarrier | SteerCancelled
 
 
+WITHOUT_TOOLS = (
+    "It cannot send messages or files in the middle of its turn, ask questions or start jobs; "
+    "what it writes is delivered"
+)
+"""What it means for people if an agent does not have Semel's tools."""
+
+
 class AgentLost(Exception):
     """The agent's process died during the turn, or does not answer."""
 
@@ -43,8 +50,10 @@ class LiveAgent:
     busy: bool = True
     last_used: float = 0.0
     announced_names: tuple[str, ...] | None = None  # the destination names that a prompt has listed
+    has_tools: bool | None = None  # whether it can call Semel's tools; None: not known yet
     primed: bool = False  # whether a prompt has told it how its memory differs from the record
     timer: asyncio.TimerHandle | None = field(default=None, repr=False)
+    tools_timer: asyncio.TimerHandle | None = field(default=None, repr=False)
     signals: asyncio.Queue[QueuedSignal] = field(default_factory=asyncio.Queue, repr=False)
     history_ended: bool = False  # whether its replay shows that its last turn had ended
     announces: bool | None = None  # whether its stream announces tool calls; None: unknown yet
@@ -57,6 +66,12 @@ class LiveAgent:
     view: StreamView = field(default_factory=StreamView, repr=False)
     slots: turn_ops.Slots = field(default_factory=turn_ops.Slots, repr=False)
     pump: asyncio.Task[None] | None = field(default=None, repr=False)
+
+    @property
+    def tools_problem(self) -> str:
+        """Why the agent has no tools, and what that means for people."""
+        reason = self.conversation.tools_problem or "it has not started Semel's MCP server"
+        return f"{reason}. {WITHOUT_TOOLS}"
 
     def cancel_timer(self) -> None:
         """Cancel the timer that ends the idle process."""

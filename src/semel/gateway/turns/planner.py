@@ -76,7 +76,7 @@ class AttemptPlanner:
             how = choice.how
         if not live.primed or begun.attempt > 1:
             agent = live.conversation
-            about = {"modes": agent.modes, "models": agent.models}
+            about = {"modes": agent.modes, "models": agent.models, "tools": live.has_tools}
             await self.record.write(turns.record_prompting, fence, how, live.spawn, agent.memory, about)
         if lost_attempts.remembered is not None and how in ("resume", "recall"):
             await recollect(how, lost_attempts)

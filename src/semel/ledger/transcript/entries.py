@@ -74,7 +74,7 @@ def touch_session(tx: Tx, session: int) -> None:
 
 
 def set_about(tx: Tx, session: int, about: Body) -> None:
-    """Merge `about` into what is stored of the agent's offers in this session: modes, models, and which are on.
+    """Merge `about` into what is stored of the agent in this session: its modes and models, which are on, and `tools`.
 
     None values in `about` are ignored.
     """

@@ -36,8 +36,9 @@ def command(
     instant  whether it answers every prompt at once with `pong N`, where N is time.monotonic_ns() when it read the
              prompt
 
-    The command line may also have `--name NAME`, the name that the agent gives in its answer to initialize. The gateway
-    reads an agent's stream by the profile for its name.
+    The command line may also have `--name NAME`, the name that the agent gives in its answer to initialize (the gateway
+    reads an agent's stream by the profile for its name), and `--mcp HOW`: which MCP servers it takes: `stdio`, `http`,
+    none although it accepts them (`ignored`), or none (`refused`).
     """
     arguments = [sys.executable, "-P", "-m", "semel.testing.scripted_agent"]
     for option, path in (("--state", state), ("--script", script), ("--log", log)):

@@ -41,6 +41,7 @@ class Options:
     log: Path | None
     name: str
     instant: bool
+    mcp: str
 
 
 class ScriptedAgent:
@@ -92,6 +93,7 @@ class ScriptedAgent:
             "loadSession": True,
             "promptCapabilities": {"embeddedContext": True},
             "sessionCapabilities": {"resume": {}},
+            "mcpCapabilities": {"http": self.options.mcp == "http"},
         }
         info = {"name": self.options.name, "title": "Semel's scripted agent", "version": "1"}
         return {"protocolVersion": 1, "agentInfo": info, "agentCapabilities": capabilities, "authMethods": []}
@@ -126,9 +128,15 @@ class ScriptedAgent:
         return {"configOptions": session.offers()["configOptions"]}
 
     def _open(self, memory: AgentMemory, params: Json) -> Session:
-        session = Session(self.client, memory, params.get("mcpServers") or [])
+        session = Session(self.client, memory, self._choose_servers(params.get("mcpServers") or []))
         self.sessions[memory.session] = session
         return session
+
+    def _choose_servers(self, specs: list[Json]) -> list[Json]:
+        """Return the MCP servers that the session uses. Raises Refused if the agent takes none."""
+        if self.options.mcp == "refused" and specs:
+            raise Refused(-32602, "per-session mcpServers are not supported")
+        return [spec for spec in specs if self.options.mcp == ("stdio" if "command" in spec else "http")]
 
     def _restore(self, params: Json) -> Session:
         memory = AgentMemory.existing(self.options.state, str(params.get("sessionId")))
@@ -221,9 +229,11 @@ def parse_options(arguments: list[str]) -> Options:
     It does not use argparse, which is slow to import: tests start thousands of agents.
     """
     try:
-        pairs, _ = getopt(arguments, "", ["state=", "script=", "log=", "name=", "instant"])
+        pairs, _ = getopt(arguments, "", ["state=", "script=", "log=", "name=", "mcp=", "instant"])
     except GetoptError:
-        sys.stderr.write("usage: scripted_agent [--state DIR] [--script FILE] [--log FILE] [--name NAME] [--instant]\n")
+        sys.stderr.write(
+            "usage: scripted_agent [--state DIR] [--script FILE] [--log FILE] [--name NAME] [--mcp HOW] [--instant]\n"
+        )
         sys.exit(2)
     values = dict(pairs)
     return Options(
@@ -232,6 +242,7 @@ def parse_options(arguments: list[str]) -> Options:
         log=Path(values["--log"]) if "--log" in values else None,
         name=values.get("--name", NAME),
         instant="--instant" in values,
+        mcp=values.get("--mcp", "stdio"),
     )
 
 

@@ -87,21 +87,13 @@ class Peer:
 
 
 class McpServer:
-    """A running MCP server. `spec`: an entry of `mcpServers` in session/new: {"name", "command", "args", "env"}."""
+    """An MCP server that is initialized. `open_mcp_server` opens one."""
 
-    def __init__(self, spec: Json) -> None:
-        self.name = str(spec.get("name"))
-        env = {variable["name"]: variable["value"] for variable in spec.get("env", [])}
-        command = [spec["command"], *spec.get("args", [])]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **env}
-        )
-        assert self._process.stdin and self._process.stdout
-        self._peer = Peer(self._process.stdout, self._process.stdin)
-        threading.Thread(target=lambda: list(self._peer.read_requests()), daemon=True).start()
+    def __init__(self, name: str) -> None:
+        self.name = name
         info = {"name": "semel-scripted", "version": "1"}
         self._request("initialize", {"protocolVersion": MCP_VERSION, "capabilities": {}, "clientInfo": info})
-        self._peer.send({"method": "notifications/initialized"})
+        self._notify("notifications/initialized")
         self.tools = {tool.get("name") for tool in self._request("tools/list", {}).get("tools", [])}
 
     def call(
@@ -120,6 +112,42 @@ class McpServer:
         return not result.get("isError"), text
 
     def stop(self, kill: bool = False) -> None:
+        """Stop the server, with SIGKILL if `kill` is set."""
+
+    def _request(self, method: str, params: Json, cancelled: threading.Event | None = None) -> Json:
+        answer = self._exchange(method, params, cancelled)
+        if "error" in answer:
+            raise ValueError(str(answer["error"].get("message")))
+        result = answer.get("result")
+        return result if isinstance(result, dict) else {}
+
+    def _exchange(self, method: str, params: Json, cancelled: threading.Event | None) -> Json:
+        raise NotImplementedError
+
+    def _notify(self, method: str) -> None:
+        raise NotImplementedError
+
+
+def open_mcp_server(spec: Json) -> McpServer:
+    """Open the server that an entry of `mcpServers` in session/new describes."""
+    return StdioMcpServer(spec) if "command" in spec else HttpMcpServer(spec)
+
+
+class StdioMcpServer(McpServer):
+    """A running MCP server. `spec`: {"name", "command", "args", "env"}."""
+
+    def __init__(self, spec: Json) -> None:
+        env = {variable["name"]: variable["value"] for variable in spec.get("env", [])}
+        command = [spec["command"], *spec.get("args", [])]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **env}
+        )
+        assert self._process.stdin and self._process.stdout
+        self._peer = Peer(self._process.stdout, self._process.stdin)
+        threading.Thread(target=lambda: list(self._peer.read_requests()), daemon=True).start()
+        super().__init__(str(spec.get("name")))
+
+    def stop(self, kill: bool = False) -> None:
         """Stop the server by closing its stdin, then with SIGKILL if it runs after 3 s. `kill`: SIGKILL at once."""
         if kill:
             self._process.kill()
@@ -132,9 +160,47 @@ class McpServer:
             self._process.kill()
             self._process.wait()
 
-    def _request(self, method: str, params: Json, cancelled: threading.Event | None = None) -> Json:
-        answer = self._peer.request(method, params, cancelled)
-        if "error" in answer:
-            raise ValueError(str(answer["error"].get("message")))
-        result = answer.get("result")
-        return result if isinstance(result, dict) else {}
+    def _exchange(self, method: str, params: Json, cancelled: threading.Event | None) -> Json:
+        return self._peer.request(method, params, cancelled)
+
+    def _notify(self, method: str) -> None:
+        self._peer.send({"method": method})
+
+
+class HttpMcpServer(McpServer):
+    """An MCP server over HTTP. `spec`: {"name", "url", "headers"}."""
+
+    def __init__(self, spec: Json) -> None:
+        self._url = str(spec["url"])
+        self._headers = {header["name"]: header["value"] for header in spec.get("headers", [])}
+        self._headers |= {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        self._lock = threading.Lock()
+        self._last_id = 0
+        super().__init__(str(spec.get("name")))
+
+    def _exchange(self, method: str, params: Json, cancelled: threading.Event | None) -> Json:
+        with self._lock:
+            self._last_id += 1
+            request_id = self._last_id
+        return self._post({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
+
+    def _notify(self, method: str) -> None:
+        self._post({"jsonrpc": "2.0", "method": method})
+
+    def _post(self, message: Json) -> Json:
+        """Send a message. Raises PeerGone if the connection breaks, ValueError if the server refuses it."""
+        import http.client  # only here: it would double the start time of agents that use stdio
+        import urllib.error
+        import urllib.request
+
+        request = urllib.request.Request(self._url, json.dumps(message).encode(), self._headers)
+        try:
+            with urllib.request.urlopen(request) as response:
+                if session := response.headers.get("Mcp-Session-Id"):
+                    self._headers["Mcp-Session-Id"] = session
+                body = response.read()
+        except urllib.error.HTTPError as error:
+            raise ValueError(f"the MCP server answered {error.code}") from None
+        except (OSError, http.client.HTTPException) as error:
+            raise PeerGone(f"the connection to the MCP server broke: {error}") from None
+        return dict(json.loads(body)) if body else {}

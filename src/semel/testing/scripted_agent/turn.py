@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from semel.testing.scripted_agent.memory import AgentMemory
-from semel.testing.scripted_agent.rpc import Cancelled, Json, McpServer, Peer, PeerGone
+from semel.testing.scripted_agent.rpc import Cancelled, Json, McpServer, Peer, PeerGone, open_mcp_server
 from semel.testing.scripted_agent.script import cut
 
 MODES = [
@@ -80,7 +80,7 @@ class Session:
         the tool, OSError if a server does not start."""
         with self._lock:
             if not self._servers:
-                self._servers = [McpServer(spec) for spec in self._specs if "command" in spec]
+                self._servers = [open_mcp_server(spec) for spec in self._specs]
             for server in self._servers:
                 if tool in server.tools:
                     return server

@@ -2,17 +2,21 @@
 
 They are served on the unix socket only, and are not part of the documented API: both ends have the same version. The
 bearer token is the fencing token of the agent's spawn (Law 10).
+
+MCP itself is served on loopback, too, for agents that start no MCP process (`semel.tools.http_tools`).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from starlette.background import BackgroundTask
 from starlette.responses import Response
 
 from semel.faces.http.routing import ApiCall, RequestBody, Returns, Router, decode_body, json_response, read_bytes
 from semel.faces.http.security import Access, get_bearer_token
 from semel.tools.gateway_link import MAX_BODY_BYTES
+from semel.tools.http_tools import MCP_PATH, HttpToolCalls, McpPost
 
 router = Router("tools")
 
@@ -62,6 +66,23 @@ async def note_answered(call: ApiCall, body: ToolCallAnsweredBody) -> Response:
 async def describe_session(call: ApiCall) -> Response:
     """Describe the session of an agent process: its destinations, its workspace and the instructions for the model."""
     return await _call_gateway(call, "hello", {})
+
+
+@router.route("POST", MCP_PATH, Returns("The answer.", dict), access=Access.LOOPBACK_SPAWN, streamed=True)
+async def serve_mcp(call: ApiCall) -> Response:
+    """Answer an MCP client over HTTP (MCP, "Streamable HTTP")."""
+    request = call.request
+    session, version = (request.headers.get(name, "") for name in ("mcp-session-id", "mcp-protocol-version"))
+    body = await read_bytes(request, MAX_BODY_BYTES)
+    calls = HttpToolCalls(call.gateway.tools, McpPost(get_bearer_token(request), body, session, version))
+    answer = await calls.answer()
+    # A client could send its next call while the server closes the idle connection, and would not repeat it.
+    headers = {"Connection": "close"} | ({"Mcp-Session-Id": answer.session} if answer.session else {})
+    response = Response(status_code=202) if answer.body is None else json_response(answer.body, answer.status)
+    response.headers.update(headers)
+    if not await request.is_disconnected():
+        response.background = BackgroundTask(calls.confirm)
+    return response
 
 
 async def _call_gateway(call: ApiCall, method: str, params: dict[str, Any]) -> Response:
