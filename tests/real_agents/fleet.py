@@ -119,6 +119,46 @@ def _opencode(home: Path, port: int) -> tuple[list[str], Env]:
     return [str(ROOT / "opencode/node_modules/.bin/opencode"), "acp"], env
 
 
+def _copilot(home: Path, port: int) -> tuple[list[str], Env]:
+    env = {
+        "COPILOT_OFFLINE": "true", "COPILOT_HOME": str(home / ".copilot"), "COPILOT_AUTO_UPDATE": "false",
+        "COPILOT_PROVIDER_BASE_URL": f"http://127.0.0.1:{port}/v1", "COPILOT_PROVIDER_API_KEY": "none",
+        "COPILOT_MODEL": "scripted",
+    }  # fmt: skip
+    return [str(ROOT / "copilot/node_modules/.bin/copilot"), "--acp"], {**_base(home), **env}
+
+
+def _qwen(home: Path, port: int) -> tuple[list[str], Env]:
+    (home / ".qwen").mkdir()
+    settings = {
+        "security": {"auth": {"selectedType": "openai"}, "folderTrust": {"enabled": False}},
+        "telemetry": {"enabled": False}, "privacy": {"usageStatisticsEnabled": False},
+        "general": {"enableAutoUpdate": False}, "model": {"name": "scripted"},
+    }  # fmt: skip
+    (home / ".qwen/settings.json").write_text(json.dumps(settings))
+    keys = {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1", "OPENAI_MODEL": "scripted"}
+    command = [str(ROOT / "qwen/node_modules/.bin/qwen"), "--acp", "--auth-type", "openai", "--approval-mode", "default"]
+    return [INSTALLER.node(), *command], {**_base(home), **keys}
+
+
+def _pi(home: Path, port: int) -> tuple[list[str], Env]:
+    (home / ".pi/agent").mkdir(parents=True)
+    model = {
+        "id": "scripted", "name": "Scripted", "reasoning": True, "input": ["text"], "contextWindow": 200000,
+        "maxTokens": 8192, "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0},
+    }  # fmt: skip
+    provider = {
+        "baseUrl": f"http://127.0.0.1:{port}/v1", "api": "openai-completions", "apiKey": "none", "models": [model],
+    }  # fmt: skip
+    (home / ".pi/agent/models.json").write_text(json.dumps({"providers": {"scripted": provider}}))
+    settings = {"defaultProvider": "scripted", "defaultModel": "scripted", "quietStartup": True}
+    (home / ".pi/agent/settings.json").write_text(json.dumps(settings))
+    env = _base(home)
+    env["PATH"] = f"{ROOT / 'pi/node_modules/.bin'}:{env['PATH']}"
+    main = ROOT / "pi/node_modules/pi-acp/dist/index.js"
+    return [INSTALLER.node(), str(main)], {**env, "PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1"}
+
+
 AGENTS = {
     one.name: one
     for one in (
@@ -126,6 +166,9 @@ AGENTS = {
         RealAgent("codex-zed", "openai", _codex_zed, ".codex/sessions/**/*.jsonl"),
         RealAgent("opencode", "openai", _opencode),
         RealAgent("codex", "openai", _codex, ".codex/sessions/**/*.jsonl"),
+        RealAgent("copilot", "openai", _copilot),
+        RealAgent("qwen", "openai", _qwen),
+        RealAgent("pi", "openai", _pi),
     )
 }
 

@@ -62,6 +62,7 @@ OURS: list[tuple[Json, Json]] = [
     ({"toolCallId": "effect-1", "title": "mcp_semel.send_message", "rawInput": {"text": "x"}}, {}),
     ({"title": "mcp_semel_send_message", "rawInput": {"text": "x"}}, {}),  # agentao 0.5.17
     ({"title": "semel/send_message", "rawInput": {"text": "x"}}, {}),  # fast-agent 0.10.46
+    ({"title": "Send a message now", "rawInput": {"text": "x"}}, {"title": "semel-send_message"}),  # Copilot 1.0.102
 ]  # fmt: skip
 """As the agents tell of them (the recorded traces)."""
 
@@ -74,7 +75,7 @@ def test_no_name_and_no_input_that_a_model_writes_makes_a_command_one_of_our_too
 @pytest.mark.parametrize(
     "names",
     ["mcp__semel__{}", "mcp.semel.{}", "Tool: semel/{}", "semel_{}", "semel/{}", "mcp_semel_{}", "mcp_semel.{}",
-     "{} (semel MCP Server)"],
+     "{} (semel MCP Server)", "semel-{}"],
 )  # fmt: skip
 def test_a_person_is_asked_about_a_command_that_is_to_run_in_the_background(names: str) -> None:
     """docs/jobs.md: as about every other command. All our other tools guard themselves."""

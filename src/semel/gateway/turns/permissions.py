@@ -232,6 +232,7 @@ OWN_TOOL_NAMES = frozenset(
         "mcp_{server}_{tool}",  # agentao
         "mcp_{server}.{tool}",  # Mistral Vibe
         "{tool} ({server} MCP Server)",  # Gemini CLI
+        "{server}-{tool}",  # Copilot
     )
 )
 """The whole names by which agents call SELF_GUARDED_TOOLS, as recorded from each of them."""
