@@ -251,8 +251,8 @@ class SessionState(Struct, kw_only=True):
     `busy`: what happens to messages while the session is busy, if this was set for the session. `retry_at`: when a turn
     that failed temporarily is tried again (milliseconds since 1970); until then, it can be stopped like a running turn.
     `mode`: the agent's mode. `modes`, `models`, `commands`: what the agent offers, as ACP's `SessionModeState`,
-    `SessionModelState` and `AvailableCommand`. `tools`: whether the agent has Semel's tools; absent if that is not known
-    yet.
+    `SessionModelState` and `AvailableCommand`. `tools`: whether the agent has Semel's tools; absent if that is not
+    known yet.
     """
 
     key: str
