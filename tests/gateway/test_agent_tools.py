@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from gateway_world import World, script, until
@@ -70,9 +71,11 @@ async def test_a_token_over_http_is_of_no_use_after_its_process(tmp_path: Path) 
     ],
 )
 async def test_an_agent_without_tools_is_told_of_once(
-    tmp_path: Path, args: tuple[str, ...], port: bool, why: str, monkeypatch: Any, capsys: Any
+    tmp_path: Path, args: tuple[str, ...], port: bool, why: str, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(agent_pool, "TOOLS_START_TIMEOUT_S", 0.05)
+    log = Mock()
+    monkeypatch.setattr(agent_pool, "log", log)
     async with opened(tmp_path, *args, port=port) as world:
         assert await world.ask("say: hello") == ["hello"]
 
@@ -87,7 +90,7 @@ async def test_an_agent_without_tools_is_told_of_once(
         await world.gateway.say("other", "say: hello")
         await world.idle("other")
         await asyncio.sleep(0.1)
-        assert capsys.readouterr().out.count("agent has no tools") == 1
+        assert [call.args[0] for call in log.warning.call_args_list].count("agent has no tools") == 1
 
 
 async def test_an_agent_that_starts_its_tools_late_has_them_after_all(tmp_path: Path, monkeypatch: Any) -> None:
