@@ -41,6 +41,7 @@ from semel.ledger.inbound import nodes
 from semel.ledger.storage.migrate import Upgrade
 from semel.ledger.storage.store import Store
 from semel.ledger.turns.spawns import OrphanedProcess
+from semel.text.json_types import Json
 from semel.tools import trusted_files
 from semel.tools.address import GATEWAY_FILE
 from semel.tools.exec.background import JobEnvironment, SupervisorRunner
@@ -63,6 +64,7 @@ class RunningGateway:
     config: GatewayConfig
     gateway: Gateway
     server: Server
+    agent_checks: dict[str, Json]  # what was found when each agent was tried; /v1/status shows it
     stopped: bool = False
 
     @property
@@ -115,6 +117,7 @@ async def open_gateway(config: GatewayConfig) -> AsyncIterator[RunningGateway]:
         agents = await asyncio.to_thread(_build_agents, config)
         listener = _listen_locally(settings.data_dir)  # agents connect while the gateway starts
         stack.callback(listener.close)
+        agent_checks: dict[str, Json] = {}
         background = SupervisorRunner(settings.data_dir, _build_workplaces(config))
         gateway = Gateway(
             settings,
@@ -123,11 +126,12 @@ async def open_gateway(config: GatewayConfig) -> AsyncIterator[RunningGateway]:
             channels,
             reap=_kill_orphaned_agent,
             list_installed_agents=lambda: [dict(program) for program in find_agents_on_path()],
+            agent_checks=agent_checks,
             background=background,
             tools_url=_make_tools_url(sockets),
         )
         app = make_app(gateway, http)
-        running = RunningGateway(config, gateway, Server(app, sockets, config.host))
+        running = RunningGateway(config, gateway, Server(app, sockets, config.host), agent_checks)
         servers: list[Server | UnixServer] = [running.server, UnixServer(app, listener)]
         stack.push_async_callback(_stop_all, servers)
         stack.push_async_callback(running.stop)  # ends first: watchers see the last turns finish

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shlex
 import signal
@@ -20,6 +21,7 @@ from semel.installation import find_command, shorten_path
 
 if TYPE_CHECKING:
     from semel.faces.config.load import GatewayConfig as Settings
+    from semel.faces.run import RunningGateway
 
 
 @app.command()
@@ -81,13 +83,42 @@ async def _serve(config: Settings) -> None:
             print_greeting(config, running.url)
         else:
             structlog.get_logger("semel.up").info("ready", url=running.url, agents=list(config.gateway.agents))
+        _log_warnings(config)
+        check = asyncio.create_task(_check_agents(running)) if config.check_agents else None
         await stop.wait()
+        if check is not None:
+            check.cancel()
+            await asyncio.wait({check})
         if running.turns:
             word = "turn has" if running.turns == 1 else "turns have"
             grace = f"{config.gateway.grace_s:g} s"
             print_remark(f"\nstopping: {running.turns} running {word} {grace} to finish; Ctrl-C again ends it at once")
         await running.stop(at_once)
     await end_remaining_tasks()
+
+
+def _log_warnings(config: Settings) -> None:
+    """Log what the configuration allows, but cannot mean."""
+    import structlog
+
+    from semel.faces.config import ConfigError
+    from semel.faces.config.paths import read_config_file
+    from semel.faces.health.configuration import list_warnings
+
+    with contextlib.suppress(ConfigError):  # the file is gone or changed since it was loaded
+        for warning in list_warnings(config, read_config_file(config.path)[0] if config.path else ""):
+            structlog.get_logger("semel.up").warning("check the configuration", what=warning)
+
+
+async def _check_agents(running: RunningGateway) -> None:
+    import structlog
+
+    from semel.faces.health.agents import check_agents_in_background
+
+    try:
+        await check_agents_in_background(running)
+    except Exception:
+        structlog.get_logger("semel.up").exception("the agents could not be checked; semel doctor checks them, too")
 
 
 async def end_remaining_tasks() -> None:

@@ -44,6 +44,9 @@ class ServerOptions(Table):
     $XDG_DATA_HOME/semel, which is ~/.local/share/semel."""
     log: Literal["auto", "human", "json"] = "auto"
     """The format of the log on stderr. auto: human on a terminal, else json."""
+    check_agents: bool = True
+    """Whether `semel up`, once it runs, starts each agent for a moment, one after the other, and logs whether it can be
+    used."""
 
 
 def _check_origin(origin: str) -> str:

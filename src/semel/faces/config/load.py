@@ -43,6 +43,7 @@ class GatewayConfig:
     http: HttpOptions
     secrets: frozenset[str] = frozenset()  # names of variables with secrets of channels and nodes, withheld from agents
     nodes: tuple[NodeSettings, ...] = ()
+    check_agents: bool = True
 
 
 def load_config(
@@ -79,6 +80,7 @@ def load_config(
         HttpOptions(**pick_fields(file.gateway, HttpOptions)),
         find_hidden_variables(raw, secrets, env),
         tuple(file.nodes.values()),
+        file.gateway.check_agents,
     )
 
 

@@ -1,16 +1,28 @@
-"""Check that agents can be used: started, initialized, logged in, with a session. Nothing is sent to a model."""
+"""Check that agents can be used: started, initialized, logged in, with a session. Nothing is sent to a model.
+
+`semel doctor` tries all of them at once. `semel up` tries them in the background, one after the other, so that no more
+than one process is added at a time.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable
+
+import structlog
 
 from semel.agents.known import find_known
 from semel.faces.agent_check import AgentCheck, check_quickly
 from semel.faces.config.load import GatewayConfig
 from semel.faces.health.finding import Finding
-from semel.faces.run import build_acp_agent
+from semel.faces.run import RunningGateway, build_acp_agent
 from semel.gateway.settings import AgentSettings
+
+log = structlog.get_logger("semel.up")
+
+START_DELAY_S = 1.0
+"""How long the background check leaves the machine to the gateway's start and to the turns that it resumes."""
 
 
 async def examine_agents(config: GatewayConfig) -> list[Finding]:
@@ -43,3 +55,32 @@ def _find_remedy(check: AgentCheck) -> str:
     if is_missing and known is not None and known.install_command and known.command[0] == check.command[0]:
         return " ".join(known.install_command)
     return "" if is_missing else f"to see more: semel agents check {check.name}"
+
+
+async def check_agents_in_background(running: RunningGateway) -> None:
+    """Try the agents of a running gateway one after the other; log what is found, and note it for its status.
+
+    An agent that a session uses already needs no check, and the bundled demo agent needs none either.
+    """
+    await asyncio.sleep(START_DELAY_S)
+    for settings in running.config.gateway.agents.values():
+        in_use = any(live["agent"] == settings.name for live in running.gateway.spawns.status())
+        if settings.kind == "demo" or in_use:
+            continue
+        findings = await examine_agent(settings, running.config)
+        running.agent_checks[settings.name] = {
+            "level": max((finding.level for finding in findings), key=("ok", "warning", "broken").index),
+            "text": "; ".join(finding.text for finding in findings),
+            "at": round(time.time() * 1000),
+        }
+        for finding in findings:
+            _log_finding(settings.name, finding)
+
+
+def _log_finding(agent: str, finding: Finding) -> None:
+    if finding.level == "broken":
+        log.warning("agent cannot be used", agent=agent, why=". ".join(filter(None, (finding.text, finding.remedy))))
+    elif finding.level == "warning":
+        log.warning("agent can be used", agent=agent, but=finding.text)
+    else:
+        log.info("agent can be used", agent=agent, what=finding.text)

@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 import semel.channels
 from semel.faces.config import ConfigError
-from semel.faces.config.file import ConfigSource
 from semel.faces.config.load import GatewayConfig, load_config
 from semel.faces.config.paths import find_config_file, read_config_file
 from semel.faces.config.problems import find_line
@@ -56,9 +55,8 @@ def check_config(path: Path | None, data_dir: Path | None = None, env: Mapping[s
         return CheckedConfig(file, raw, problems=error.problems)
     if problems := find_build_problems(config):
         return CheckedConfig(file, raw, problems=tuple(problems))
-    source = ConfigSource(file.parent if file is not None else Path.cwd(), text, str(file or "semel.toml"), env)
     return CheckedConfig(
-        file, raw, config, (), tuple(_list_warnings(config, source)), tuple(_list_agent_warnings(config, source))
+        file, raw, config, (), tuple(list_warnings(config, text)), tuple(_list_agent_warnings(config, text))
     )
 
 
@@ -68,21 +66,23 @@ def count_parts(config: GatewayConfig) -> str:
     return ", ".join(f"{number} {noun}{'' if number == 1 else 's'}" for noun, number in counts)
 
 
-def _place(source: ConfigSource, *location: str) -> str:
-    line = find_line(source.text, location)
-    return f"{source.name}:{line}: " if line else f"{source.name}: "
+def _place(config: GatewayConfig, text: str, *location: str) -> str:
+    """Return the file and the line of a setting, as the beginning of a message. `text`: the file's content."""
+    line = find_line(text, location)
+    return f"{config.path or 'semel.toml'}:{f'{line}:' if line else ''} "
 
 
-def _list_warnings(config: GatewayConfig, source: ConfigSource) -> Iterator[str]:
+def list_warnings(config: GatewayConfig, text: str) -> Iterator[str]:
+    """Yield what the configuration allows, but cannot mean. `text`: the file's content, for the lines."""
     for host in config.http.hosts:
         if (name := find_host_name(host)) != host:
-            place = _place(source, "gateway", "hosts")
+            place = _place(config, text, "gateway", "hosts")
             reason = "never matches, because a host name has no scheme, port or path"
             yield f'{place}[gateway] "hosts": {host!r} {reason}. Write {name!r}'
     for name, channel in config.gateway.channels.items():
         settings = semel.channels.kinds()[channel.kind].settings(**channel.options)
         if warning := getattr(settings, "warning", ""):
-            yield f"{_place(source, 'channels', name)}[channels.{name}] {warning}"
+            yield f"{_place(config, text, 'channels', name)}[channels.{name}] {warning}"
 
 
 def find_host_name(host: str) -> str:
@@ -92,14 +92,14 @@ def find_host_name(host: str) -> str:
     return urlsplit(host if "://" in host else f"//{host}").hostname or host
 
 
-def _list_agent_warnings(config: GatewayConfig, source: ConfigSource) -> Iterator[str]:
+def _list_agent_warnings(config: GatewayConfig, text: str) -> Iterator[str]:
     for name, settings in config.gateway.agents.items():
         if settings.kind == "model":
             continue
         try:
             build_acp_agent(settings, config).check_command()
         except AgentError as error:
-            yield f"{_place(source, 'agents', name, 'command')}{error}"
+            yield f"{_place(config, text, 'agents', name, 'command')}{error}"
 
 
 # ---------------------------------------------------------------- findings

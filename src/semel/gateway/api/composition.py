@@ -63,12 +63,14 @@ class Components:
         *,
         reap: Callable[[OrphanedProcess], bool] | None = None,
         list_installed_agents: Callable[[], list[Json]] | None = None,
+        agent_checks: Mapping[str, Json] | None = None,
         clock: Clock | None = None,
         background: Background | None = None,
         tools_url: str | None = None,
     ) -> None:
         """`reap`: kills an agent process that a dead gateway left running, if it is still the same process, and returns
         whether it did (Law 10). `list_installed_agents`: lists the agents found on this machine, for `status`.
+        `agent_checks`: what was found when each agent was tried, by its name, for `status`; the caller adds to it.
         `tools_url`: where agents reach Semel's MCP server over HTTP; None: nowhere."""
         self.name = f"{os.getpid()}-{secrets.token_hex(8)}"  # the name of this run, under which it holds its lease
         self.started_at = time.time()
@@ -79,6 +81,7 @@ class Components:
         self.clock = clock or SystemClock()
         self.reap = reap
         self.list_installed_agents = list_installed_agents
+        self.agent_checks = {} if agent_checks is None else agent_checks
         self.hub = Hub()
         self.places = Destinations(settings.destinations, settings.channels, self.channels)
         self.record = LedgerAccess(store, self.hub, self.places.cut_into_legs)

@@ -176,6 +176,7 @@ class ReadApi(Components):
             "configured": sorted(self.settings.agents, key=lambda name: name != self.settings.default_agent),
             "turns": len(self.turns.runs),
             "agents": self.spawns.status(),
+            "checks": dict(self.agent_checks),
             "watchers": self.hub.count,
             "parts": await self.record.read(parts.count_backlog),
             "found": self.list_installed_agents() if self.list_installed_agents is not None else [],

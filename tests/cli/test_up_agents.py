@@ -1,0 +1,77 @@
+"""`semel up` tries its agents once it runs, one after the other, and says which of them cannot be used."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from pathlib import Path
+
+import pytest
+from cli_house import PATIENCE, SCRIPTED, Cli, end, heard, until
+
+from semel.faces.config.load import load_config
+from semel.faces.health import agents
+from semel.faces.run import open_gateway
+from semel.testing.scripted_agent import command
+
+
+def children(pid: int) -> list[str]:
+    """The command lines of a process's descendants."""
+    found = []
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        found += [Path(f"/proc/{child}/cmdline").read_text().replace("\0", " "), *children(int(child))]
+    return found
+
+
+def test_what_the_background_check_finds_is_logged_and_in_the_status(cli: Cli) -> None:
+    (cli.home / "semel.toml").write_text(SCRIPTED.replace("demo", "good") + '[agents.bad]\ncommand = ["not-here"]\n')
+    process = cli.up("--log", "json")
+    found = [json.loads(heard(process, "agent can")) for _ in range(2)]
+    assert [(line["event"], line["agent"], line["level"]) for line in found] == [
+        ("agent can be used", "good", "info"),
+        ("agent cannot be used", "bad", "warning"),
+    ]
+    assert "command not found: 'not-here'" in found[1]["why"]
+    end(process)
+
+
+def test_a_stop_ends_the_check_and_its_process(cli: Cli) -> None:
+    (cli.home / "semel.toml").write_text('[agents.slow]\ncommand = ["sleep", "600.5"]\n')
+    process = cli.up()
+    until(lambda: any("sleep 600.5" in line for line in children(process.pid)), "the start of the agent")
+    end(process)
+    assert process.returncode == 0
+    assert not [place for place in Path("/proc").iterdir() if place.name.isdigit() and "600.5" in read_command(place)]
+
+
+def read_command(process: Path) -> str:
+    try:
+        return (process / "cmdline").read_text()
+    except OSError:
+        return ""
+
+
+async def test_an_agent_that_a_session_uses_is_not_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agents, "START_DELAY_S", 0.0)
+    starter = f"echo x >> {tmp_path / 'starts'}; exec {' '.join(command())}"
+    (tmp_path / "semel.toml").write_text(f"[agents.main]\ncommand = {json.dumps(['sh', '-c', starter])}\n")
+    config = load_config(tmp_path / "semel.toml", tmp_path / "data", "127.0.0.1:0", env={"HOME": str(tmp_path)})
+    async with open_gateway(config) as running:
+        await running.gateway.say("main", "hello")
+        async with asyncio.timeout(PATIENCE):
+            async for _ in running.gateway.watch("main"):
+                if running.gateway.spawns.status():
+                    break
+        await agents.check_agents_in_background(running)
+        assert running.agent_checks == {}
+    assert (tmp_path / "starts").read_text() == "x\n"
+
+
+def test_agents_are_not_tried_if_the_configuration_says_so(cli: Cli) -> None:
+    (cli.home / "semel.toml").write_text("[gateway]\ncheck_agents = false\n" + SCRIPTED)
+    process = cli.up()
+    time.sleep(agents.START_DELAY_S + 0.5)
+    assert "agent can" not in end(process)
