@@ -33,6 +33,7 @@ GROUPS = {
     ),
     "Operate": ("[Is everything all right?](health.md)", ["doctor", "config"]),
     "Agents": ("[Use an agent](use-an-agent.md).", ["agents"]),
+    "Service": ("[Operate a gateway](operate.md).", ["service"]),
     "Backup": ("[Backup and restore](backup.md).", ["backup", "restore"]),
     "Schedules": ("[Schedules](schedules.md). Those of the configuration are changed there.", ["schedules"]),
     "Background jobs": ("[Background jobs](jobs.md).", ["jobs"]),

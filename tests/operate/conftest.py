@@ -1,8 +1,8 @@
-"""What the operator's tests share: a gateway as people run it, of the tests of the whole system."""
+"""What the operator's tests share: the gateway and the command line as people run them, of other folders' tests."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "system"))
+sys.path.extend(str(Path(__file__).parents[1] / folder) for folder in ("system", "cli"))

@@ -76,6 +76,10 @@ class RunningGateway:
         """The number of running turns."""
         return len(self.gateway.turns.runs)
 
+    def describe(self) -> str:
+        """Return one line about the gateway, for its service manager."""
+        return f"serving {self.url}; {self.turns} running {'turn' if self.turns == 1 else 'turns'}"
+
     async def stop(self, at_once: asyncio.Event | None = None) -> None:
         """Stop the gateway. Running turns get the configured grace period; setting `at_once` ends it early."""
         if self.stopped:

@@ -69,7 +69,9 @@ async def _serve(config: Settings) -> None:
     import structlog
 
     from semel.faces.run import open_gateway
+    from semel.faces.service.notify import ServiceManager
 
+    manager = ServiceManager.from_environment()
     stop, at_once = asyncio.Event(), asyncio.Event()
 
     def on_signal() -> None:
@@ -85,10 +87,11 @@ async def _serve(config: Settings) -> None:
             structlog.get_logger("semel.up").info("ready", url=running.url, agents=list(config.gateway.agents))
         _log_warnings(config)
         check = asyncio.create_task(_check_agents(running)) if config.check_agents else None
-        await stop.wait()
-        if check is not None:
-            check.cancel()
-            await asyncio.wait({check})
+        async with manager.supervise(running.gateway.store, running.describe, config.gateway.grace_s):
+            await stop.wait()
+            if check is not None:
+                check.cancel()
+                await asyncio.wait({check})
         if running.turns:
             word = "turn has" if running.turns == 1 else "turns have"
             grace = f"{config.gateway.grace_s:g} s"

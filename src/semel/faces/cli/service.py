@@ -1,0 +1,79 @@
+"""`semel service`: run the gateway as a service of systemd or launchd."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from semel.faces.cli.app import Config, DataDir, app
+from semel.faces.cli.printing import print_error, print_remark
+
+service_app = typer.Typer(help="Run the gateway as a service of systemd or launchd.", no_args_is_help=True)
+app.add_typer(service_app, name="service")
+
+System = Annotated[
+    bool,
+    typer.Option("--system", help="For the whole system, as root. Default: a service of the user who installs it."),
+]
+RunAs = Annotated[
+    str, typer.Option("--run-as", metavar="NAME", help="With --system: the user who runs the gateway and its agents.")
+]
+
+
+@service_app.command("install")
+def install_service(
+    system: System = False,
+    run_as: RunAs = "semel",
+    start: Annotated[
+        bool, typer.Option("--start/--no-start", help="Start it now, and again at each boot or login.")
+    ] = True,
+    config: Config = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Install the service and start it; run it again after a change of PATH or of these options.
+
+    The configuration is checked first, with the variables that the service will have: those in the file `environment`
+    beside semel.toml (~/.config/semel or /etc/semel), and this shell's PATH, on which agents are found.
+    """
+    from semel.faces.service.installation import ServiceError, install, plan_installation
+
+    try:
+        planned = plan_installation(config, data_dir, system=system, account=run_as)
+        remarks = install(planned, start=start)
+    except ServiceError as error:
+        print_error(str(error))
+        raise typer.Exit(1) from None
+    print(planned.file)
+    print_remark(f"it keeps its data in {planned.data_dir}" + (", and runs now" if start else ""))
+    for remark in remarks:
+        print_remark(remark)
+
+
+@service_app.command("uninstall")
+def uninstall_service(system: System = False) -> None:
+    """Stop the service and remove it. Data and configuration stay."""
+    from semel.faces.service.installation import ServiceError, uninstall
+
+    try:
+        file = uninstall(system)
+    except ServiceError as error:
+        print_error(str(error))
+        raise typer.Exit(1) from None
+    print_remark(f"removed: {file}")
+
+
+@service_app.command("print")
+def print_service(
+    system: System = False, run_as: RunAs = "semel", config: Config = None, data_dir: DataDir = None
+) -> None:
+    """Print the file that `install` writes: a unit of systemd, or a property list of launchd."""
+    from semel.faces.service.installation import ServiceError, plan_installation
+
+    try:
+        planned = plan_installation(config, data_dir, system=system, account=run_as)
+        sys.stdout.write(planned.render().decode())
+    except ServiceError as error:
+        print_error(str(error))
+        raise typer.Exit(1) from None

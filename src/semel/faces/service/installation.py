@@ -1,0 +1,196 @@
+"""Install the gateway as a service, and remove it: write the manager's file, and call `systemctl` or `launchctl`."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from semel.faces.config import ConfigError
+from semel.faces.config.load import load_config
+from semel.faces.config.paths import read_config_file
+from semel.faces.service.files import LAUNCHD_LABEL, Service, build_plist, build_unit
+
+UNIT = "semel.service"
+SYSTEM_CONFIG = Path("/etc/semel/semel.toml")
+SYSTEM_DATA = Path("/var/lib/semel")
+INHERITED = ("HOME", "USER", "LOGNAME", "LANG", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
+"""Variables that a service manager sets to the same value as the installing shell has."""
+
+
+class ServiceError(Exception):
+    """The service could not be installed or removed. The message gives the reason and what to do."""
+
+
+@dataclass(frozen=True)
+class Installation:
+    """A service, and the file that its manager reads. `is_system`: it belongs to the system and not to one user."""
+
+    service: Service
+    file: Path
+    is_system: bool
+    data_dir: Path
+
+    def render(self) -> bytes:
+        """Return the content of the file."""
+        if sys.platform == "darwin":
+            log = Path.home() / "Library" / "Logs" / "semel.log"
+            return build_plist(self.service, read_variables(self.service.variables), log)
+        return build_unit(self.service).encode()
+
+
+def plan_installation(config: Path | None, data_dir: Path | None, *, system: bool, account: str) -> Installation:
+    """Plan the service of this configuration, which is checked as the service will read it.
+
+    `account`: the user of a system service. Raises ServiceError, or ConfigError if `semel up` would refuse it.
+    """
+    if system and sys.platform == "darwin":
+        raise ServiceError("--system is for systemd; on macOS, install the service without it, as the user who runs it")
+    variables = _variables_file(system)
+    if system:
+        _check_account(account)
+        config = config or (SYSTEM_CONFIG if SYSTEM_CONFIG.exists() else None)
+        data_dir = data_dir or _system_data_dir(config)
+    names = INHERITED if system else (*INHERITED, "SEMEL_CONFIG", "SEMEL_DATA")  # these become options of the command
+    env = {name: os.environ[name] for name in names if name in os.environ}
+    env |= {"PATH": os.environ.get("PATH", os.defpath), **read_variables(variables)}
+    try:
+        settings = load_config(config, data_dir, env=env)
+    except ConfigError as error:
+        hint = f"The service gets its variables from {variables}: a line NAME=value for each."
+        raise ConfigError(*error.problems, *([hint] if "environment variable" in str(error) else [])) from None
+    data = settings.gateway.data_dir
+    command = [*find_program(), "up", *(["--config", str(settings.path)] if settings.path else [])]
+    command += ["--data-dir", str(data), "--log", "json"]
+    state = data.name if system and data.parent == SYSTEM_DATA.parent else ""
+    service = Service(command, env["PATH"], variables, account if system else "", state)
+    return Installation(service, service_file(system), system, data)
+
+
+def service_file(system: bool) -> Path:
+    """Return where the service manager looks for its file."""
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "LaunchAgents" / f"{LAUNCHD_LABEL}.plist"
+    if system:
+        return Path("/etc/systemd/system") / UNIT
+    return _user_config() / "systemd" / "user" / UNIT
+
+
+def _user_config() -> Path:
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+
+
+def _variables_file(system: bool) -> Path:
+    return (SYSTEM_CONFIG.parent if system else _user_config() / "semel") / "environment"
+
+
+def _system_data_dir(config: Path | None) -> Path | None:
+    """Return the default data directory of a system service; `None` if the configuration names one."""
+    gateway = read_config_file(config)[1].get("gateway", {}) if config is not None and config.exists() else {}
+    named = gateway.get("data_dir") if isinstance(gateway, dict) else None
+    if isinstance(named, str) and named.startswith("~"):  # it would be root's here, and the account's in the service
+        raise ServiceError(f"{config}: data_dir is {named!r}. For a system service, use a path that begins with /")
+    return None if named else SYSTEM_DATA
+
+
+def _check_account(account: str) -> None:
+    try:
+        pwd.getpwnam(account)
+    except KeyError:
+        raise ServiceError(
+            f"there is no user {account!r}. Name the user who runs the gateway and its agents with --run-as NAME, "
+            f"or add that user: useradd --system --create-home --shell /bin/sh {account}"
+        ) from None
+
+
+def read_variables(path: Path) -> dict[str, str]:
+    """Read the NAME=value lines of an `EnvironmentFile=` of systemd; {} if there is no file. Raises ServiceError."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    except (OSError, UnicodeDecodeError) as error:
+        raise ServiceError(f"{path} cannot be read: {error}") from None
+    pairs = [line.strip().partition("=") for line in lines if "=" in line and line.strip()[0] not in "#;"]
+    return {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}
+
+
+def find_program() -> list[str]:
+    """Return the absolute command that starts this program. Raises ServiceError if it will not stay where it is."""
+    python = Path(sys.executable)
+    if ".cache" in python.parts or "archive-v0" in python.parts:  # uvx, pipx run
+        raise ServiceError(
+            "this Semel runs from a cache that may be cleared. Install it first: pipx install semel, or uv tool install"
+        )
+    script = python.with_name("semel")
+    return [str(script)] if script.exists() else [str(python), "-m", "semel"]
+
+
+def install(planned: Installation, *, start: bool) -> list[str]:
+    """Write the file and, if `start`, enable and start the service. Returns remarks to show. Raises ServiceError."""
+    _write(planned.file, planned.render())
+    if not start:
+        return []
+    if sys.platform == "darwin":
+        _run("launchctl", "bootout", f"gui/{os.getuid()}/{LAUNCHD_LABEL}", check=False)
+        _run("launchctl", "bootstrap", f"gui/{os.getuid()}", str(planned.file))
+        return []
+    _systemctl(planned.is_system, "daemon-reload")
+    _systemctl(planned.is_system, "enable", UNIT)
+    _systemctl(planned.is_system, "restart", UNIT)
+    return [] if planned.is_system or _lingers() else [
+        f"it ends when you log out. To keep it running: loginctl enable-linger {pwd.getpwuid(os.getuid()).pw_name}"
+    ]  # fmt: skip
+
+
+def uninstall(system: bool) -> Path:
+    """Stop and remove the service; data and configuration stay. Returns the removed file. Raises ServiceError."""
+    file = service_file(system)
+    if not file.exists():
+        raise ServiceError(f"there is no service to remove: {file} does not exist")
+    if sys.platform == "darwin":
+        _run("launchctl", "bootout", f"gui/{os.getuid()}/{LAUNCHD_LABEL}", check=False)
+        file.unlink()
+        return file
+    _systemctl(system, "disable", "--now", UNIT)
+    file.unlink()
+    _systemctl(system, "daemon-reload")
+    return file
+
+
+def _write(file: Path, content: bytes) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft = file.with_name(f".{file.name}.{os.getpid()}")
+        draft.write_bytes(content)
+        draft.chmod(0o600 if sys.platform == "darwin" else 0o644)
+        draft.replace(file)
+    except OSError as error:
+        hint = ": --system needs root" if isinstance(error, PermissionError) else ""
+        raise ServiceError(f"{file} cannot be written ({error.strerror}){hint}") from None
+
+
+def _systemctl(system: bool, *args: str) -> None:
+    _run("systemctl", *(() if system else ("--user",)), *args)
+
+
+def _lingers() -> bool:
+    """Whether the services of this user go on without a login. True if nobody can tell."""
+    if shutil.which("loginctl") is None:
+        return True
+    return "=no" not in _run("loginctl", "show-user", str(os.getuid()), "--property=Linger", check=False)
+
+
+def _run(*command: str, check: bool = True) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise ServiceError(
+            f"{command[0]} is not installed. `semel service print` shows a unit of systemd that you can adapt"
+        ) from None
+    if check and done.returncode:
+        reason = (done.stderr or done.stdout).strip().splitlines() or [f"exit code {done.returncode}"]
+        raise ServiceError(f"`{' '.join(command)}` failed: {reason[0]}")
+    return done.stdout

@@ -1,0 +1,168 @@
+"""`semel service`: the unit and the property list, as systemd's own tools and a real systemd take them."""
+
+from __future__ import annotations
+
+import os
+import plistlib
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cli_house import Cli
+from system_house import DEMO, PATIENCE, until
+
+from semel.faces.service.files import Service, build_plist, build_unit
+
+SYSTEMD = Path("/lib/systemd/systemd")
+needs_analyze = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+
+
+class Home:
+    """A user with an empty home, who types commands."""
+
+    def __init__(self, path: Path, *prefix: str, **env: str) -> None:
+        self.path, self.prefix, self.env = path, prefix, env
+
+    def run(self, *command: str, rc: int = 0) -> subprocess.CompletedProcess[str]:
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(("SEMEL_", "XDG_"))}
+        env = {**kept, "HOME": str(self.path), "COLUMNS": "200", **self.env}
+        done = subprocess.run(
+            [*self.prefix, *command], env=env, cwd=self.path, capture_output=True, text=True, timeout=PATIENCE
+        )
+        assert done.returncode == rc, (command, done)
+        return done
+
+    def semel(self, *args: str, rc: int = 0) -> subprocess.CompletedProcess[str]:
+        return self.run(sys.executable, "-m", "semel", *args, rc=rc)
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path, XDG_RUNTIME_DIR=str(tmp_path))
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    return Cli(tmp_path, tmp_path / "data")
+
+
+@needs_analyze
+@pytest.mark.parametrize("options", [(), ("--system", "--run-as", "daemon", "--data-dir", "/var/lib/semel")])
+def test_systemd_has_nothing_to_complain_of_in_the_unit(home: Home, cli: Cli, options: tuple[str, ...]) -> None:
+    unit = home.write("semel.service", cli("service", "print", *options).stdout)
+    done = home.run("systemd-analyze", *(() if options else ("--user",)), "verify", "--man=no", str(unit))
+    assert "semel.service" not in done.stderr
+    if options:
+        home.run("systemd-analyze", "security", "--offline=true", "--threshold=55", str(unit))
+
+
+def test_words_with_blanks_quotes_and_percent_signs_survive_the_unit() -> None:
+    unit = build_unit(Service(["/opt/a b/semel", 'say "hi"', "100%", "$HOME"], "/a b:/c", Path("/x%y/environment")))
+    assert 'ExecStart="/opt/a b/semel" "say \\"hi\\"" 100%% $$HOME' in unit
+    assert 'Environment="PATH=/a b:/c"' in unit
+    assert "EnvironmentFile=-/x%%y/environment" in unit
+
+
+def test_launchd_gets_the_command_the_path_and_the_variables(tmp_path: Path) -> None:
+    service = Service(["/opt/semel", "up"], "/opt/bin:/usr/bin", tmp_path / "environment")
+    plist = plistlib.loads(build_plist(service, {"TOKEN": "t"}, tmp_path / "semel.log"))
+    assert plist["ProgramArguments"] == ["/opt/semel", "up"]
+    assert plist["EnvironmentVariables"] == {"TOKEN": "t", "PATH": "/opt/bin:/usr/bin"}
+    assert plist["KeepAlive"] == {"SuccessfulExit": False}
+    assert plist["AbandonProcessGroup"] is True
+
+
+def test_a_configuration_that_the_service_cannot_read_is_refused_before_anything_is_installed(
+    home: Home, cli: Cli
+) -> None:
+    home.write(".config/semel/semel.toml", '[channels.chat]\nkind = "telegram"\ntoken = "env:CHAT_TOKEN"\n')
+    done = cli("service", "install", "--no-start", rc=2)
+    assert "CHAT_TOKEN is not set" in done.stderr and "semel/environment: a line NAME=value" in done.stderr
+    assert not (home.path / ".config/systemd").exists()
+    home.write(".config/semel/environment", "# secrets\nCHAT_TOKEN='123456789:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'\n")
+    done = cli("service", "install", "--no-start")
+    assert Path(done.stdout.strip()) == home.path / ".config/systemd/user/semel.service"
+    assert "AAAA" not in Path(done.stdout.strip()).read_text(), "a unit can be read by everybody"
+
+
+def test_mistakes_are_explained(home: Home, cli: Cli) -> None:
+    assert "there is no service to remove" in cli("service", "uninstall", rc=1).stderr
+    done = cli("service", "print", "--system", "--run-as", "no-such-user", rc=1)
+    assert "useradd --system --create-home --shell /bin/sh no-such-user" in done.stderr
+    config = home.write("semel.toml", '[gateway]\ndata_dir = "~/data"\n')
+    done = cli("service", "print", "--system", "--run-as", "daemon", "--config", str(config), rc=1)
+    assert "use a path that begins with /" in done.stderr
+
+
+# ---------------------------------------------------------------- a real systemd
+
+START = "mount -t tmpfs tmpfs /run/systemd && mkdir /run/systemd/system && exec {} --user --unit=basic.target"
+
+
+@pytest.fixture
+def booted(tmp_path: Path) -> Iterator[Home]:
+    """A user whose own systemd runs, in a mount namespace in which the machine seems to be booted with systemd."""
+    if not SYSTEMD.exists():
+        pytest.skip("systemd is not installed")
+    runtime = tmp_path / "run"
+    runtime.mkdir(mode=0o700)
+    Path("/run/systemd").mkdir(exist_ok=True)
+    env = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(runtime), "PATH": os.environ["PATH"]}
+    systemd = subprocess.Popen(
+        ["unshare", "--mount", "sh", "-c", START.format(SYSTEMD)], env=env,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    home = Home(
+        tmp_path, "nsenter", f"--target={systemd.pid}", "--mount", f"--wd={tmp_path}", XDG_RUNTIME_DIR=str(runtime)
+    )
+    try:
+        until(lambda: (runtime / "systemd" / "private").exists(), "systemd runs")
+        yield home
+    finally:
+        systemd.send_signal(signal.SIGTERM)
+        systemd.wait(PATIENCE)
+
+
+def show(home: Home, name: str) -> str:
+    return home.run("systemctl", "--user", "show", "--value", f"--property={name}", "semel.service").stdout.strip()
+
+
+def restarted(home: Home, times: int, old: int) -> int:
+    """Wait until systemd has restarted the gateway so many times. Returns its new pid."""
+    until(lambda: show(home, "NRestarts") == str(times) and show(home, "ActiveState") == "active", "it is up again")
+    pid = int(show(home, "MainPID"))
+    assert pid != old
+    return pid
+
+
+@pytest.mark.root
+def test_a_real_systemd_starts_watches_restarts_and_removes_the_gateway(booted: Home) -> None:
+    booted.write(".config/semel/semel.toml", '[gateway]\nlisten = "127.0.0.1:0"\n' + DEMO)
+    quick = "[Service]\nWatchdogSec=3\nRestartSec=100ms\n"
+    booted.write(".config/systemd/user/semel.service.d/quick.conf", quick)
+    file = Path(booted.semel("service", "install").stdout.strip())
+    assert show(booted, "ActiveState") == "active", "install returns once the gateway is ready"
+    until(lambda: "serving http://127.0.0.1:" in show(booted, "StatusText"), "its status")
+    assert "hello" in booted.semel("say", "demo:web:a", '[[script {"steps": ["hello"]}]]', "--wait").stdout
+
+    pid = int(show(booted, "MainPID"))
+    os.kill(pid, signal.SIGKILL)
+    pid = restarted(booted, 1, pid)
+    os.kill(pid, signal.SIGSTOP)  # it hangs
+    restarted(booted, 2, pid)
+    assert "hello" in booted.semel("show", "demo:web:a").stdout
+
+    booted.semel("service", "uninstall")
+    assert not file.exists()
+    assert show(booted, "ActiveState") == "inactive"
+    assert booted.semel("doctor").returncode == 0, "the books hold"
