@@ -28,7 +28,7 @@ ASK = """((url, token) => {
 @pytest.fixture
 def page(tmp_path: Path) -> Iterator[str]:
     """The origin of a page that is not the gateway's."""
-    (tmp_path / "index.html").write_text("<title>another page</title>")
+    (tmp_path / "index.html").write_text('<title>another page</title><link rel="icon" href="data:,">')
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -46,6 +46,7 @@ def test_a_browser_lets_only_a_page_of_an_allowed_origin_read_answers(window: Br
             window.go(f"{page}/index.html")
             window.run(ASK, f"http://127.0.0.1:{house.port}/v1/sessions/s/messages", TOKEN)
             answers[origins] = window.until(lambda: window.run("window.answer"), "an answer")
+            window.errors()  # the browser notes by itself that it refused
             entries = house.entries() if origins else []
         finally:
             house.close()

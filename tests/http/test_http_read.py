@@ -96,7 +96,7 @@ async def test_a_held_part_is_decided_once(client: httpx2.AsyncClient, world: Ga
     (part,) = await world.hold("hi")
 
     assert [p["id"] for p in (await client.get("/v1/parts?state=held")).json()["parts"]] == [part]
-    assert (await client.get("/v1/parts?state=sent")).json() == {"parts": []}
+    assert (await client.get("/v1/parts?state=sent")).json() == {"parts": [], "more": False, "next": None}
     assert (await client.get(f"/v1/parts/{part}")).json()["text"] == "hi"
     assert (await client.post(f"/v1/parts/{part}/arrived")).json()["state"] == "sent"
     late = await client.post(f"/v1/parts/{part}/resend")

@@ -140,7 +140,7 @@ def _make_answer_schema(returns: Returns) -> Json:
 def _describe_param(param: Param, where: str) -> Json:
     schema: Json = {"type": "string"}
     if param.kind is int:
-        schema = {"type": "integer", "minimum": 0, "maximum": param.maximum}
+        schema = {"type": "integer", "minimum": param.minimum, "maximum": param.maximum}
     elif param.kind is bool:
         schema["enum"] = list(BOOL_WORDS)
     elif param.choices:

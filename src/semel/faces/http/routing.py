@@ -59,6 +59,7 @@ class Param:
     """
 
     description: str
+    minimum: int = 0
     maximum: int = MAX_INT
     pattern: re.Pattern[str] | None = None  # the whole value must match, else the problem says `pattern_hint`
     pattern_hint: str = ""
@@ -77,6 +78,19 @@ SessionKey = Annotated[
         pattern_hint="A session key is 1-200 of A-Z a-z 0-9 . _ : @ ! + = ~ -",
     ),
 ]
+
+
+Cursor = Annotated[str | None, Param("The `next` of the previous page.")]
+"""The argument `after` of a listing that comes in pages."""
+
+
+class Page(msgspec.Struct, kw_only=True):
+    """A page of a listing. `more`: there is a next page now; send `next` as `after` to get it. `next` is null if the
+    listing is over.
+    """
+
+    more: bool
+    next: str | None
 
 
 class RequestBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -245,7 +259,7 @@ def _read_query(request: Request, operation: Operation) -> dict[str, Any]:
 
 def _read_value(param: Param, text: str) -> Any:
     if param.kind is int:
-        return read_int(param.name, text, param.maximum)
+        return read_int(param.name, text, param.maximum, param.minimum)
     if param.kind is bool:
         if text not in BOOL_WORDS:
             raise Problem("bad-field", f"{param.name!r} must be 1 or 0, not {text!r}.", field=param.name)
@@ -255,9 +269,9 @@ def _read_value(param: Param, text: str) -> Any:
     return text
 
 
-def read_int(name: str, text: str, maximum: int = MAX_INT) -> int:
-    if not (text.isascii() and text.isdigit()) or len(text) > 19 or int(text) > maximum:
-        detail = f"{name!r} must be a whole number from 0 to {maximum}, not {text[:40]!r}."
+def read_int(name: str, text: str, maximum: int = MAX_INT, minimum: int = 0) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 19 or not minimum <= int(text) <= maximum:
+        detail = f"{name!r} must be a whole number from {minimum} to {maximum}, not {text[:40]!r}."
         raise Problem("bad-field", detail, field=name)
     return int(text)
 
@@ -326,6 +340,34 @@ def _describe_choices(type: type[RequestBody], name: str) -> str:
     hint = get_type_hints(type).get(name)
     words = [word for option in (hint, *get_args(hint)) if get_origin(option) is Literal for word in get_args(option)]
     return f"It is one of: {', '.join(words)}. " if words else ""
+
+
+def read_cursor(after: str | None, before: int | None) -> int | None:
+    """Return the number before which a page begins, from `after` or, in its older form, `before`. Raises a Problem."""
+    if after is None:
+        return before
+    refuse_two_cursors(before)
+    return read_int("after", after)
+
+
+def refuse_two_cursors(before: object) -> None:
+    """Raise a Problem if a page is asked for with `before`, too."""
+    if before is not None:
+        raise Problem("bad-field", "Give `after` or `before`, not both.", field="before")
+
+
+def complete_response(name: str, rows: Sequence[Any]) -> Response:
+    """Return a listing that has one page only."""
+    return json_response({name: rows, "more": False, "next": None})
+
+
+def page_response(name: str, rows: Sequence[Any], limit: int, cursor: str) -> Response:
+    """Return a page of `rows` under this name. `rows` holds one row more than `limit` if there is a next page.
+
+    `cursor`: the field of the page's last row that is the `next` of the answer.
+    """
+    page, more = rows[:limit], len(rows) > limit
+    return json_response({name: page, "more": more, "next": str(page[-1][cursor]) if more else None})
 
 
 def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

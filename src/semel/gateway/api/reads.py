@@ -130,9 +130,15 @@ class ReadApi(Components):
         """Return the events in quarantine, newest first, each with the reason and its raw content."""
         return await self.record.read(channel_batch.list_quarantined, limit, before)
 
-    async def jobs_of(self, session: str | None = None) -> list[Json]:
-        """Return the background jobs of a session, newest first; if `session` is None, all unfinished jobs."""
-        return await self.jobs.list(None if session is None else await self.record.find_session(session))
+    async def jobs_of(
+        self, session: str | None = None, limit: int = job_rows.MAX_JOBS_LISTED, after: str | None = None
+    ) -> list[Json]:
+        """Return the background jobs of a session, newest first; if `session` is None, all unfinished jobs.
+
+        `after`: the id of a job; only older jobs of the session are returned.
+        """
+        number = None if session is None else await self.record.find_session(session)
+        return await self.jobs.list(number, limit, after)
 
     # ------------------------------------------------------------ the books and the story
 

@@ -103,9 +103,14 @@ class JobManager:
 
     # ------------------------------------------------------------ queries
 
-    async def list(self, session: int | None = None) -> list[Json]:
-        """Return the jobs of a session, newest first; if `session` is None, all unfinished jobs."""
-        return await self.record.read(rows.list_json, session)
+    async def list(
+        self, session: int | None = None, limit: int = rows.MAX_JOBS_LISTED, after: str | None = None
+    ) -> list[Json]:
+        """Return the jobs of a session, newest first; if `session` is None, all unfinished jobs.
+
+        `after`: the id of a job; only older jobs of the session are returned.
+        """
+        return await self.record.read(rows.list_json, session, limit, after)
 
     async def show(self, run: str) -> Json:
         """Return one job. Raises NotFound."""

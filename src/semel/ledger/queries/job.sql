@@ -44,7 +44,8 @@ SELECT {JobRow j}, s.key FROM job j JOIN session s ON s.id = j.session WHERE j.e
 -- name: jobs_of_session
 -- the jobs of a session, newest first
 SELECT {JobRow j}, s.key
-FROM job j JOIN session s ON s.id = j.session WHERE j.session = :session ORDER BY j.id DESC LIMIT :limit
+FROM job j JOIN session s ON s.id = j.session WHERE j.session = :session AND j.id < :before
+ORDER BY j.id DESC LIMIT :limit
 
 -- name: job_running
 -- the start of a job was reported

@@ -68,11 +68,18 @@ def cancel(tx: Tx, run: str, by: str) -> SessionJob:
     return tx.get(SessionJob, "job_get", run=run)
 
 
-def list_json(tx: Tx, session: int | None = None) -> list[Json]:
-    """Return the jobs of a session, newest first, as JSON objects; without a session, all jobs that are not over."""
+def list_json(tx: Tx, session: int | None = None, limit: int = MAX_JOBS_LISTED, after: str | None = None) -> list[Json]:
+    """Return the jobs of a session, newest first, as JSON objects; without a session, all jobs that are not over.
+
+    `after`: only those of the session that are older than the job with this id (`run`); none if there is no such job.
+    """
     if session is None:
         return [job_json(row) for row in list_open(tx)]
-    return [job_json(row) for row in tx.all(SessionJob, "jobs_of_session", session=session, limit=MAX_JOBS_LISTED)]
+    before = 1 << 62
+    if after is not None:
+        before = known.id if (known := get(tx, after)) is not None else 0
+    rows = tx.all(SessionJob, "jobs_of_session", session=session, before=before, limit=limit)
+    return [job_json(row) for row in rows]
 
 
 def job_json(row: SessionJob) -> Json:

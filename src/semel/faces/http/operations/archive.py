@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from semel.faces.documents import FORMATS, Document
 from semel.faces.documents.html import DOCUMENT_POLICY
 from semel.faces.http.problems import Problem
-from semel.faces.http.routing import ApiCall, Param, Returns, Router, SessionKey, json_response
+from semel.faces.http.routing import ApiCall, Cursor, Page, Param, Returns, Router, SessionKey, json_response
 from semel.faces.http.view_types import Role
 from semel.gateway.api.search import Order
 from semel.gateway.errors import GatewayUnavailable
@@ -63,11 +63,10 @@ class IndexState(Struct):
     behind: int
 
 
-class Found(Struct):
-    """One page of results. `next`: send it as `after` to get the next page; null on the last page."""
+class Found(Page):
+    """One page of results."""
 
     hits: list[Hit]
-    next: str | None
     index: IndexState
 
 
@@ -95,8 +94,8 @@ async def search(
     since: Annotated[int | None, Param("Only entries from this time on, in ms since 1970.")] = None,
     until: Annotated[int | None, Param("Only entries before this time, in ms since 1970.")] = None,
     order: Annotated[Order, Param("Sort by time (`newest`) or by relevance (`best`).")] = "newest",
-    limit: Annotated[int, Param("Maximum number of entries.", maximum=100)] = 20,
-    after: Annotated[str | None, Param("The `next` of the previous page.")] = None,
+    limit: Annotated[int, Param("Maximum number of entries.", minimum=1, maximum=100)] = 20,
+    after: Cursor = None,
 ) -> Response:
     """Find entries that match all terms of the query: word, "a phrase", prefix*, -excluded."""
     if q is None:
@@ -104,7 +103,7 @@ async def search(
     page = await call.gateway.searches.find(
         q, session=session, role=role, since=since, until=until, order=order, limit=limit, after=after
     )
-    return json_response(page)
+    return json_response({**page, "more": page["next"] is not None})
 
 
 @router.route(

@@ -8,7 +8,18 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from semel.faces.http.problems import PROBLEM_MEDIA_TYPE, make_response
-from semel.faces.http.routing import ApiCall, Param, Returns, Router, json_response
+from semel.faces.http.routing import (
+    ApiCall,
+    Cursor,
+    Page,
+    Param,
+    Returns,
+    Router,
+    complete_response,
+    json_response,
+    page_response,
+    read_cursor,
+)
 from semel.faces.http.security import Access
 
 router = Router("channels")
@@ -46,7 +57,7 @@ class ChannelState(Struct, omit_defaults=True):
     retry_at: int | None = None
 
 
-class Channels(Struct):
+class Channels(Page):
     channels: list[ChannelState]
 
 
@@ -68,24 +79,26 @@ class Quarantined(Struct, omit_defaults=True):
     repeats: int = 0
 
 
-class Quarantine(Struct):
+class Quarantine(Page):
     quarantined: list[Quarantined]
 
 
 @router.route("GET", "/v1/channels", Returns("The channels, in the order of the configuration.", Channels))
 async def list_channels(call: ApiCall) -> Response:
     """List all channels with their state, last error and number of events."""
-    return json_response({"channels": call.gateway.channel_manager.list()})
+    return complete_response("channels", call.gateway.channel_manager.list())
 
 
 @router.route("GET", "/v1/quarantined", Returns("The events, each with the reason.", Quarantine))
 async def list_quarantined(
     call: ApiCall,
-    limit: Annotated[int, Param("Maximum number of events.", maximum=1000)] = 100,
+    limit: Annotated[int, Param("Maximum number of events.", minimum=1, maximum=1000)] = 100,
+    after: Cursor = None,
     before: Annotated[int | None, Param("Only events with a smaller id.")] = None,
 ) -> Response:
     """List events from channels that could not be used, newest first."""
-    return json_response({"quarantined": await call.gateway.quarantined(limit, before)})
+    rows = await call.gateway.quarantined(limit + 1, read_cursor(after, before))
+    return page_response("quarantined", rows, limit, "event")
 
 
 @router.route(

@@ -8,7 +8,18 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from semel.faces.http.operations.messages import Stop
-from semel.faces.http.routing import ApiCall, Param, Returns, Router, SessionKey, json_response
+from semel.faces.http.routing import (
+    ApiCall,
+    Cursor,
+    Page,
+    Param,
+    Returns,
+    Router,
+    SessionKey,
+    complete_response,
+    json_response,
+    page_response,
+)
 
 router = Router("jobs")
 
@@ -37,20 +48,25 @@ class Job(Struct, omit_defaults=True):
     ended: int | None = None
 
 
-class Jobs(Struct):
+class Jobs(Page):
     jobs: list[Job]
 
 
 @router.route("GET", "/v1/jobs", Returns("The jobs.", Jobs))
 async def list_jobs(call: ApiCall) -> Response:
     """List all background jobs that are not over."""
-    return json_response({"jobs": await call.gateway.jobs_of(None)})
+    return complete_response("jobs", await call.gateway.jobs_of(None))
 
 
 @router.route("GET", "/v1/sessions/{key}/jobs", Returns("The jobs.", Jobs), errors=("no-such-session",))
-async def list_session_jobs(call: ApiCall, key: SessionKey) -> Response:
-    """List the last 50 background jobs of a session, newest first."""
-    return json_response({"jobs": await call.gateway.jobs_of(key)})
+async def list_session_jobs(
+    call: ApiCall,
+    key: SessionKey,
+    limit: Annotated[int, Param("Maximum number of jobs.", minimum=1, maximum=1000)] = 50,
+    after: Cursor = None,
+) -> Response:
+    """List the background jobs of a session, newest first."""
+    return page_response("jobs", await call.gateway.jobs_of(key, limit + 1, after), limit, "id")
 
 
 @router.route(

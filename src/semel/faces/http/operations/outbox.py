@@ -7,7 +7,17 @@ from typing import Annotated
 from msgspec import Struct
 from starlette.responses import Response
 
-from semel.faces.http.routing import ApiCall, Param, Returns, Router, json_response
+from semel.faces.http.routing import (
+    ApiCall,
+    Cursor,
+    Page,
+    Param,
+    Returns,
+    Router,
+    json_response,
+    page_response,
+    read_cursor,
+)
 from semel.law.delivery import State as PartState
 
 router = Router("outbox")
@@ -23,7 +33,7 @@ class Part(Struct):
     state: PartState
 
 
-class Parts(Struct):
+class Parts(Page):
     parts: list[Part]
 
 
@@ -35,11 +45,13 @@ THE_DECIDED_PART = Returns("The part after the decision.", Part)
 async def list_parts(
     call: ApiCall,
     state: Annotated[PartState | None, Param("Only parts in this state.")] = None,
-    limit: Annotated[int, Param("Maximum number of parts.", maximum=1000)] = 100,
+    limit: Annotated[int, Param("Maximum number of parts.", minimum=1, maximum=1000)] = 100,
+    after: Cursor = None,
     before: Annotated[int | None, Param("Only parts with a smaller id.")] = None,
 ) -> Response:
     """List the parts for platforms, newest first."""
-    return json_response({"parts": await call.gateway.parts(state, limit, before)})
+    rows = await call.gateway.parts(state, limit + 1, read_cursor(after, before))
+    return page_response("parts", rows, limit, "id")
 
 
 @router.route("GET", "/v1/parts/{id:int}", Returns("The part.", Part), errors=("not-found",))

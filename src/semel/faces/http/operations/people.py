@@ -7,7 +7,16 @@ from typing import Annotated, Literal
 from msgspec import Struct
 from starlette.responses import Response
 
-from semel.faces.http.routing import ApiCall, Param, RequestBody, Returns, Router, json_response
+from semel.faces.http.routing import (
+    ApiCall,
+    Page,
+    Param,
+    RequestBody,
+    Returns,
+    Router,
+    complete_response,
+    json_response,
+)
 from semel.law.access import Role
 
 router = Router("people")
@@ -28,7 +37,7 @@ class Someone(Struct):
     accounts: list[AccountOf]
 
 
-class People(Struct):
+class People(Page):
     people: list[Someone]
 
 
@@ -109,7 +118,7 @@ class Refusals(Struct):
 @router.route("GET", "/v1/people", Returns("The people.", People))
 async def list_people(call: ApiCall) -> Response:
     """List everybody who may talk on a channel, by name, with their accounts."""
-    return json_response({"people": call.gateway.people.list_people()})
+    return complete_response("people", call.gateway.people.list_people())
 
 
 @router.route("POST", "/v1/people", Returns("The person, with all accounts.", Someone), errors=("wrong-state",))

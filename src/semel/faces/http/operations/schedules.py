@@ -7,7 +7,16 @@ from typing import Annotated, Literal
 from msgspec import Struct
 from starlette.responses import Response
 
-from semel.faces.http.routing import ApiCall, Param, RequestBody, Returns, Router, json_response
+from semel.faces.http.routing import (
+    ApiCall,
+    Page,
+    Param,
+    RequestBody,
+    Returns,
+    Router,
+    complete_response,
+    json_response,
+)
 
 router = Router("schedules")
 
@@ -58,7 +67,7 @@ class Schedule(Struct, omit_defaults=True):
     error: str | None = None
 
 
-class Schedules(Struct):
+class Schedules(Page):
     schedules: list[Schedule]
 
 
@@ -71,7 +80,7 @@ async def list_schedules(
     call: ApiCall, session: Annotated[str | None, Param("Only schedules of this session.")] = None
 ) -> Response:
     """List all schedules by name, with their next and last firing."""
-    return json_response({"schedules": await call.gateway.schedules.list(session)})
+    return complete_response("schedules", await call.gateway.schedules.list(session))
 
 
 @router.route("POST", "/v1/schedules", THE_SCHEDULE, errors=("bad-request", "wrong-state"))

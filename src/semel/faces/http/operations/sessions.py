@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, UnsetType
 from starlette.responses import Response
 
 from semel.faces.http.operations.messages import (
@@ -15,7 +15,19 @@ from semel.faces.http.operations.messages import (
     event_response,
     read_event_key,
 )
-from semel.faces.http.routing import ApiCall, Param, RequestBody, Returns, Router, SessionKey, json_response
+from semel.faces.http.routing import (
+    ApiCall,
+    Cursor,
+    Page,
+    Param,
+    RequestBody,
+    Returns,
+    Router,
+    SessionKey,
+    json_response,
+    page_response,
+    refuse_two_cursors,
+)
 from semel.faces.http.view_types import SessionState
 
 router = Router("sessions")
@@ -32,11 +44,8 @@ class SessionRow(SessionState):
     last: str
 
 
-class Sessions(Struct):
-    """`more`: there are older sessions; send the key of the last one as `before`."""
-
+class Sessions(Page):
     sessions: list[SessionRow]
-    more: bool | UnsetType = UNSET
 
 
 class SessionChange(RequestBody):
@@ -60,12 +69,15 @@ THE_SESSION = Returns("The session.", SessionRow)
 async def list_sessions(
     call: ApiCall,
     archived: Annotated[bool, Param("1: list archived sessions instead.")] = False,
+    after: Cursor = None,
     before: Annotated[str | None, Param("Key of a session: list only sessions created before it.")] = None,
-    limit: Annotated[int, Param("Maximum number of sessions.", maximum=1000)] = 200,
+    limit: Annotated[int, Param("Maximum number of sessions.", minimum=1, maximum=1000)] = 200,
 ) -> Response:
     """List the sessions, newest first, with their state and the beginning of their last text."""
-    rows = await call.gateway.sessions(archived, before, limit + 1)
-    return json_response({"sessions": rows[:limit], **({"more": True} if len(rows) > limit else {})})
+    if after is not None:
+        refuse_two_cursors(before)
+    rows = await call.gateway.sessions(archived, after or before, limit + 1)
+    return page_response("sessions", rows, limit, "key")
 
 
 @router.route("GET", "/v1/sessions/{key}", THE_SESSION, errors=("no-such-session",))

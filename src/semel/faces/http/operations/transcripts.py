@@ -10,7 +10,18 @@ from starlette.responses import Response
 
 from semel.acp_stream import render_terminal
 from semel.faces.http.markdown import add_html
-from semel.faces.http.routing import MAX_INT, ApiCall, Param, Returns, Router, SessionKey, json_response
+from semel.faces.http.routing import (
+    MAX_INT,
+    ApiCall,
+    Cursor,
+    Page,
+    Param,
+    Returns,
+    Router,
+    SessionKey,
+    json_response,
+    read_cursor,
+)
 from semel.faces.http.view_types import Entry, Item
 
 router = Router("read")
@@ -18,19 +29,20 @@ router = Router("read")
 WithHtml = Annotated[bool, Param("1: add `html`, the sanitised Markdown, to final agent entries.")]
 
 
-class Entries(Struct):
-    """Entries whose rev is above `after`, oldest change first. Send `rev` as `after` of the next request."""
+class Entries(Page):
+    """Entries whose rev is above `after`, oldest change first. `next` is never null: it is `rev` as a string, and what
+    changes later comes after it.
+    """
 
     entries: list[Entry]
     rev: int
 
 
-class History(Struct):
-    """An earlier part of the view. `more`: there is an even earlier one; send `before` to get it."""
+class History(Page):
+    """An earlier part of the view. `before`: the seq of its first entry."""
 
     entries: list[Entry]
     items: list[Item]
-    more: bool
     before: int = 0
 
 
@@ -54,13 +66,17 @@ class Memory(Struct):
 async def list_entries(
     call: ApiCall,
     key: SessionKey,
-    after: Annotated[int, Param("Rev to start after; 0: from the beginning.")] = 0,
-    limit: Annotated[int, Param("Maximum number of entries.", maximum=10_000)] = 1000,
+    after: Annotated[int, Param("Rev to start after, the `next` of the previous page; 0: from the beginning.")] = 0,
+    limit: Annotated[int, Param("Maximum number of entries.", minimum=1, maximum=10_000)] = 1000,
     html: WithHtml = False,
 ) -> Response:
-    """List the entries that changed after a rev. Repeat with the `rev` of the answer."""
-    entries, rev = await call.gateway.entries(key, after=after, limit=limit)
-    return json_response({"entries": await add_html(entries) if html else entries, "rev": rev})
+    """List the entries that changed after a rev."""
+    entries, rev = await call.gateway.entries(key, after=after, limit=limit + 1)
+    if more := len(entries) > limit:
+        entries = entries[:limit]
+        rev = entries[-1]["rev"]
+    shown = await add_html(entries) if html else entries
+    return json_response({"entries": shown, "rev": rev, "more": more, "next": str(rev)})
 
 
 @router.route(
@@ -72,12 +88,15 @@ async def list_entries(
 async def read_history(
     call: ApiCall,
     key: SessionKey,
-    before: Annotated[int, Param("The `before` of the snapshot or of the previous page.")] = MAX_INT,
-    limit: Annotated[int, Param("Maximum number of entries.", maximum=1000)] = 100,
+    after: Cursor = None,
+    before: Annotated[int | None, Param("The `before` of a snapshot or of the previous page.")] = None,
+    limit: Annotated[int, Param("Maximum number of entries.", minimum=1, maximum=1000)] = 100,
     html: WithHtml = False,
 ) -> Response:
     """Read the part of the view before a snapshot or an earlier page, to scroll back."""
-    page = await call.gateway.history(key, before, limit)
+    cursor = read_cursor(after, before)
+    page = await call.gateway.history(key, MAX_INT if cursor is None else cursor, limit)
+    page["next"] = str(page["before"]) if page["more"] else None
     if html:
         page = {**page, "entries": await add_html(page["entries"])}
     return json_response(page)
