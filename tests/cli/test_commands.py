@@ -183,15 +183,6 @@ def test_version_and_help_need_no_gateway(cli: Cli) -> None:
     assert cli("nonsense", rc=2).stdout == ""
 
 
-def test_init_writes_a_file_that_loads_and_never_overwrites_one(cli: Cli) -> None:
-    cli("init")
-    written = (cli.home / "semel.toml").read_text()
-    assert "[gateway]" in written
-    assert "was left as it is" in cli("init", rc=1).stderr
-    assert (cli.home / "semel.toml").read_text() == written
-    assert "no gateway is running" in cli("sessions", rc=1).stderr  # the file was read, and is in order
-
-
 def test_without_a_gateway_it_is_said_how_to_start_one(cli: Cli) -> None:
     for command in (["sessions"], ["say", "main", "hi"], ["chat"], ["outbox", "list"], ["why", "e1"]):
         assert "Start one with: semel up" in cli(*command, rc=1).stderr

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from semel.agents.acp import AcpAgent, AcpConversation
+from semel.agents.model import ModelAgent
+from semel.faces.config.load import DEMO_COMMAND
 from semel.faces.http import Settings, make_app
 from semel.faces.http.operations import agent_tools
 from semel.faces.http.server import serve, serve_unix
@@ -32,6 +34,8 @@ TOOLS_TIMEOUT_S = 5.0
 CLOSE_GRACE_S = 1.0
 QUICK_TIMEOUT_S = 45.0
 """How long a quick check lasts at most. The slowest known agent needs 10 to 58 s for its first session."""
+ANSWER_TIMEOUT_S = 300.0
+NO_WORD = "it answered the prompt without a word"
 
 
 @dataclass
@@ -80,12 +84,40 @@ async def check_quickly(agent: AcpAgent) -> AgentCheck:
 
 
 async def check_agent(
-    agent: AcpAgent, prompt: str | None = None, answer_timeout: float = 300.0, quick: bool = False
+    agent: AcpAgent | ModelAgent,
+    prompt: str | None = None,
+    answer_timeout: float = ANSWER_TIMEOUT_S,
+    quick: bool = False,
 ) -> AgentCheck:
     """Start the agent, open a session and end it again. With a `prompt`, wait for its answer, `answer_timeout` s.
 
-    `quick`: do not wait for its tools, and do not measure its memory.
+    Of a model behind an API, only the settings are checked without a `prompt`: no request is sent. `quick`: do not wait
+    for the tools, and do not measure the memory.
     """
+    if isinstance(agent, ModelAgent):
+        return await _check_model(agent, prompt, answer_timeout)
+    return await _check_program(agent, prompt, answer_timeout, quick)
+
+
+async def _check_model(agent: ModelAgent, prompt: str | None, answer_timeout: float) -> AgentCheck:
+    check = AgentCheck(agent.name, [], program="a model behind an API", model=agent.settings.model)
+    begun = time.monotonic()
+    try:
+        await asyncio.to_thread(agent.check)
+        check.tools = True
+        if prompt is not None:
+            async with asyncio.timeout(answer_timeout):
+                check.answer = (await agent.ask(prompt)).strip()
+            check.answer_s = round(time.monotonic() - begun, 2)
+            check.problem = "" if check.answer else NO_WORD
+    except AgentError as error:
+        check.problem = str(error)
+    except TimeoutError:
+        check.problem = f"it did not answer within {answer_timeout:g} s"
+    return check
+
+
+async def _check_program(agent: AcpAgent, prompt: str | None, answer_timeout: float, quick: bool) -> AgentCheck:
     check = AgentCheck(agent.name, list(agent.command))
     gateway = _CheckGateway(agent)
     with tempfile.TemporaryDirectory(prefix="semel-check-") as folder:
@@ -102,6 +134,8 @@ async def check_agent(
                 _read_choices(conversation, agent, check)
                 if prompt is not None and not check.problem:
                     await _ask(conversation, prompt, answer_timeout, check)
+                if agent.command == DEMO_COMMAND:
+                    gateway.tools_reached.set()  # it starts Semel's MCP server when it first calls one of its tools
                 if not quick:
                     await _look_at_processes(conversation, check, gateway.tools_reached)
             finally:
@@ -163,7 +197,7 @@ async def _ask(conversation: AcpConversation, prompt: str, timeout: float, check
         check.problem = f"it did not answer within {timeout:g} s"
     check.answer, check.answer_s = "".join(texts).strip(), round(time.monotonic() - begun, 2)
     if not check.problem and not check.answer:
-        check.problem = "it answered the prompt without a word"
+        check.problem = NO_WORD
 
 
 def _resident_mb(pids: set[int]) -> int | None:

@@ -247,7 +247,7 @@ def _build_agents(config: GatewayConfig) -> dict[str, AcpAgent | ModelAgent]:
     """Build the configured agents. Raises ConfigError now, not at the first message, if a model cannot be used."""
     agents: dict[str, AcpAgent | ModelAgent] = {}
     for name, settings in config.gateway.agents.items():
-        agents[name] = agent = _build_agent(settings, config)
+        agents[name] = agent = build_agent(settings, config)
         if isinstance(agent, ModelAgent):
             try:
                 agent.check()
@@ -264,7 +264,7 @@ def find_build_problems(config: GatewayConfig) -> list[str]:
     except ChannelError as error:
         problems.append(str(error))
     for settings in config.gateway.agents.values():
-        agent = _build_agent(settings, config)
+        agent = build_agent(settings, config)
         try:
             if isinstance(agent, ModelAgent):
                 agent.check()
@@ -278,7 +278,8 @@ def _make_inside_tools(launch: Launch) -> InProcessTools | None:
     return InProcessTools(launch.inside.call, launch.token) if launch.inside is not None else None
 
 
-def _build_agent(settings: AgentSettings, config: GatewayConfig) -> AcpAgent | ModelAgent:
+def build_agent(settings: AgentSettings, config: GatewayConfig) -> AcpAgent | ModelAgent:
+    """Build an agent from its settings. Nothing is started."""
     if settings.kind == "model":
         return ModelAgent(settings, _make_inside_tools, hidden=config.secrets)
     return build_acp_agent(settings, config)

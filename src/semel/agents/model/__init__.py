@@ -86,6 +86,13 @@ class ModelAgent:
         importlib.import_module("semel.agents.model.conversation")
         self._models = provider.ConfiguredModel(self.settings)
 
+    async def ask(self, prompt: str) -> str:
+        """Send one request without history and tools, and return the answer's text. Raises AgentError."""
+        if self._models is None:
+            await asyncio.to_thread(self.check)
+        assert self._models is not None
+        return await self._models.ask(prompt)
+
     async def open(self, launch: Launch) -> Conversation:
         """Open a conversation that reads the session's history from the ledger. Raises AgentError."""
         if launch.inside is None:

@@ -7,12 +7,14 @@ import inspect
 import sys
 from typing import Any, cast
 
+from pydantic_ai.direct import model_request
 from pydantic_ai.exceptions import UserError
-from pydantic_ai.messages import ModelResponse
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.models import Model, infer_model
 from pydantic_ai.providers import Provider, infer_provider_class
 from pydantic_ai.settings import ModelSettings as Options
 
+from semel.agents.model.failures import describe_error
 from semel.agents.model.openai_patches import bypass_client_validation
 from semel.gateway.ports import AgentError
 from semel.gateway.settings import AgentSettings
@@ -70,6 +72,15 @@ class ConfiguredModel:
             if isinstance(key, str) and len(key) > 3:
                 text = text.replace(key, "(the key)")
         return text
+
+    async def ask(self, prompt: str) -> str:
+        """Send one request without history and tools, and return the answer's text. Raises AgentError."""
+        messages: list[ModelMessage] = [ModelRequest([UserPromptPart(prompt)])]
+        try:
+            response = await model_request(self.model, messages, model_settings=self.request_options())
+        except Exception as error:  # of the client's library, or of the server
+            raise AgentError(self.without_key(describe_error(error))) from None
+        return "".join(part.content for part in response.parts if isinstance(part, TextPart))
 
     def request_options(self) -> Options:
         """Return the settings of each request. The client's own retries are off: Semel decides on retries (Law 7)."""

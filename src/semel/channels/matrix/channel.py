@@ -52,10 +52,10 @@ class MatrixChannel:
 
     async def run(self, inbox: Inbox) -> None:
         """Receive until cancelled. Raises Offline or Denied, and passes on the inbox's exceptions."""
-        stored_cursor = await inbox.cursor()
         async with MatrixReadConnection.open(self.settings.base, self.settings.timeout) as link:
             reader = MatrixReader(link, self.account)
             me = await reader.begin()
+            stored_cursor = await inbox.cursor()
             cursor = None if stored_cursor is None else SyncCursor.load(stored_cursor, me.id)
             if stored_cursor is not None and cursor is None:
                 _log.warning("%s was read as another account before: %s begins at the present", self.name, me.id)

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from semel.faces.cli.app import Config, DataDir, Json, app
-from semel.faces.cli.printing import print_error, print_json, print_remark, print_table
+from semel.faces.cli.printing import count_of, print_error, print_json, print_remark, print_table
 from semel.text.visible import visible
 
 if TYPE_CHECKING:
     from semel.agents.acp import AcpAgent
+    from semel.agents.known import KnownAgent
+    from semel.agents.model import ModelAgent
     from semel.faces.agent_check import AgentCheck
     from semel.faces.config.load import GatewayConfig
 
@@ -80,7 +82,7 @@ def add(
         )
         raise typer.Exit(2)
     if shutil.which(known.command[0]) is None:
-        _install(known.name, known.command[0], known.install_command, install)
+        install_agent(known, install)
     path, text, agents = _read_config(config)
     if name in agents:
         print_error(f"{path} has [agents.{name}] already, and was left as it is")
@@ -110,16 +112,16 @@ def check(
     """Start each agent and open a session: is it installed and logged in, does it take Semel's tools?
 
     Needs no running gateway. An agent that demands a login is logged in with its key, if the key is in its environment.
-    Exits with 1 if an agent cannot be used.
+    A model behind an API is sent a request only with --prompt. Exits with 1 if an agent cannot be used.
     """
     from semel.faces.agent_check import check_agent
 
     checks = []
-    for agent in _load_agents(names, config, data_dir):
+    for agent in load_agents(names, config, data_dir):
         result = asyncio.run(check_agent(agent, prompt))
         checks.append(result)
         if not json:
-            _print_check(result)
+            print_check(result)
     if json:
         print_json([asdict(result) for result in checks])
     if any(result.problem for result in checks):
@@ -136,9 +138,13 @@ def login(
     data_dir: DataDir = None,
 ) -> None:
     """Log an agent in, with the program that the agent names for that, in this terminal."""
+    from semel.agents.acp import AcpAgent
     from semel.agents.acp.login import LoginMethod
 
-    [agent] = _load_agents([name], config, data_dir)
+    [agent] = load_agents([name], config, data_dir)
+    if not isinstance(agent, AcpAgent):
+        print_error(f"agent {name!r} is a model behind an API: its key is the setting `key` (docs/models.md)")
+        raise typer.Exit(2)
     methods = asyncio.run(_read_logins(agent))
     if not methods:
         print_error(f"agent {name!r} offers no login. Log in with its own program, as the same user")
@@ -217,14 +223,11 @@ def _append_config(path: Path, text: str, added: str) -> None:
         raise typer.Exit(1) from None
 
 
-def _load_agents(names: list[str] | None, config: Path | None, data_dir: Path | None) -> list[AcpAgent]:
-    """Return the configured agents that are processes: those with these names, or all. Makes their workspaces.
-
-    Exits with 2 on a wrong name.
-    """
+def load_agents(names: list[str] | None, config: Path | None, data_dir: Path | None) -> list[AcpAgent | ModelAgent]:
+    """Return the configured agents with these names, or all. Makes their workspaces. Exits with 2 on a wrong name."""
     from semel.faces.config.load import load_config
     from semel.faces.config.problems import suggest_nearest
-    from semel.faces.run import build_acp_agent
+    from semel.faces.run import build_agent
 
     settings: GatewayConfig = load_config(config, data_dir)
     configured = settings.gateway.agents
@@ -234,24 +237,18 @@ def _load_agents(names: list[str] | None, config: Path | None, data_dir: Path | 
                 f"no agent {name!r} is configured{suggest_nearest(name, list(configured))}; see semel agents list"
             )
             raise typer.Exit(2)
-        if configured[name].kind == "model":
-            print_error(f"agent {name!r} is a model behind an API, and has no process to start (docs/models.md)")
-            raise typer.Exit(2)
-    agents = [
-        build_acp_agent(agent, settings)
-        for name, agent in configured.items()
-        if agent.kind != "model" and (not names or name in names)
-    ]
-    for agent in agents:
+    chosen = [agent for name, agent in configured.items() if not names or name in names]
+    for agent in chosen:
         agent.cwd.mkdir(parents=True, exist_ok=True)
-    return agents
+    return [build_agent(agent, settings) for agent in chosen]
 
 
 # ---------------------------------------------------------------- installing, logging in
 
 
-def _install(name: str, program: str, command: tuple[str, ...], wanted: bool) -> None:
+def install_agent(known: KnownAgent, wanted: bool) -> None:
     """Install an agent's packages if that is `wanted`; else say how, and exit with 1."""
+    name, program, command = known.name, known.command[0], known.install_command
     if not command:
         print_error(f"{program} is not on PATH. Install {name} as its own documentation says, then try again")
         raise typer.Exit(1)
@@ -267,13 +264,28 @@ def _install(name: str, program: str, command: tuple[str, ...], wanted: bool) ->
         raise typer.Exit(1)
     print_remark(f"running {shlex.join(command)}")
     if subprocess.run(command, check=False).returncode:
-        print_error(f"{command[0]} could not install {name}; its own words stand above")
+        print_error(f"{command[0]} could not install {name}; its own words stand above", *_explain_npm(command[0]))
         raise typer.Exit(1)
     if shutil.which(program) is None:
         print_error(
             f"{command[0]} installed {name}, but {program} is not on PATH: add its directory of programs to PATH"
         )
         raise typer.Exit(1)
+
+
+def _explain_npm(program: str) -> list[str]:
+    """Say what to do if npm may not write to its global directory, as with the Node.js of many systems (EACCES)."""
+    if program != "npm":
+        return []
+    asked = subprocess.run(["npm", "root", "-g"], capture_output=True, text=True, check=False)
+    folder = Path(asked.stdout.strip() or "/")
+    existing = next(place for place in (folder, *folder.parents) if place.exists())
+    if asked.returncode or os.access(existing, os.W_OK):
+        return []
+    return [
+        f"npm may not write to {folder} as this user. Have it install into your home instead, then try again: "
+        "npm config set prefix ~/.local (and have ~/.local/bin on PATH)"
+    ]
 
 
 async def _read_logins(agent: AcpAgent) -> tuple[Any, ...]:
@@ -316,17 +328,21 @@ def _choose(methods: tuple[Any, ...]) -> Any:
 # ---------------------------------------------------------------- printing
 
 
-def _print_check(check: AgentCheck) -> None:
+def print_check(check: AgentCheck) -> None:
     print(f"{check.name}: {'ok' if not check.problem else 'cannot be used'}")
-    if check.session_s is not None:
-        lines = [("program", f"{check.program or shlex.join(check.command)}, a session after {check.session_s:g} s")]
+    if check.session_s is not None or check.answer_s is not None:
+        program = check.program or shlex.join(check.command)
+        opened = "" if check.session_s is None else f", a session after {check.session_s:g} s"
+        lines = [("program", program + opened)]
         if check.mode is not None:
             lines.append(("mode", f"{check.mode} (of {', '.join(check.modes)})"))
         if check.model is not None:
             lines.append(("model", check.model))
         lines.append(("tools", "it takes Semel's tools" if check.tools else "it does not take Semel's tools"))
         if check.memory_mb is not None:
-            lines.append(("memory", f"{check.memory_mb} MB in {check.processes} processes"))
+            lines.append(
+                ("memory", f"{check.memory_mb} MB in {count_of(check.processes or 0, 'process', 'processes')}")
+            )
         if check.answer_s is not None and not check.problem:
             lines.append(("answer", f"{check.answer!r} after {check.answer_s:g} s"))
         for label, text in lines:

@@ -1,4 +1,4 @@
-"""Commands that need no gateway: `semel init`, `semel fold`, `semel version`."""
+"""Commands that need no gateway: `semel fold`, `semel version`."""
 
 from __future__ import annotations
 
@@ -12,27 +12,8 @@ import typer
 
 from semel import __version__
 from semel.faces.cli.app import Json, app
-from semel.faces.cli.printing import print_error, print_json, print_remark
+from semel.faces.cli.printing import print_error, print_json
 from semel.text.visible import escape_json
-
-
-@app.command()
-def init(
-    path: Annotated[Path, typer.Argument(metavar="[FILE]", help="Where to write it.")] = Path("semel.toml"),
-) -> None:
-    """Write a commented semel.toml with every setting and its default. An existing file is never overwritten."""
-    from semel.faces.config.template import build_template
-
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(build_template())
-    except FileExistsError:
-        print_error(f"{path} exists, and was left as it is")
-        raise typer.Exit(1) from None
-    except OSError as error:
-        print_error(f"{path} cannot be written: {error.strerror}")
-        raise typer.Exit(1) from None
-    print_remark(f"wrote {path}; it explains every setting, and `semel up` reads it here")
 
 
 @app.command()

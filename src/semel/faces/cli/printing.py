@@ -106,6 +106,11 @@ def _style_cell(cell: str) -> Text:
     return Text(visible(" ".join(cell.split())), style=STATE_STYLES.get(cell, ""))
 
 
+def count_of(number: int, one: str, many: str) -> str:
+    """Return a number with its noun, such as "1 process"."""
+    return f"{number} {one if number == 1 else many}"
+
+
 def escape_text(text: str) -> str:
     """Prepare untrusted text for stdout: unchanged in a pipe, with control characters made visible on a terminal."""
     return visible(text) if sys.stdout.isatty() else text

@@ -1,4 +1,4 @@
-"""The semel.toml that `semel init` writes: every setting with its default and description from the model."""
+"""The semel.toml that `semel init --print` prints: every setting with its default and description from the model."""
 
 from __future__ import annotations
 

@@ -215,7 +215,10 @@ class Inbox(Protocol):
     """Accepts a channel's events. `put` and `hear` return after the commit; acknowledge to the platform only then."""
 
     async def cursor(self) -> str | None:
-        """Return the saved sync cursor; None on the first run: then start at the present and save that cursor."""
+        """Return the saved sync cursor; None on the first run: then start at the present and save that cursor.
+
+        Ask for it once the platform has accepted the account: `semel init` tries an account up to here.
+        """
 
     async def put(self, events: Sequence[Incoming], cursor: str | None = None) -> None:
         """Accept events, in the platform's order, and save the cursor after them, in one transaction (Law 1).

@@ -1,7 +1,7 @@
 """The settings of a gateway, each declared once: its type, default, range and description.
 
-semel.toml is validated by these classes (`semel.faces.config`), and `semel init` and docs/configuration.md take their
-defaults and descriptions from them. A program that embeds a gateway builds them itself:
+semel.toml is validated by these classes (`semel.faces.config`), and `semel init --print` and docs/configuration.md take
+their defaults and descriptions from them. A program that embeds a gateway builds them itself:
 
     GatewaySettings(data_dir=Path("/srv/semel"), agents={"main": AgentSettings(command=("codex-acp",))})
 

@@ -1,0 +1,259 @@
+"""`semel init`: write a short semel.toml, after a dialogue on a terminal, and try what it configures."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from semel.faces.cli.app import app
+from semel.faces.cli.init_channel import add_channel
+from semel.faces.cli.init_questions import Choice, Options, ask, check_reference, choose, confirm, read_settings, refuse
+from semel.faces.cli.printing import name_command, print_error, print_remark
+from semel.text.visible import visible
+
+if TYPE_CHECKING:
+    from semel.faces.config.setup import Setup
+
+MODEL, DEMO = "model", "demo"
+DEFAULT_MODEL = "anthropic:claude-opus-5"
+MODEL_PROMPT = "Answer with the single word: ready"
+"""Sent once to a model behind an API: whether its key is good shows only then."""
+
+
+@app.command()
+def init(
+    path: Annotated[Path, typer.Argument(metavar="[FILE]", help="Where to write it.")] = Path("semel.toml"),
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            "--agent",
+            metavar="NAME",
+            help='The agent: a known one, such as claude or codex; "model" for a model behind an API; or "demo".',
+        ),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="PROVIDER:NAME", help="The model, with --agent model.")
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", metavar="REFERENCE", help="Where the model's API key is: env:NAME or file:PATH."),
+    ] = None,
+    channel: Annotated[
+        str | None,
+        typer.Option("--channel", metavar="KIND", help="A channel: telegram, matrix, xmpp, email; or none."),
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="A setting of the channel; may be repeated. A secret is env:NAME or file:PATH.",
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="The channel's owner. Default: your login name.")
+    ] = None,
+    account: Annotated[
+        str | None,
+        typer.Option("--account", metavar="ID", help="The owner's account there. Default: paired later, with a code."),
+    ] = None,
+    yes: Annotated[
+        bool,
+        typer.Option("--yes", "-y", help="Ask nothing: the first agent that is installed, else the demo; no channel."),
+    ] = False,
+    print_all: Annotated[
+        bool, typer.Option("--print", help="Print a semel.toml with every setting and its default; write nothing.")
+    ] = False,
+) -> None:
+    """Write a short semel.toml: an agent, and a channel with its owner if you want one. Then try the agent.
+
+    On a terminal it asks for what the options do not say. Secrets that are typed go into files beside semel.toml which
+    only you can read. No file is overwritten without a question. Exits with 1 if the agent cannot be used yet.
+    """
+    from semel.faces.config.template import build_template
+
+    if print_all:
+        print(build_template(), end="")
+        return
+    asks = sys.stdin.isatty() and sys.stdout.isatty() and not yes
+    options = Options(agent, model, key, channel, read_settings(setting), name, account, asks)
+    if agent is None and not asks and not yes:
+        refuse("name the agent with --agent NAME, or take the defaults with --yes")
+    _check_target(path, asks)
+    setup, section = _collect(path, options)
+    _write(path, setup, asks)
+    _finish(path, section)
+
+
+def _collect(path: Path, options: Options) -> tuple[Setup, str]:
+    """Return what is to be written, and the name of the agent's section."""
+    from semel.faces.config.setup import Setup
+
+    setup = Setup(path.absolute().parent)
+    section = _add_agent(setup, options)
+    add_channel(setup, options)
+    return setup, section
+
+
+def _check_target(path: Path, asks: bool) -> None:
+    """Exit unless the file may be written: it does not exist, or its owner agrees to lose it."""
+    if not path.absolute().parent.is_dir():
+        refuse(f"{path} cannot be written: {path.parent} is not a directory")
+    if path.exists() and not (asks and path.is_file() and confirm(f"{path} exists. Replace it?", default=False)):
+        print_error(f"{path} exists, and was left as it is")
+        raise typer.Exit(1)
+
+
+# ---------------------------------------------------------------- the agent
+
+
+def _add_agent(setup: Setup, options: Options) -> str:
+    """Add the agent's section, and return its name. Asks again if a person's choice cannot be used."""
+    from semel.agents.known import find_known
+
+    while True:
+        name = options.agent or _choose_agent(options.asks)
+        if name == DEMO:
+            setup.add_section("agents.demo", {"kind": "demo"})
+            return DEMO
+        if name == MODEL:
+            if _add_model(setup, options):
+                return "main"
+        elif (known := find_known(name)) is None:
+            refuse(f"no known agent is named {name!r}: {', '.join([*_known_names(), MODEL, DEMO])}")
+        elif _is_installed(name, options.asks):
+            setup.sections.append(known.config_lines)
+            return name
+        if not options.asks:
+            raise typer.Exit(1)
+        options.agent = None
+
+
+def _known_names() -> list[str]:
+    from semel.agents.known import KNOWN_AGENTS
+
+    return list(dict.fromkeys(agent.name for agent in KNOWN_AGENTS))
+
+
+def _choose_agent(asks: bool) -> str:
+    from semel.agents.known import find_agents_on_path, find_agents_without_adapter
+
+    installed = [Choice(found["name"], f"{found['command'][0]} is installed") for found in find_agents_on_path()]
+    if not asks:
+        return installed[0].name if installed else DEMO
+    without_adapter = [
+        Choice(known.name, f"{known.cli} is installed; its adapter is not: {shlex.join(known.install_command)}")
+        for known in find_agents_without_adapter()
+    ]
+    others = [Choice(MODEL, "a model behind an API, with its key"), Choice(DEMO, "needs no model and no network")]
+    names = _known_names()
+    choices = [*installed, *without_adapter, *others]
+    absent = [name for name in names if name not in {choice.name for choice in choices}]
+    question = f"Which agent? Not installed, but known: {', '.join(absent)}." if absent else "Which agent?"
+    return choose(question, choices, names)
+
+
+def _is_installed(name: str, asks: bool) -> bool:
+    """Whether the agent's program is on PATH; a person is asked whether to install it."""
+    from semel.agents.known import find_known
+    from semel.faces.cli.agents import install_agent
+
+    known = find_known(name)
+    assert known is not None
+    if shutil.which(known.command[0]) is not None:
+        return True
+    if asks and not known.install_command:
+        print_error(f"{known.command[0]} is not installed; install {name} as its own documentation says")
+        return False
+    install = asks and confirm(f"Install {name} now, with `{shlex.join(known.install_command)}`?")
+    try:
+        if install or not asks:
+            install_agent(known, install)
+            return True
+    except typer.Exit:
+        if not asks:
+            raise
+    return False
+
+
+def _add_model(setup: Setup, options: Options) -> bool:
+    """Add a model behind an API. Returns False, and has said why, if it cannot be used here."""
+    from importlib.util import find_spec
+
+    from semel.installation import find_install_command
+
+    if find_spec("pydantic_ai") is None:
+        print_error(f"a model needs packages that are not installed: {find_install_command('model')}")
+        return False
+    model = options.model
+    if model is None and not options.asks:
+        refuse(f"name the model with --model PROVIDER:NAME, such as {DEFAULT_MODEL}")
+    while model is None or not re.fullmatch(r"[^:\s]+:\S+", model):
+        if not options.asks:
+            refuse(f"--model is {model!r}, and should be PROVIDER:NAME, such as {DEFAULT_MODEL}")
+        model = ask("\nWhich model, as PROVIDER:NAME", default=DEFAULT_MODEL)
+    reference = setup.keep_secret("model.key", _find_key(model.partition(":")[0], options))
+    setup.add_section("agents.main", {"kind": "model", "model": model, "key": reference})
+    return True
+
+
+def _find_key(provider: str, options: Options) -> str:
+    """Return the API key or a reference to it: as given, from the provider's usual variable, or asked for."""
+    variable = re.sub(r"\W", "_", provider.partition("-")[0]).upper() + "_API_KEY"
+    if options.key is not None:
+        check_reference("--key", options.key)
+        return options.key
+    if os.environ.get(variable):
+        print_remark(f"The key is taken from the environment variable {variable}.")
+        return f"env:{variable}"
+    if not options.asks:
+        refuse(f"say where the API key is: --key env:NAME or --key file:PATH, or set {variable}")
+    return ask("Its API key (it is not shown; env:NAME or file:PATH refers to one)", hidden=True)
+
+
+# ---------------------------------------------------------------- writing and trying
+
+
+def _write(path: Path, setup: Setup, asks: bool) -> None:
+    if asks:
+        print(f"\n{visible(setup.text)}")
+    for other in setup.list_existing(path):
+        if other != path and not (asks and confirm(f"{other.name} exists. Replace it?", default=False)):
+            print_error(f"{other} exists, and nothing was written; move it away first")
+            raise typer.Exit(1)
+    if asks and not confirm(f"Write this to {path}?"):
+        print_error("nothing was written")
+        raise typer.Exit(1)
+    try:
+        setup.write(path.absolute())
+    except OSError as error:
+        print_error(f"{error.filename or path} cannot be written: {error.strerror}")
+        raise typer.Exit(1) from None
+    files = [str(path), *(f"{name} (only you can read it)" for name in setup.secrets)]
+    print_remark(f"wrote {' and '.join(files)}")
+
+
+def _finish(path: Path, section: str) -> None:
+    """Try the agent, and name the next command. Exits with 1 if the agent cannot be used."""
+    from semel.faces.agent_check import check_agent
+    from semel.faces.cli.agents import load_agents, print_check
+    from semel.faces.config.paths import find_config_file
+
+    print_remark(f"trying {section} ...")
+    [agent] = load_agents([section], path, None)
+    check = asyncio.run(check_agent(agent, None if agent.process else MODEL_PROMPT))
+    print_check(check)
+    found = find_config_file(None, os.environ)
+    option = "" if found is not None and found.samefile(path) else f" --config {shlex.quote(str(path))}"
+    following = f"agents check {section}" if check.problem else "up"
+    print(name_command(f"\nNext: semel {following}{option}"))
+    if check.problem:
+        raise typer.Exit(1)

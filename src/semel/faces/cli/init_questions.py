@@ -1,0 +1,86 @@
+"""What `semel init` is told, by options or by questions on a terminal. Ctrl-C at a question writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, NoReturn
+
+import typer
+from rich.console import Console
+
+from semel.faces.cli.printing import print_error
+from semel.faces.config.setup import REFERENCES
+from semel.text.visible import visible
+
+
+class Choice(NamedTuple):
+    """One line of a menu."""
+
+    name: str
+    remark: str
+
+
+def choose(question: str, choices: Sequence[Choice], more: Sequence[str] = ()) -> str:
+    """Ask for one of the choices, by its number or name; the first is the default. Names in `more` are taken, too."""
+    width = max(len(choice.name) for choice in choices)
+    out = Console(highlight=False)
+    out.print(f"\n{question}\n")
+    for number, choice in enumerate(choices, 1):
+        out.print(f"  {number}  {choice.name:<{width}}  {visible(choice.remark)}".rstrip(), markup=False)
+    names = [choice.name for choice in choices]
+    while True:
+        answer = ask("\nNumber or name", default="1").lower()
+        if answer.isascii() and answer.isdigit() and 1 <= int(answer) <= len(names):
+            return names[int(answer) - 1]
+        if answer in (*names, *more):
+            return answer
+        print_error(f"choose a number from 1 to {len(names)}, or a name from the list")
+
+
+def ask(question: str, *, default: str | None = None, hidden: bool = False) -> str:
+    """Ask for a line of text, without blanks around it; "" only if that is the default. `hidden`: do not show it."""
+    shown_default = default not in (None, "")
+    while True:
+        answer = str(typer.prompt(question, default=default, hide_input=hidden, show_default=shown_default)).strip()
+        if answer or default == "":
+            return answer
+
+
+def confirm(question: str, default: bool = True) -> bool:
+    return typer.confirm(question, default=default)
+
+
+# ---------------------------------------------------------------- options
+
+
+@dataclass
+class Options:
+    """What was given on the command line. `asks`: whether a person at a terminal is asked for the rest."""
+
+    agent: str | None
+    model: str | None
+    key: str | None
+    channel: str | None
+    settings: dict[str, str]
+    name: str | None
+    account: str | None
+    asks: bool
+
+
+def read_settings(settings: list[str] | None) -> dict[str, str]:
+    pairs = [setting.partition("=") for setting in settings or ()]
+    if wrong := next((key for key, equals, _ in pairs if not equals or not key), None):
+        refuse(f"--set {wrong}: write KEY=VALUE, such as token=env:TELEGRAM_TOKEN")
+    return {key: value for key, _, value in pairs}
+
+
+def refuse(problem: str) -> NoReturn:
+    print_error(problem)
+    raise typer.Exit(2)
+
+
+def check_reference(option: str, value: str) -> None:
+    """Refuse a secret on the command line, which other users of the machine and the shell's history can see."""
+    if not value.startswith(REFERENCES):
+        refuse(f"{option} would show a secret to others: name where it is, as env:NAME or file:PATH")

@@ -1,0 +1,81 @@
+"""A command on a terminal of its own (a pseudo-terminal), as a person uses it: read what it prints, type an answer."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+PATIENCE = 60.0  # seconds: other work may share the machine
+
+
+class Terminal:
+    """`said` is everything that was printed so far."""
+
+    def __init__(self, command: list[str], env: dict[str, str], cwd: Path, columns: int = 100) -> None:
+        self.said = ""
+        self._seen = 0
+        self._is_over = False
+        self.pid, self._file = pty.fork()
+        if self.pid == 0:
+            os.chdir(cwd)
+            os.execve(command[0], command, {**env, "COLUMNS": str(columns), "TERM": "xterm"})
+
+    def expect(self, text: str) -> str:
+        """Wait until the text was printed after the last one that was expected. Returns what came before its end."""
+        end = time.monotonic() + PATIENCE
+        while (at := self.said.find(text, self._seen)) < 0:
+            assert time.monotonic() < end and self._read(), f"{text!r} did not come: {self.said[self._seen :]}"
+        before, self._seen = self.said[self._seen : at + len(text)], at + len(text)
+        return before
+
+    def type(self, text: str) -> None:
+        os.write(self._file, f"{text}\r".encode())
+
+    def answer(self, question: str, text: str = "") -> None:
+        self.expect(question)
+        self.type(text)
+
+    def interrupt(self) -> None:
+        os.write(self._file, b"\x03")
+
+    def wait(self) -> int:
+        """Read to the end. Returns the exit code."""
+        while self._read():
+            pass
+        self._is_over = True
+        os.close(self._file)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def kill(self) -> None:
+        if not self._is_over:
+            os.kill(self.pid, signal.SIGKILL)
+            self.wait()
+
+    def _read(self) -> bool:
+        """Read what is there, for a moment. Returns whether more may come."""
+        if not select.select([self._file], [], [], 0.2)[0]:
+            return True
+        try:
+            got = os.read(self._file, 65536)
+        except OSError:  # the other side of the terminal is closed
+            return False
+        self.said += got.decode(errors="replace").replace("\r\n", "\n")
+        return bool(got)
+
+
+@contextlib.contextmanager
+def semel(*args: str, env: dict[str, str], cwd: Path, **options: Any) -> Iterator[Terminal]:
+    """`semel ...` on a terminal. It does not outlive the block."""
+    terminal = Terminal([sys.executable, "-m", "semel", *args], env, cwd, **options)
+    try:
+        yield terminal
+    finally:
+        terminal.kill()

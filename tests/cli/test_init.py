@@ -1,0 +1,224 @@
+"""`semel init`: a few tested lines, from a dialogue on a terminal or from options alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+from cli_house import Cli
+from terminal import Terminal, semel
+
+from semel.faces.config.load import load_config
+from semel.testing.scripted_agent import command
+from semel.testing.telegram import TOKEN
+
+ASKS_TOKEN = "token (The bot's token from BotFather, like 123456:AA..): "
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """A home in which no agent is installed; programs can be put into `bin`."""
+    home = tmp_path / "home"
+    (home / "bin").mkdir(parents=True)
+    monkeypatch.setenv("PATH", str(home / "bin"))
+    monkeypatch.setenv("LOGNAME", "ada")
+    monkeypatch.chdir(home)
+    for name in [name for name in os.environ if name.endswith("_API_KEY")]:
+        monkeypatch.delenv(name)
+    return Cli(home, tmp_path / "data")
+
+
+@pytest.fixture(scope="module")
+def telegram() -> Iterator[str]:
+    """The URL of a double of Telegram."""
+    arguments = [sys.executable, "-m", "semel.testing.telegram", "--port", "0"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as double:
+        assert double.stdout is not None
+        yield double.stdout.readline().split()[0]
+        double.kill()
+
+
+def install(cli: Cli, name: str, *argv: str) -> None:
+    """Put a program into PATH: a real one, that speaks ACP, if there is a command for it."""
+    program = cli.home / "bin" / name
+    program.write_text(f'#!/bin/sh\nexec {" ".join(argv)} "$@"\n' if argv else "#!/bin/sh\n")
+    program.chmod(0o755)
+
+
+def dialogue(cli: Cli, *args: str) -> AbstractContextManager[Terminal]:
+    return semel("init", *args, env={**cli.env, "PATH": os.environ["PATH"]}, cwd=cli.home)
+
+
+def config(cli: Cli) -> Path:
+    return cli.home / "semel.toml"
+
+
+# ---------------------------------------------------------------- on a terminal
+
+
+def test_a_dialogue_writes_an_agent_a_channel_and_its_owner_and_tries_them(cli: Cli, telegram: str) -> None:
+    install(cli, "codex-acp", *command())
+    install(cli, "claude")
+    with dialogue(cli, "--set", f"api={telegram}") as terminal:
+        menu = " ".join(terminal.expect("Number or name [1]:").split())
+        assert " 1 codex codex-acp is installed" in menu
+        assert " 2 claude claude is installed; its adapter is not: npm install -g @agentclientprotocol/" in menu
+        terminal.type("codex")
+        terminal.expect("Where else do you want to reach it?")
+        terminal.answer("Number or name [1]:", "telegram")
+        terminal.answer(ASKS_TOKEN, f"123456:{'x' * 35}")
+        terminal.expect("telegram: Telegram does not accept this bot's token")
+        terminal.answer("Keep these settings all the same? [y/N]:", "n")
+        terminal.answer("Try others? [Y/n]:")
+        terminal.answer(ASKS_TOKEN, TOKEN)
+        terminal.expect("telegram accepts the account.")
+        terminal.answer("by which it knows you [ada]:")
+        terminal.answer("Your own account on telegram, such as 123456789", "7")
+        terminal.answer("Write this to semel.toml? [Y/n]:")
+        terminal.expect("codex: ok")
+        terminal.expect("semel up\n")
+        assert terminal.wait() == 0
+    assert TOKEN not in terminal.said
+    assert config(cli).read_text() == (
+        "# Semel's configuration. `semel init --print` shows every setting.\n\n"
+        '[agents.codex]\nkind = "acp"\ncommand = ["codex-acp"]\n\n'
+        f'[channels.telegram]\nkind = "telegram"\napi = "{telegram}"\ntoken = "file:telegram.token"\n\n'
+        '[people.ada]\nrole = "owner"\naccounts = ["telegram:7"]\n'
+    )
+    token = cli.home / "telegram.token"
+    assert stat.S_IMODE(token.stat().st_mode) == 0o600
+    assert load_config(config(cli)).gateway.channels["telegram"].options["token"] == TOKEN
+
+
+def test_ctrl_c_at_any_question_writes_nothing(cli: Cli, telegram: str) -> None:
+    before = sorted(cli.home.rglob("*"))
+    for questions in (["Number or name"], ["Number or name", "Number or name", "token ("]):
+        with dialogue(cli, "--set", f"api={telegram}") as terminal:
+            for question, answer in zip(questions[:-1], ["demo", "telegram"], strict=False):
+                terminal.answer(question, answer)
+            terminal.expect(questions[-1])
+            terminal.interrupt()
+            assert terminal.wait() == 1
+            assert "aborted" in terminal.said and "Traceback" not in terminal.said
+    assert sorted(cli.home.rglob("*")) == before
+
+
+def test_an_existing_file_is_replaced_only_if_a_person_says_so(cli: Cli) -> None:
+    config(cli).write_text("# mine\n")
+    with dialogue(cli, "--agent", "demo", "--channel", "none") as terminal:
+        terminal.answer("semel.toml exists. Replace it? [y/N]:")
+        assert terminal.wait() == 1
+    assert config(cli).read_text() == "# mine\n"
+    with dialogue(cli, "--agent", "demo", "--channel", "none") as terminal:
+        terminal.answer("Replace it? [y/N]:", "y")
+        terminal.answer("Write this to semel.toml? [Y/n]:", "n")
+        assert terminal.wait() == 1
+    assert config(cli).read_text() == "# mine\n"
+    with dialogue(cli, "--agent", "demo", "--channel", "none") as terminal:
+        terminal.answer("Replace it? [y/N]:", "y")
+        terminal.answer("Write this to semel.toml? [Y/n]:")
+        assert terminal.wait() == 0
+    assert tomllib.loads(config(cli).read_text()) == {"agents": {"demo": {"kind": "demo"}}}
+
+
+def test_an_agent_without_its_adapter_can_be_installed_at_once(cli: Cli) -> None:
+    install(cli, "claude")
+    install(cli, "npm")
+    adapter = cli.home / "bin" / "claude-agent-acp"
+    (cli.home / "bin" / "npm").write_text(
+        f"#!/bin/sh\nprintf '#!/bin/sh\\nexec {' '.join(command())}\\n' > {adapter}\n/bin/chmod +x {adapter}\n"
+    )
+    with dialogue(cli) as terminal:
+        terminal.answer("Number or name", "1")
+        terminal.answer("Install claude now, with `npm install -g @agentclientprotocol/", "")
+        terminal.answer("Number or name", "1")
+        terminal.answer("Write this")
+        terminal.expect("claude: ok")
+        assert terminal.wait() == 0
+    assert "[agents.claude]" in config(cli).read_text()
+
+
+# ---------------------------------------------------------------- without a terminal
+
+
+def test_without_a_terminal_nothing_is_asked_and_what_is_missing_is_named(cli: Cli) -> None:
+    for args, said in (
+        ((), "name the agent with --agent NAME, or take the defaults with --yes"),
+        (("--agent", "model"), "--model PROVIDER:NAME"),
+        (("--agent", "model", "--model", "gpt"), "should be PROVIDER:NAME"),
+        (("--agent", "model", "--model", "openai:gpt-5"), "--key env:NAME or --key file:PATH, or set OPENAI_API_KEY"),
+        (("--agent", "model", "--model", "openai:gpt-5", "--key", "sk-1"), "--key would show a secret to others"),
+        (("--agent", "nobody"), "no known agent is named 'nobody'"),
+        (("--yes", "--channel", "telgram"), 'did you mean "telegram"?'),
+        (("--yes", "--channel", "telegram"), "telegram needs --set token=...: The bot's token from BotFather"),
+        (("--yes", "--channel", "telegram", "--set", f"token={TOKEN}"), "--set token would show a secret to others"),
+        (("--yes", "--channel", "telegram", "--set", "token"), "write KEY=VALUE"),
+    ):
+        assert said in cli("init", *args, rc=2).stderr, args
+    assert "npm install -g @agentclientprotocol/codex-acp@" in cli("init", "--agent", "codex", rc=1).stderr
+    assert not config(cli).exists()
+
+
+def test_the_defaults_are_the_first_agent_that_is_installed_and_no_channel(cli: Cli) -> None:
+    done = cli("init", "--yes")
+    assert "demo: ok" in done.stdout and done.stdout.endswith("semel up\n")
+    config(cli).unlink()
+    install(cli, "opencode", *command())
+    assert "opencode: ok" in cli("init", "--yes").stdout
+    assert tomllib.loads(config(cli).read_text())["agents"] == {
+        "opencode": {"kind": "acp", "command": ["opencode", "acp"]}
+    }
+    assert "was left as it is" in cli("init", "--yes", rc=1).stderr
+
+
+def test_an_agent_that_does_not_work_yet_is_told_with_the_command_to_try_it_again(cli: Cli) -> None:
+    install(cli, "codex-acp", "/bin/false")
+    done = cli("init", "elsewhere.toml", "--agent", "codex", rc=1)
+    assert "codex: cannot be used" in done.stdout
+    assert done.stdout.endswith("semel agents check codex --config elsewhere.toml\n")
+    assert "[agents.codex]" in (cli.home / "elsewhere.toml").read_text()
+
+
+def test_a_channel_of_options_is_checked_and_a_refused_account_is_not_written(
+    cli: Cli, telegram: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    args = ("init", "--yes", "--channel", "telegram", "--set", "token=env:BOT", "--set", f"api={telegram}")
+    assert "BOT is not set" in cli(*args, rc=1).stderr
+    monkeypatch.setenv("BOT", "123456:" + "x" * 35)
+    assert "telegram: Telegram does not accept this bot's token" in cli(*args, rc=1).stderr
+    assert not config(cli).exists()
+    monkeypatch.setenv("BOT", TOKEN)
+    assert "telegram accepts the account" in cli(*args, "--name", "eve").stderr
+    written = tomllib.loads(config(cli).read_text())
+    assert written["channels"]["telegram"]["token"] == "env:BOT"
+    assert written["people"] == {"eve": {"role": "owner"}}
+
+
+def test_a_model_is_tried_with_one_request_and_its_key_stays_out_of_the_file(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pydantic_ai")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")  # nobody listens there
+    done = cli("init", "--agent", "model", "--model", "openai-chat:gpt-5", rc=1)
+    assert "could not be reached" in done.stdout or "Cannot connect" in done.stdout
+    assert tomllib.loads(config(cli).read_text())["agents"]["main"] == {
+        "kind": "model", "model": "openai-chat:gpt-5", "key": "env:OPENAI_API_KEY",
+    }  # fmt: skip
+
+
+def test_the_reference_of_all_settings_is_printed_and_loads(cli: Cli) -> None:
+    printed = cli("init", "--print").stdout
+    assert not config(cli).exists()
+    config(cli).write_text(printed)
+    assert "[gateway]" in printed
+    assert "no gateway is running" in cli("sessions", rc=1).stderr  # the file was read, and is in order
+    assert json.loads(cli("agents", "list", "--json").stdout) == []
