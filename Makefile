@@ -2,7 +2,7 @@
 # Needs python >= 3.11 (with venv), make and git. Everything is installed into .venv, nothing elsewhere.
 
 .DEFAULT_GOAL := help
-.PHONY: help up test lint format settings docs bench test-agents test-channels test-oldest prove prove-quick mutants wheel lock clean
+.PHONY: help up test lint format settings samples docs bench test-agents test-channels test-oldest prove prove-quick mutants wheel lock clean
 .DELETE_ON_ERROR:
 # Hundreds of processes are started by the tests: each would compile Semel anew where this is set.
 unexport PYTHONDONTWRITEBYTECODE
@@ -34,6 +34,9 @@ format: .venv/.installed-dev ## Put the code in order
 settings: .venv/.installed-dev ## Write the tables of settings and metrics in docs/ from their declarations
 	PYTHONPATH=. $(PY) scripts/settings_tables.py
 	PYTHONPATH=. $(PY) scripts/metrics_table.py
+
+samples: .venv/.installed-dev ## Run the samples of README.md and docs/ again, and write what they print
+	@$(PY) tests/samples/sample_runner.py
 
 docs: .venv/.installed-docs ## Build the documentation as a site that can be searched: build/docs/index.html
 	@rm -rf build/docs
