@@ -51,9 +51,14 @@ def _show(default: str) -> str:
     return f"`{default}`" if default else "none"
 
 
+def _link(description: str) -> str:
+    """The description with links instead of the command that prints a page."""
+    return re.sub(r"`semel docs ([\w/-]+)`", r"[\1](\1.md)", description)
+
+
 def _write_table(settings: Iterable[tuple[str, str, str]]) -> str:
     lines = ["| setting | default | what it does |", "|---|---|---|"]
-    lines += [f"| `{key}` | {default} | {description} |" for key, default, description in settings]
+    lines += [f"| `{key}` | {default} | {_link(description)} |" for key, default, description in settings]
     return "\n".join(lines) + "\n"
 
 

@@ -112,6 +112,11 @@ def test_the_wheel_holds_every_file_of_the_package_and_works_from_there(tmp_path
     )
     run = [sys.executable, "-c", f"import sys; sys.path.insert(0, sys.argv[1])\n{code}", str(inside)]
     subprocess.run(run, check=True, cwd=tmp_path)
+    code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from semel.faces.cli import main; main()"
+    page = subprocess.run(
+        [sys.executable, "-c", code, str(inside), "docs", "people"], check=True, cwd=tmp_path, capture_output=True
+    )
+    assert page.stdout == (ROOT / "docs" / "people.md").read_bytes()
     entry = next(name for name in held if name.endswith("entry_points.txt"))
     assert "semel = semel.faces.cli:main" in zipfile.ZipFile(wheel).read(entry).decode()
 

@@ -150,7 +150,7 @@ class Scratch:
         return self._as_written(output)
 
     def _as_written(self, output: str) -> str:
-        return output.replace(self.url, ADDRESS).replace(str(self.home), "/home/ann")
+        return output.replace(self.url, ADDRESS).replace(str(self.home), "/home/me")
 
     def _read_terminal(self, command: str, until: str = "") -> tuple[str, subprocess.Popen[bytes]]:
         """Run a command in a terminal. Return what it printed to its end, or up to the line with `until`."""

@@ -97,7 +97,7 @@ class EmailChannel:
             _log.warning(
                 "channel %s: a mail came without an Authentication-Results line of %s, so its sender counts as a "
                 "stranger. If that is so of every mail, authserv is not the name that your server writes there "
-                "(docs/email.md)",
+                "(`semel docs email`)",
                 self.name,
                 ", ".join(sorted(self.settings.authservs)) or "any server",
             )

@@ -133,7 +133,7 @@ class EmailSettings:
         if not self.authservs and not self.trust_from:
             raise ValueError(
                 "authserv is missing: the name at the beginning of the Authentication-Results line that your "
-                "mail server adds (docs/email.md tells how to find it). Without it anybody could write in any name"
+                "mail server adds (`semel docs email` says how to find it). Without it anybody could write in any name"
             )
 
     @property

@@ -133,7 +133,7 @@ class XmppReceiver:
         if ns.ARCHIVE not in features:
             raise Denied(
                 f"{self.settings.domain} keeps no archive (XEP-0313) for this account: switch it on there, or set "
-                "archive = false, and read in docs/xmpp.md what is then not promised"
+                "archive = false (`semel docs xmpp` says what is then not promised)"
             )
 
     async def _load_roster(self) -> None:

@@ -57,7 +57,7 @@ def list_agents(json: Json = False, config: Config = None) -> None:
     print_table(
         ("NAME", "STATE", "COMMAND", "TO DO"),
         ((row["name"], row["state"], shlex.join(row["command"]), row["todo"]) for row in rows),
-        "no agent is configured or installed; semel agents add NAME says how to install one (docs/agents.md)",
+        "no agent is configured or installed; semel agents add NAME says how to install one (semel docs use-an-agent)",
     )
 
 
@@ -78,7 +78,7 @@ def add(
         names = list(dict.fromkeys(agent.name for agent in KNOWN_AGENTS))
         print_error(
             f"no known agent is named {name!r}{suggest_nearest(name, names)}",
-            "Any other program that speaks ACP works, too: write its section by hand (docs/agents.md).",
+            "Any other program that speaks ACP works, too: write its section by hand (semel docs agents/other).",
         )
         raise typer.Exit(2)
     if shutil.which(known.command[0]) is None:

@@ -39,7 +39,7 @@ def channels(
     print_table(
         headings[: -1 if on_terminal else None],
         (_format_row(c)[: -1 if on_terminal else None] for c in channel_list),
-        "no channels are configured; docs/channels.md lists the kinds",
+        "no channels are configured; semel docs channels lists the kinds",
         wrapped_columns=("CHANNEL",),
     )
     for channel in channel_list if on_terminal else ():

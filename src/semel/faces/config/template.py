@@ -18,7 +18,7 @@ from semel.gateway.settings.tables import DERIVED, Table, find_table, list_keys
 HEADER = """\
 # Semel's configuration. Every setting is optional; without an agent, the demo agent runs. A change needs a restart.
 # Secrets of channels may be "env:NAME" or "file:PATH". Durations are seconds, or "90s", "10m", "2h", "1d".
-# docs/configuration.md explains more.
+# `semel docs configuration` explains more.
 """
 
 UNITS_S = (("d", 86400), ("h", 3600), ("m", 60))
@@ -28,15 +28,15 @@ SECTIONS = {
     "[ledger]": "",
     "#[agents.main]": "One section for each agent; the first is the default. `semel up` lists those installed here.",
     "#[agents.main.mcp.files]": 'An MCP server for an agent of kind "model": a command or a url.',
-    "#[channels.hook]": "One section for each account. A kind's own settings are in docs/configuration.md.",
+    "#[channels.hook]": "One section for each account. A kind's own settings are in `semel docs configuration`.",
     '#[channels.hook.group."ADDRESS"]': "Settings of a single group, by its address on the platform.",
-    "#[people.ada]": "Who may talk, besides those whom `semel pair` admits (docs/people.md).",
+    "#[people.ada]": "Who may talk, besides those whom `semel pair` admits (`semel docs people`).",
     "#[destinations.team]": "Names under which agents may send to other places than home.",
     "#[nodes.ci]": "One section for each machine that reports with a token of its own (`semel exec`).",
     "#[schedules.morning]": "Prompts at set times: exactly one of cron, at and every.",
     '#[sessions."main:telegram:*"]': "How sessions treat events. The first matching pattern applies.",
     "[heartbeat]": "A turn for sessions in which nothing happened for a while.",
-    "[background]": "Limits of background jobs (docs/jobs.md).",
+    "[background]": "Limits of background jobs (`semel docs jobs`).",
 }
 """Header of each section -> the comment above it. A section that needs the user's own values is commented out."""
 

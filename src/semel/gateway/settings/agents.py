@@ -60,7 +60,7 @@ class AgentSettings(NamedTable):
 
     kind: Literal["acp", "demo", "model"] = "acp"
     """acp: a program that speaks ACP on stdin and stdout. demo: the bundled demo agent. model: a model behind an
-    API (docs/models.md)."""
+    API (`semel docs models`)."""
     command: Strings = Field(default=(), min_length=1, examples=[["codex-acp"]])
     """The command that starts it, like ["codex-acp"]."""
     cwd: ResolvedPath = Field(default=DERIVED, examples=["~/projects/example"])
@@ -74,7 +74,7 @@ class AgentSettings(NamedTable):
     """The mode that each of its sessions starts in, as the agent names it (`/mode` lists them). Default: a mode in
     which it asks, if `permissions` is "ask" and Semel knows one; else the agent's own choice."""
     approvals: Strings = ("owner",)
-    """Who may answer its permission requests in a chat: "owner", "member" and names of people (docs/people.md)."""
+    """Who may answer its permission requests in a chat: "owner", "member" and names of people (`semel docs people`)."""
     idle_after_s: Duration | None = Field(default=None, examples=["10m"])
     """Replaces the gateway's `idle_after` for this agent. Default: the gateway's."""
     attempts: int = Field(default=MAX_ATTEMPTS, ge=1, le=MAX_ATTEMPTS)

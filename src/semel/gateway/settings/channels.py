@@ -18,7 +18,7 @@ class PersonSettings(NamedTable):
     """`[people.NAME]`"""
 
     role: Role = "member"
-    """What the person may do: owner, member or guest (docs/people.md)."""
+    """What the person may do: owner, member or guest (`semel docs people`)."""
     accounts: Strings = Field(default=(), examples=[["matrix:@ada:example.org"]])
     """The person's accounts as CHANNEL:ID, like "matrix:@ada:example.org" or "telegram:12345". More can be added by
     pairing."""
@@ -30,7 +30,7 @@ class GroupSettings(Table):
     policy: Policy | None = Field(default=None, examples=["always"])
     """Which messages wake the agent there: mention, always, or never. Default: the channel's `groups`."""
     strangers: Strangers = "refuse"
-    """How unknown senders are treated there: refuse, or guest (docs/people.md)."""
+    """How unknown senders are treated there: refuse, or guest (`semel docs people`)."""
 
 
 class ChannelSettings(NamedTable):
@@ -54,7 +54,7 @@ class ChannelSettings(NamedTable):
     """The agent of this channel's sessions. Default: the gateway's default agent."""
     strangers: Strangers = "refuse"
     """How unknown senders are treated in direct conversations: refuse, or guest: everybody may talk
-    (docs/people.md)."""
+    (`semel docs people`)."""
     groups: Policy = "mention"
     """Which messages in groups wake the agent: mention (the agent reads the others with its next turn), always, or
     never (messages in groups are ignored)."""

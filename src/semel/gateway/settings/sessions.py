@@ -109,7 +109,7 @@ class SessionSettings(Table):
     """`[sessions."PATTERN"]`"""
 
     busy: Busy = "queue"
-    """What happens to a message that comes during a turn: queue, steer, interrupt or collect (docs/busy.md)."""
+    """What happens to a message that comes during a turn: queue, steer, interrupt or collect (`semel docs busy`)."""
     wake: WakeSettings = Field(default=WakeSettings(), examples=[{"debounce": "2s", "max_wait": "10s"}])
     """How long a turn waits for further events, like { debounce = "2s", max_wait = "10s" }."""
     automatic: Literal["wait", "wake"] = "wait"
