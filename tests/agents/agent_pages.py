@@ -33,10 +33,11 @@ def build_pages() -> dict[str, str]:
 def build_page(agent: KnownAgent, written: dict[str, Any]) -> str:
     blocks = [f"# {written['title']}", MARK, *list_commands(agent)]
     blocks += ["## Log in", written["login"].strip(), list_facts(agent)]
+    failures = list_failures(agent) | written.get("failures", {})
     works = written.get("works", {}) | describe_profile(PROFILES.get(agent.name))
     if "works" in written:
         blocks += ["## What works", table(works)]
-    blocks += ["## If something fails", table(list_failures(agent) | written.get("failures", {}))]
+    blocks += ["## If something fails", table(failures, "| you see | what it means, what to do |")]
     blocks.append("More: [use an agent](../use-an-agent.md) · [troubleshooting](../troubleshooting.md).")
     return "\n\n".join(blocks) + "\n"
 
@@ -98,8 +99,8 @@ def list_failures(agent: KnownAgent) -> dict[str, str]:
     }
 
 
-def table(rows: dict[str, str]) -> str:
-    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())])
+def table(rows: dict[str, str], head: str = "| | |") -> str:
+    return "\n".join([head, "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())])
 
 
 if __name__ == "__main__":
