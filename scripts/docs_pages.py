@@ -22,12 +22,13 @@ _MARKDOWN = MarkdownIt("commonmark").enable("table")
 _ENTRY = re.compile(r"- \[(?P<title>[^\]]+)\]\((?P<target>[^)]+)\): (?P<question>.+)")
 
 
-def read_navigation() -> dict[str, list[Path]]:
-    """Return the pages of docs/README.md in their order, by section."""
-    sections: dict[str, list[Path]] = {}
+def read_navigation() -> dict[str, dict[Path, str]]:
+    """Return the pages of docs/README.md and their titles there, in their order, by section."""
+    sections: dict[str, dict[Path, str]] = {}
     for block in INDEX.read_text(encoding="utf-8").split("\n## ")[1:]:
         title, _, rest = block.partition("\n")
-        sections[title] = [(DOCS / entry["target"]).resolve() for entry in _ENTRY.finditer(rest)]
+        entries = _ENTRY.finditer(rest)
+        sections[title] = {(DOCS / entry["target"]).resolve(): entry["title"] for entry in entries}
     return sections
 
 

@@ -44,13 +44,14 @@ def _name(page: Path) -> str:
 def _append_toctree(app: Sphinx, name: str, source: list[str]) -> None:
     """Append the navigation to the pages that list others."""
     page = ROOT / f"{name}.md"
-    captions: dict[str, list[Path]] = {}
+    captions: dict[str, list[str]] = {}
     if page == INDEX:
-        captions = read_navigation()
+        for caption, pages in read_navigation().items():
+            captions[caption] = [f"{title} </{_name(target)}>" for target, title in pages.items()]
     elif page in SUBINDEXES.values():
-        captions = {"": list_subpages(page)}
-    for caption, pages in captions.items():
-        entries = "\n".join(f"/{_name(target)}" for target in pages)
+        captions = {"": [f"/{_name(target)}" for target in list_subpages(page)]}
+    for caption, lines in captions.items():
+        entries = "\n".join(lines)
         option = f":caption: {caption}\n" if caption else ""
         source[0] += f"\n```{{toctree}}\n:hidden:\n{option}\n{entries}\n```\n"
 
