@@ -86,6 +86,13 @@ async def test_a_configured_name_is_known(gateway: Gateway) -> None:
         assert await say(client, Host="other.example.org") == (403, "foreign-host")
 
 
+async def test_by_a_configured_name_which_is_a_proxys_everybody_needs_the_token(gateway: Gateway) -> None:
+    async with client_of(gateway, Settings(token=TOKEN, hosts=frozenset({"chat.example.org"}))) as client:
+        assert await say(client, Host="chat.example.org") == (401, "no-token")
+        assert await say(client, Host="chat.example.org", Authorization=f"Bearer {TOKEN}") == (202, "")
+        assert await say(client, Host="127.0.0.1:8420") == (202, "")
+
+
 @pytest.mark.parametrize(
     "origin",
     ["https://evil.example", "null", "http://127.0.0.1:3000", "http://localhost:8420", "file://", ""],

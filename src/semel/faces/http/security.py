@@ -96,8 +96,12 @@ def check_access(request: Request, settings: Settings, access: Access) -> None:
 
 
 def _needs_token(request: Request, settings: Settings) -> bool:
-    """Whether a token is needed: always if the gateway listens beyond loopback, else for other users of the machine."""
-    return settings.demands_token or bool(getattr(request.state, "other_user", False))
+    """Whether a token is needed: from beyond loopback, from another user of the machine, and through a proxy.
+
+    A name in `hosts` belongs to a proxy. Whoever it lets in may be anybody, even if it runs as the gateway's own user.
+    """
+    came_by_proxy = settings.token is not None and host_name(request.headers.get("host", "")) in settings.hosts
+    return settings.demands_token or came_by_proxy or bool(getattr(request.state, "other_user", False))
 
 
 def no_token_problem(detail: str) -> Problem:
