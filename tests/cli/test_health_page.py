@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cli_house import Cli, end
+from cli_house import Cli, end, until
 
 PAGE = Path(__file__).parents[2] / "docs" / "health.md"
 
@@ -22,7 +22,8 @@ def run_samples(home: Path) -> dict[str, str]:
     process = cli.up()
     try:
         cli("say", "main", "hello", "--wait")
-        samples = {"doctor": cli("doctor").stdout}
+        until(lambda: cli.json("sessions")[0]["state"] == "idle", "the end of the turn")
+        samples = {name: cli(name).stdout for name in ("status", "doctor")}
     finally:
         end(process)
         cli.leave()

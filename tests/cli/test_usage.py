@@ -10,7 +10,9 @@ from cli_house import Cli
     ("typed", "told"),
     [
         ("outbocks", "there is no command 'outbocks'; did you mean \"outbox\"?"),
-        ("stauts", "there is no command 'stauts'; known: "),
+        ("stauts", "there is no command 'stauts'; did you mean \"status\"?"),
+        ("xyzzy", "there is no command 'xyzzy'; known: "),
+        ("config chek", "config: there is no command 'chek'; did you mean \"check\"?"),
         ("outbox lst", "outbox: there is no command 'lst'; did you mean \"list\"?"),
         ("say main hi --idd x", 'say: there is no option --idd; did you mean "--id"?'),
         ("outbox list --stat held", 'outbox list: there is no option --stat; did you mean "--state"?'),

@@ -52,6 +52,10 @@ METRICS = {
         "outcome",
         ("channel", "outcome"),
     ),
+    "semel_books_broken": Metric("Laws that the last check of the books found broken; absent before the first check"),
+    "semel_books_checked_timestamp_seconds": Metric(
+        "When the last check of the books began, in seconds since 1970; absent before the first check"
+    ),
     "semel_ledger_bytes": Metric("Size of the ledger's files, in bytes: the database and its write-ahead log"),
     "semel_ledger_commits_total": Metric("Durable commits to the ledger"),
     "semel_ledger_failures_total": Metric("Commits that the disk refused; nothing in them was accepted"),

@@ -187,9 +187,28 @@ def remember_place(tx: Tx, channel: str, address: str, account: str, direct: boo
     """Remember the direct chat in which a known person wrote to us. Group chats and unknown accounts are ignored."""
     if not direct or tx.one(PersonRow, "person_get", channel=channel, account=account) is None:
         return
-    place = next(iter(tx.pairs(str, int, "direct_get", channel=channel, account=account)), None)
+    place = _find_direct(tx, channel, account)
     if place is None or place[0] != address or tx.now - place[1] > DIRECT_PLACE_REFRESH_MS:
         tx.run("direct_put", channel=channel, account=account, address=address, at=tx.now)
+
+
+def list_role_places(tx: Tx, role: Role) -> list[str]:
+    """Return, for each person with this role, the direct conversation in which they last wrote ("channel:address").
+
+    People who have written in none are left out.
+    """
+    newest: dict[str, tuple[int, str]] = {}
+    for account in list_accounts(tx):
+        place = _find_direct(tx, account.channel, account.id) if account.role == role else None
+        if place is not None:
+            address, at = place
+            newest[account.name] = max(newest.get(account.name, (0, "")), (at, f"{account.channel}:{address}"))
+    return list(dict.fromkeys(dest for _, dest in newest.values()))
+
+
+def _find_direct(tx: Tx, channel: str, account: str) -> tuple[str, int] | None:
+    """Return the address of the direct chat in which an account last wrote, and when; `None` if there is none."""
+    return next(iter(tx.pairs(str, int, "direct_get", channel=channel, account=account)), None)
 
 
 def list_other_places(tx: Tx, dest: str) -> list[str]:

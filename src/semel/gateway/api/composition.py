@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from semel.gateway.api.book_checks import BookChecks
 from semel.gateway.api.erasures import Erasures
 from semel.gateway.api.search import Search
 from semel.gateway.clock import Clock, SystemClock
@@ -124,6 +125,8 @@ class Components:
         self.erasures = Erasures(self.record, self.file_store)
         self.channel_manager = ChannelManager(self.inbox, self.channels, self.people, self.file_store, self.clock, kick)
         self.searches = Search(self.record)
+        after_crash = not store.was_closed
+        self.book_checks = BookChecks(self.record, settings.data_dir, self.clock, kick, after_crash=after_crash)
         self._importing = asyncio.Lock()  # one import at a time
         self._deletions: set[asyncio.Task[None]] = set()
         self._tasks: dict[str, asyncio.Task[None]] = {}  # what `start` started

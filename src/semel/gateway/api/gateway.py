@@ -55,6 +55,7 @@ class Gateway(ReadApi, SessionApi, ArchiveApi):
         self._start_task("schedules", self.schedules.run())
         self._start_task("jobs", self.jobs.run())
         self._start_task("search", self.searches.run())
+        self._start_task("books", self.book_checks.run())
         log.info("gateway started", unfinished=len(unfinished))
 
     def _start_task(self, name: str, run: Coroutine[Any, Any, None]) -> None:

@@ -1,4 +1,4 @@
-"""The queries of the gateway's API: entries, live views, parts, channels, the books and `why` (Law 8)."""
+"""The queries of the gateway's API: entries, live views, parts, status, the books and `why` (Law 8)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
 from semel import __version__
+from semel.gateway.api.book_checks import read_last_check
 from semel.gateway.api.composition import Components
+from semel.gateway.disk_use import measure_disk
 from semel.gateway.errors import BadRequest, Conflict, NotFound
 from semel.gateway.metrics import measure_storage
 from semel.law.delivery import STATES, PartStepNotAllowed
-from semel.ledger.admin import books, explain
+from semel.ledger.admin import books, explain, overview
+from semel.ledger.backup.last_backup import read_last_backup
 from semel.ledger.delivery import parts, send_queue
 from semel.ledger.inbound import channel_batch
 from semel.ledger.storage.rows import ItemRow, Row
@@ -192,6 +196,19 @@ class ReadApi(Components):
         """Return why the gateway accepts no messages now, as a sentence; `None` if it does."""
         return "The gateway is stopping." if self.stopping else await self.readiness.find_problem()
 
+    async def overview(self) -> Json:
+        """Return `status`, and what an operator looks at: sessions that need someone, channels, disk, backup, books."""
+        data, backup = self.settings.data_dir, read_last_backup(self.settings.data_dir)
+        disk = await asyncio.to_thread(measure_disk, self.store.path, self.file_store.path)
+        return {
+            **await self.status(),
+            "attention": await self.record.read(overview.list_attention),
+            "channels": self.channel_manager.list(),
+            "disk": disk.json(),
+            "backup": None if backup is None else asdict(backup),
+            "books": None if (check := read_last_check(data)) is None else asdict(check),
+        }
+
     async def metrics(self) -> dict[str, float]:
         """Return the metrics for Prometheus, by name."""
         backlog = await self.record.read(parts.count_backlog)
@@ -208,6 +225,7 @@ class ReadApi(Components):
             **self.people.metrics(),
             **{f"semel_parts_{state}": float(n) for state, n in backlog.items()},
             **self.outbox.metrics(),
+            **self.book_checks.metrics(),
             **self.channel_manager.metrics(),
         }
 

@@ -80,10 +80,11 @@ class BookCheck:
 
 def audit(tx: Tx, max_rows: int = 20) -> list[BookCheck]:
     """Run every book. Return the result of each, with at most `max_rows` broken rows."""
-    return [_run_book(tx, name, max_rows) for name in LAWS]
+    return [run_book(tx, name, max_rows) for name in LAWS]
 
 
-def _run_book(tx: Tx, name: str, max_rows: int) -> BookCheck:
+def run_book(tx: Tx, name: str, max_rows: int = 20) -> BookCheck:
+    """Run one book, a key of LAWS. Return its result, with at most `max_rows` broken rows."""
     broken = _find_uncovered_claims(tx.iterate(PartCover, "book_parts")) if name == "book_parts" else tx.dicts(name)
     return BookCheck(name.removeprefix("book_"), LAWS[name], queries()[name].purpose, tuple(broken[:max_rows]))
 

@@ -191,6 +191,11 @@ class Store:
         result: T = job.finish_in_thread()
         return result
 
+    @property
+    def was_closed(self) -> bool:
+        """Whether the ledger was closed cleanly before it was opened; False after a kill or a power failure."""
+        return self._was_whole
+
     def keep_mark(self) -> None:
         """Keep a mark file from now on. Raises LedgerError.
 

@@ -52,8 +52,8 @@ async def doctor(call: ApiCall) -> Response:
 
 @router.route("GET", "/v1/status", Returns("Numbers about the running gateway.", dict[str, Any]))
 async def status(call: ApiCall) -> Response:
-    """Version, uptime, counts of sessions, turns, agents and parts."""
-    return json_response(await call.gateway.status())
+    """Version, uptime, agents, turns, sessions that need someone, channels, parts, disk, last backup and books."""
+    return json_response(await call.gateway.overview())
 
 
 @router.route(

@@ -1,0 +1,46 @@
+"""What `semel status` shows: from the running gateway, or without one from the ledger and the files beside it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+from semel.faces.client import Client, GatewayNotTrusted, NoGateway
+from semel.faces.config import locate
+from semel.gateway.api.book_checks import read_last_check
+from semel.gateway.disk_use import measure_disk
+from semel.ledger.admin.overview import read_overview
+from semel.ledger.backup.last_backup import read_last_backup
+from semel.ledger.storage.store import Store
+from semel.text.json_types import Json
+from semel.tools.address import find_url
+
+
+async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
+    """Return the answer of /v1/status with "running" and "url"; without a gateway, what its files tell of it.
+
+    Raises ConfigError, GatewayNotTrusted or LedgerError.
+    """
+    data, ledger = locate(config_path, data_dir)
+    try:
+        async with Client(data) as client:
+            return {"running": True, "url": find_url(data), **await client.get("/v1/status")}
+    except GatewayNotTrusted:
+        raise
+    except NoGateway:
+        return {"running": False, **_read_files(data, ledger)}
+
+
+def _read_files(data: Path, ledger: Path) -> Json:
+    store = Store.open(ledger, readonly=True)
+    try:
+        overview = store.read_sync(read_overview)
+    finally:
+        store.close()
+    backup, books = read_last_backup(data), read_last_check(data)
+    return {
+        **overview,
+        "disk": measure_disk(ledger, data / "blobs").json(),
+        "backup": None if backup is None else asdict(backup),
+        "books": None if books is None else asdict(books),
+    }

@@ -1,0 +1,128 @@
+"""Run the books by themselves: once a day, and after a start that follows a kill or a power failure.
+
+Each book is read in a transaction of its own, and the check then pauses for as long as the book took. So the check uses
+one of the ledger's readers for at most half of the time, and no long transaction keeps the writer from moving its log
+into the database file. The writer itself is never used, unless a broken law has to be told to the owners.
+
+The result of the last check is in a file in the data directory: it is no part of what happened, and it must be readable
+without a gateway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import structlog
+
+from semel.gateway.clock import Clock
+from semel.gateway.record import LedgerAccess
+from semel.ledger.admin import books
+from semel.ledger.backup.backups import write_atomically
+from semel.ledger.delivery.owner_notice import tell_owners
+from semel.ledger.storage.errors import LedgerError
+
+log = structlog.get_logger("semel.books")
+
+FILE = "last-books.json"
+INTERVAL_MS = 86_400_000
+START_DELAY_S = 30.0
+"""How long a start leaves the ledger to the turns that it resumes."""
+RETRY_DELAY_S = 600.0
+MIN_PAUSE_S = 0.05
+"""The shortest pause between two books."""
+NOTICE_KIND = "books.broken"
+
+
+@dataclass(frozen=True)
+class LastCheck:
+    """The result of a check: when it began (ms), how long it took, how many laws and entries, which laws are broken."""
+
+    at: int
+    seconds: float
+    laws: int
+    entries: int
+    broken: tuple[str, ...] = ()
+
+
+class BookChecks:
+    """Checks the books in the background. `after_crash`: the last gateway did not close the ledger."""
+
+    def __init__(
+        self, record: LedgerAccess, data_dir: Path, clock: Clock, kick: Callable[[], None], *, after_crash: bool
+    ) -> None:
+        self.record = record
+        self.data_dir = data_dir
+        self.clock = clock
+        self.kick = kick
+        self.after_crash = after_crash
+
+    def __repr__(self) -> str:
+        return f"<BookChecks {read_last_check(self.data_dir)}>"
+
+    async def run(self) -> None:
+        """Check whenever it is due, until cancelled."""
+        await self.clock.sleep(START_DELAY_S)
+        while True:
+            last = read_last_check(self.data_dir)
+            if last is not None and not self.after_crash:
+                await self.clock.sleep_until(min(last.at, self.clock.now()) + INTERVAL_MS)
+            try:
+                await self.check()
+                self.after_crash = False
+            except (LedgerError, OSError) as error:
+                log.warning("the books are checked later", why=str(error))
+                await self.clock.sleep(RETRY_DELAY_S)
+
+    async def check(self) -> LastCheck:
+        """Run all books, keep the result, log it, and tell the owners of laws that were not broken at the last check.
+
+        Raises LedgerError or OSError.
+        """
+        at, begun, broken = self.clock.now(), time.monotonic(), []
+        for name in books.LAWS:
+            book_begun = time.monotonic()
+            book = await self.record.read(books.run_book, name)
+            if not book.ok:
+                broken.append(book.name)
+                log.error("a law is broken", book=book.name, law=book.law, rows=len(book.broken))
+            await asyncio.sleep(max(MIN_PAUSE_S, time.monotonic() - book_begun))
+        entries = (await self.record.read(books.count_rows))["entries"]
+        check = LastCheck(at, round(time.monotonic() - begun, 1), len(books.LAWS), entries, tuple(broken))
+        known = read_last_check(self.data_dir)
+        if new := sorted(set(broken) - set(known.broken if known is not None else ())):
+            await self._tell(new)
+        await asyncio.to_thread(write_atomically, self.data_dir / FILE, json.dumps(asdict(check)) + "\n")
+        if not broken:
+            log.info("the books hold", laws=check.laws, entries=entries, seconds=check.seconds)
+        return check
+
+    async def _tell(self, broken: list[str]) -> None:
+        laws = "a law" if len(broken) == 1 else f"{len(broken)} laws"
+        text = (
+            f"The books of this gateway found {laws} broken: {', '.join(broken)}. "
+            "`semel doctor --laws` lists the rows. Keep a copy of the data directory, and report this."
+        )
+        sessions = await self.record.write(tell_owners, text, NOTICE_KIND)
+        self.kick()
+        log.info("the owners were told of the broken laws", sessions=sessions)
+
+    def metrics(self) -> dict[str, float]:
+        """Return the metrics of the last check; none if there was none yet."""
+        last = read_last_check(self.data_dir)
+        if last is None:
+            return {}
+        return {"semel_books_broken": float(len(last.broken)), "semel_books_checked_timestamp_seconds": last.at / 1000}
+
+
+def read_last_check(data_dir: Path) -> LastCheck | None:
+    """Return the result of the last check that a gateway of this data directory made; None if there is none."""
+    try:
+        values = json.loads((data_dir / FILE).read_text("utf-8"))
+        return LastCheck(**{**values, "broken": tuple(values["broken"])})
+    except (OSError, ValueError, LookupError, TypeError):
+        return None

@@ -1,0 +1,56 @@
+"""What an operator looks at first: which sessions need someone, and what waits in the outbox."""
+
+from __future__ import annotations
+
+from semel.law.turn import State
+from semel.ledger.delivery import parts
+from semel.ledger.storage.rows import Row
+from semel.ledger.storage.sql import Tx
+from semel.text.json_types import Json
+
+NEWEST_TURNS = 2_000
+"""How many of the newest turns are searched for failed ones and questions, so that the cost is bounded (Law 11)."""
+
+
+class AskingSession(Row):
+    """A session whose turn waits for an answer to a permission request. `at`: when the turn began, in ms."""
+
+    key: str
+    title: str | None
+    turn: int
+    at: int
+
+
+class LeftSession(Row):
+    """An idle session whose last turn failed or asked a question. `at`: when it ended, in ms."""
+
+    key: str
+    title: str | None
+    turn: int
+    state: State
+    error: str | None
+    at: int
+
+
+def read_overview(tx: Tx) -> Json:
+    """Return {"attention": the sessions that need someone, "parts": the numbers of unfinished parts by state}."""
+    return {"attention": list_attention(tx), "parts": parts.count_backlog(tx)}
+
+
+def list_attention(tx: Tx) -> list[Json]:
+    """Return the sessions that need someone: {"session", "title"?, "why", "turn", "at", "error"?}.
+
+    `why`: "approval" (a permission request is open), "question" (the agent asked something) or "failed" (the last turn
+    failed, `error` says why). `at` is in ms.
+    """
+    asking = [_describe(row, "approval") for row in tx.all(AskingSession, "sessions_asking")]
+    left = [
+        _describe(row, "failed" if row.state == "failed" else "question", row.error if row.state == "failed" else None)
+        for row in tx.all(LeftSession, "sessions_left", newest=NEWEST_TURNS)
+    ]
+    return asking + left
+
+
+def _describe(row: AskingSession | LeftSession, why: str, error: str | None = None) -> Json:
+    fields = {"session": row.key, "title": row.title, "why": why, "turn": f"t{row.turn}", "at": row.at, "error": error}
+    return {name: value for name, value in fields.items() if value is not None}

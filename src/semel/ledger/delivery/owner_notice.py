@@ -1,0 +1,34 @@
+"""Tell the owners something about the gateway itself, in a session that they read."""
+
+from __future__ import annotations
+
+from semel.ledger import people
+from semel.ledger.delivery import claims
+from semel.ledger.delivery.cutting import is_local
+from semel.ledger.storage.rows import HomeSession, SessionRow
+from semel.ledger.storage.sql import Tx
+
+MAX_SEARCHED_SESSIONS = 200
+"""How many of the newest sessions are searched for one that the page shows."""
+
+
+def tell_owners(tx: Tx, text: str, kind: str) -> list[str]:
+    """Add a notice for each owner; return the keys of its sessions.
+
+    An owner is told in the direct chat in which they last wrote. If there is none, the notice goes into the newest
+    session whose home is the page or the terminal; if there is none either, nobody is told. `kind`: of the notice.
+    """
+    sessions = _find_direct_sessions(tx) or _find_local_session(tx)
+    for session in sessions:
+        claims.add_home_notice(tx, session, text, turn=None, kind=kind, tell=False)
+    return [session.key for session in sessions]
+
+
+def _find_direct_sessions(tx: Tx) -> list[SessionRow]:
+    homes = [tx.all(HomeSession, "session_homes", home=dest)[:1] for dest in people.list_role_places(tx, "owner")]
+    return [tx.get(SessionRow, "session_by_id", id=row.id) for rows in homes for row in rows]
+
+
+def _find_local_session(tx: Tx) -> list[SessionRow]:
+    rows = tx.all(SessionRow, "session_list", before=1 << 62, limit=MAX_SEARCHED_SESSIONS)
+    return [row for row in rows if row.home is not None and is_local(row.home)][:1]

@@ -1,0 +1,15 @@
+-- name: sessions_asking
+-- sessions whose running turn waits for an answer to a permission request
+-- scans: the sessions with a turn, which are few
+SELECT s.key, s.title, t.id AS turn, t.started AS at FROM session s INDEXED BY session_busy
+JOIN turn t ON t.id = s.turn
+WHERE s.turn IS NOT NULL AND EXISTS(SELECT 1 FROM item i WHERE i.session = s.id AND i.live = 1 AND i.kind = 'permission')
+
+-- name: sessions_left
+-- idle sessions whose last turn, if it is one of the newest :newest, failed or asked a question; newest first
+SELECT s.key, s.title, t.id AS turn, t.state, t.error, coalesce(t.ended, t.started) AS at FROM turn t
+JOIN session s ON s.id = t.session
+WHERE t.id > (SELECT max(id) FROM turn) - :newest AND (t.state = 'failed' OR (
+    t.state = 'done' AND EXISTS(SELECT 1 FROM claim c WHERE c.root = t.root AND c.kind = 'ask' AND c.outcome = 'said')))
+  AND s.turn IS NULL AND s.wake_at IS NULL AND s.deleted IS NULL AND s.archived IS NULL
+  AND NOT EXISTS(SELECT 1 FROM turn n WHERE n.session = t.session AND n.epoch > t.epoch) ORDER BY t.id DESC

@@ -1,0 +1,67 @@
+"""`semel status` shows on one screen what runs and who is waited for, with and without a gateway."""
+
+from __future__ import annotations
+
+import pytest
+from cli_house import PERMISSION, SCRIPTED, Cli, end, until
+
+from semel.faces.cli.status import format_duration
+from semel.testing.scripted_agent import prompt
+
+QUESTION = prompt({"call": "ask", "arguments": {"question": "Which?", "options": ["red", "blue"]}}, "I wait.")
+FAILURE = prompt({"error": {"code": -32000, "message": "no credit left"}})
+
+
+def test_the_sessions_that_need_someone_are_told_with_the_reason(cli: Cli) -> None:
+    (cli.home / "semel.toml").write_text(
+        SCRIPTED + '[agents.gone]\ncommand = ["not-here"]\n[channels.hook]\nkind = "webhook"\n'
+    )
+    process = cli.up()
+    for session, text in {"asks": QUESTION, "fails": FAILURE, "fine": "hello"}.items():
+        cli("say", session, text)
+        until(lambda key=session: next(s for s in cli.json("sessions") if s["key"] == key)["state"] == "idle", session)
+    cli("say", "permits", PERMISSION)
+    until(lambda: len(cli.json("status")["attention"]) == 3, "the permission request")
+    until(lambda: "gone" in cli.json("status")["checks"], "the check of the agents")
+    status = cli.json("status")
+    assert {found["session"]: found["why"] for found in status["attention"]} == {
+        "permits": "approval", "asks": "question", "fails": "failed",
+    }  # fmt: skip
+    shown = cli("status").stdout
+    assert "sessions  3 need someone" in shown
+    assert "permits  asks for a permission (t" in shown and "asks  asked something (t" in shown
+    assert "no credit left" in shown
+    assert "gone: command not found" in shown
+    assert "channels  hook denied since" in shown and "can neither send nor receive" in shown
+    cli("say", "fails", "hello")
+    until(lambda: len(cli.json("status")["attention"]) == 2, "the next turn")
+    end(process)
+    silent = cli.json("status")
+    assert silent["running"] is False
+    assert [found["session"] for found in silent["attention"] if found["why"] == "question"] == ["asks"]
+
+
+def test_without_a_gateway_the_files_tell_what_they_can(cli: Cli) -> None:
+    process = cli.up()
+    cli("say", "main", "hello", "--wait")
+    running = cli("status").stdout.splitlines()
+    end(process)
+    assert running[0].startswith("gateway   Semel ") and " at http://127.0.0.1:" in running[0]
+    cli("backup", str(cli.home / "copies"))
+    lines = cli("status").stdout.splitlines()
+    assert lines[0] == "gateway   not running; start it with: semel up"
+    assert [line.split()[0] for line in lines] == ["gateway", "sessions", "outbox", "disk", "backup", "books"]
+    assert f"in {cli.home}/copies/" in lines[4]
+    assert "nothing waits" in lines[2]
+
+
+def test_before_the_first_start_it_says_so(cli: Cli) -> None:
+    assert "There is no ledger at" in cli("status", rc=1).stderr
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(4.2, "4 s"), (65, "1 min 5 s"), (3 * 3600 + 12 * 60, "3 h 12 min"), (2 * 86400, "2 d 0 h")],
+)
+def test_a_duration_has_its_two_largest_units(seconds: float, told: str) -> None:
+    assert format_duration(seconds) == told
