@@ -5,6 +5,7 @@ FROM ${PYTHON_IMAGE} AS build
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY constraints ./constraints
+COPY docs ./docs
 COPY src ./src
 RUN python3 -m venv --without-pip /opt/semel
 RUN python3 -m pip --python /opt/semel/bin/python install --no-deps --require-hashes --requirement constraints/run.txt

@@ -137,7 +137,14 @@ def _qwen(home: Path, port: int) -> tuple[list[str], Env]:
     }  # fmt: skip
     (home / ".qwen/settings.json").write_text(json.dumps(settings))
     keys = {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1", "OPENAI_MODEL": "scripted"}
-    command = [str(ROOT / "qwen/node_modules/.bin/qwen"), "--acp", "--auth-type", "openai", "--approval-mode", "default"]
+    command = [
+        str(ROOT / "qwen/node_modules/.bin/qwen"),
+        "--acp",
+        "--auth-type",
+        "openai",
+        "--approval-mode",
+        "default",
+    ]
     return [INSTALLER.node(), *command], {**_base(home), **keys}
 
 
