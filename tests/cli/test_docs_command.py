@@ -32,7 +32,7 @@ def test_a_page_that_does_not_exist_is_an_error_that_says_where_the_list_is(alon
     done = alone("docs", name, rc=2)
     assert done.stdout == ""
     assert done.stderr.startswith(f"semel: there is no page '{name}'")
-    assert "`semel docs` lists the pages" in done.stderr
+    assert "semel docs` lists the pages" in done.stderr
 
 
 def shown_texts() -> set[str]:

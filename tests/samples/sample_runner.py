@@ -6,6 +6,8 @@ gateway that serves the demo agent. A comment in front of a block may hold comma
     <!-- first:
     semel say main hello --wait
     -->
+
+A block after a comment that says which other test produces it is left to that test.
 """
 
 from __future__ import annotations
@@ -64,11 +66,13 @@ class Sample:
 
 
 def read_samples(page: str) -> list[Sample]:
-    samples, setup, lines = [], [], page.splitlines()
+    samples, setup, lines, is_elsewhere = [], [], page.splitlines(), False
     for token in MarkdownIt("commonmark").parse(page):
         if token.type == "html_block" and (hidden := re.fullmatch(r"<!-- first:\n(.*)-->\n?", token.content, re.S)):
             setup += hidden[1].splitlines()
-        elif token.type in ("fence", "code_block") and re.search(r"^\$ ", token.content, re.M):
+        elif token.type == "html_block":
+            is_elsewhere = "produced by tests/" in token.content
+        elif not is_elsewhere and token.type in ("fence", "code_block") and re.search(r"^\$ ", token.content, re.M):
             assert token.map is not None
             begin = token.map[0] + (token.type == "fence")
             end = begin + len(token.content.splitlines())

@@ -143,7 +143,7 @@ def login(
 
     [agent] = load_agents([name], config, data_dir)
     if not isinstance(agent, AcpAgent):
-        print_error(f"agent {name!r} is a model behind an API: its key is the setting `key` (docs/models.md)")
+        print_error(f"agent {name!r} is a model behind an API: its key is the setting `key` (semel docs models)")
         raise typer.Exit(2)
     methods = asyncio.run(_read_logins(agent))
     if not methods:
