@@ -36,9 +36,12 @@ from semel.faces.http.settings import NodeSettings, is_loopback
 from semel.gateway import Gateway
 from semel.gateway.ports import AgentError, Launch
 from semel.gateway.settings import AgentSettings
+from semel.gateway.tracing import RecordSpan
 from semel.gateway.unix_socket import SocketRefused, UnixListener, socket_path
+from semel.installation import find_install_command
 from semel.ledger.inbound import nodes
 from semel.ledger.storage.migrate import Upgrade
+from semel.ledger.storage.open_ledger import read_own_mark
 from semel.ledger.storage.store import Store
 from semel.ledger.turns.spawns import OrphanedProcess
 from semel.text.json_types import Json
@@ -49,6 +52,8 @@ from semel.tools.http_tools import MCP_PATH
 from semel.tools.in_process_tools import InProcessTools
 
 log = structlog.get_logger("semel.run")
+TRACE_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+"""Environment variables of OpenTelemetry that switch on the export of traces."""
 
 OWNER_TOKEN_FILE = "owner.token"  # file in the data directory; whoever can read it is the owner
 
@@ -133,6 +138,7 @@ async def open_gateway(config: GatewayConfig) -> AsyncIterator[RunningGateway]:
             agent_checks=agent_checks,
             background=background,
             tools_url=_make_tools_url(sockets),
+            record_span=await _open_traces(store, stack),
         )
         app = make_app(gateway, http)
         running = RunningGateway(config, gateway, Server(app, sockets, config.host), agent_checks)
@@ -151,6 +157,21 @@ def _announce_upgrade(upgrade: Upgrade) -> None:
         "the ledger was written by an older Semel and is upgraded now; a copy of it is kept, to go back",
         found=upgrade.found, wanted=upgrade.wanted, copy=str(upgrade.copy),
     )  # fmt: skip
+
+
+async def _open_traces(store: Store, stack: contextlib.AsyncExitStack) -> RecordSpan | None:
+    """Open the export of traces if OpenTelemetry's environment variables ask for it. Raises ConfigError."""
+    if not any(map(os.environ.get, TRACE_ENDPOINTS)) or os.environ.get("OTEL_TRACES_EXPORTER") == "none":
+        return None
+    try:
+        from semel.faces.otel import SpanExport
+    except ImportError:
+        raise ConfigError(
+            f"OTEL_EXPORTER_OTLP_ENDPOINT is set, and traces need OpenTelemetry: {find_install_command('otel')}"
+        ) from None
+    export = SpanExport((await store.read(read_own_mark)).ledger)
+    stack.push_async_callback(asyncio.to_thread, export.close)
+    return export
 
 
 def _listen_locally(data_dir: Path) -> UnixListener:

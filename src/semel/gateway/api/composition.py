@@ -35,6 +35,7 @@ from semel.gateway.tools.jobs import JobManager
 from semel.gateway.tools.schedule_tools import make_schedule_tools
 from semel.gateway.tools.schedules import ScheduleManager
 from semel.gateway.tools.tool_calls import ToolCallHandler
+from semel.gateway.tracing import RecordSpan
 from semel.gateway.turns.agent_files import AgentFiles
 from semel.gateway.turns.agent_pool import AgentPool
 from semel.gateway.turns.in_process_services import InProcessServices
@@ -68,11 +69,13 @@ class Components:
         clock: Clock | None = None,
         background: Background | None = None,
         tools_url: str | None = None,
+        record_span: RecordSpan | None = None,
     ) -> None:
         """`reap`: kills an agent process that a dead gateway left running, if it is still the same process, and returns
         whether it did (Law 10). `list_installed_agents`: lists the agents found on this machine, for `status`.
         `agent_checks`: what was found when each agent was tried, by its name, for `status`; the caller adds to it.
-        `tools_url`: where agents reach Semel's MCP server over HTTP; None: nowhere."""
+        `tools_url`: where agents reach Semel's MCP server over HTTP; None: nowhere. `record_span`: gets the spans of
+        each event's way, for traces."""
         self.name = f"{os.getpid()}-{secrets.token_hex(8)}"  # the name of this run, under which it holds its lease
         self.started_at = time.time()
         self.stopping = False
@@ -92,7 +95,12 @@ class Components:
         self.people = AccountDirectory(self.record, settings, self.clock)
         resend_unknown = frozenset(name for name, channel in settings.channels.items() if channel.resend_unknown)
         self.outbox = Outbox(
-            self.record, self.channels, self.clock, resend_unknown=resend_unknown, files=self.file_store.path
+            self.record,
+            self.channels,
+            self.clock,
+            resend_unknown=resend_unknown,
+            files=self.file_store.path,
+            record_span=record_span,
         )
         kick = self.outbox.kick
         self.spawns = AgentPool(
@@ -107,6 +115,7 @@ class Components:
             typing=self.typing, kick=kick, blobs=self.file_store.path,
             permission_deadline=settings.permission_deadline_s,
             quiet=(QUIET_WORD, *((settings.heartbeat.quiet,) if settings.heartbeat.sessions else ())),
+            record_span=record_span,
         )  # fmt: skip
         self.controls = SessionControls(self.record, settings.agents, self.turns, self.spawns, kick)
         self.commands = Commands(
@@ -121,6 +130,7 @@ class Components:
         self.tools = ToolCallHandler(
             self.record, self.places, settings.agents, self.file_store, self.turns.runs.get, kick, self.spawns,
             silent_tools={**make_schedule_tools(self.schedules), **make_job_tools(self.jobs)},
+            find_trace=self.turns.traces.get,
         )  # fmt: skip
         self.erasures = Erasures(self.record, self.file_store)
         self.channel_manager = ChannelManager(self.inbox, self.channels, self.people, self.file_store, self.clock, kick)

@@ -8,8 +8,10 @@ destinations. `semel.law.delivery` decides what an outcome means; `semel.ledger.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from pathlib import Path
@@ -20,8 +22,10 @@ from semel.gateway.outbound.attempt import look_up, make_op, send
 from semel.gateway.outbound.previews import DestinationPace, Previews
 from semel.gateway.ports import Caps, Channel
 from semel.gateway.record import LedgerAccess
+from semel.gateway.tracing import Attributes, RecordSpan, Span
 from semel.law.delivery import Rules
 from semel.ledger.delivery import send_queue
+from semel.ledger.delivery.parts import find_origin
 from semel.ledger.delivery.send_queue import AttemptOutcome, ChannelCapacity, Departure, DueParts
 from semel.ledger.storage.errors import LedgerClosed, LedgerError
 from semel.ledger.storage.store import Store
@@ -66,10 +70,11 @@ class Outbox:
         files: Path | None = None,
         max_concurrent: int = MAX_CONCURRENT_PER_CHANNEL,
         jitter: Callable[[], float] = random.random,
+        record_span: RecordSpan | None = None,
     ) -> None:
         """`resend_unknown`: the channels with this setting. `files`: the directory of stored files. `max_concurrent`:
         how many attempts and look-ups of one channel may be under way at the same time. `jitter`: returns random
-        numbers in [0, 1), which vary the backoff."""
+        numbers in [0, 1), which vary the backoff. `record_span`: gets a span for each attempt."""
         self.outcomes: Counter[tuple[str, str]] = Counter()  # outcomes by (channel, outcome) since the start
         self.rejected: Counter[str] = Counter()  # rejected parts by channel since the start
         self._ledger = ledger
@@ -79,6 +84,7 @@ class Outbox:
         self._files = files
         self._max_concurrent = max_concurrent
         self._jitter = jitter
+        self._record_span = record_span
         self._under_way: dict[asyncio.Task[None], Departure] = {}
         self._kicked = asyncio.Event()
         self._idle = asyncio.Event()
@@ -229,7 +235,25 @@ class Outbox:
                 departure, AttemptOutcome("refused", reason=f"it cannot be sent as it is recorded: {error!r}")
             )
         else:
-            await self._record(departure, await send(channel, op, self._clock, self._stop_waiting))
+            started = time.time_ns()
+            outcome = await send(channel, op, self._clock, self._stop_waiting)
+            await self._record(departure, outcome)
+            if self._record_span is not None:
+                await self._trace(self._record_span, departure, outcome, started)
+
+    async def _trace(self, record: RecordSpan, departure: Departure, outcome: AttemptOutcome, started: int) -> None:
+        """Record the span of one attempt, from the call of the channel to the recorded outcome."""
+        ended = time.time_ns()
+        with contextlib.suppress(LedgerError):
+            if (origin := await self._ledger.read(find_origin, departure.part)) is not None:
+                receipt = {} if outcome.receipt is None else {"semel.receipt": outcome.receipt}
+                attributes: Attributes = {
+                    "semel.session": departure.session, "semel.turn": origin.turn, "semel.part": departure.part,
+                    "semel.claim": departure.claim, "semel.channel": departure.channel,
+                    "semel.outcome": outcome.result, **receipt,
+                }  # fmt: skip
+                failed = outcome.result != "receipt"
+                record(Span("part", origin.event, started, ended, "", f"t{origin.turn}", attributes, failed))
 
     async def _look_up(self, channel: Channel, departure: Departure) -> None:
         try:

@@ -22,6 +22,7 @@ from semel.gateway.files import MAX_FILE_BYTES
 from semel.gateway.outbound.destinations import HOME, Destinations, ResolvedDestination
 from semel.gateway.record import LedgerAccess
 from semel.gateway.settings import AgentSettings
+from semel.gateway.tracing import Attributes, TurnTrace
 from semel.gateway.turns.agent_pool import AgentPool, token_digest
 from semel.gateway.turns.run import Run
 from semel.law import echo
@@ -78,6 +79,7 @@ class ToolCallHandler:
     kick: Callable[[], None]  # wakes the outbox
     spawns: AgentPool
     silent_tools: Mapping[str, SilentTool]  # by tool name
+    find_trace: Callable[[int], TurnTrace | None]  # the spans of a session's running turn
 
     def __post_init__(self) -> None:
         self.unknown_tokens = 0
@@ -128,10 +130,17 @@ class ToolCallHandler:
         async with turn_taking:
             call = await self._check_call(params)
             if call.name not in self.silent_tools:
-                outcome = await self._execute(call)
+                with self._span(call) as attributes:
+                    outcome = await self._execute(call)
+                    attributes |= {"semel.claim": outcome.claim_id, "semel.outcome": outcome.outcome}
                 self.kick()
                 return _make_answer(outcome, list(self.places.names(call.caller.key)), call.caller.home is not None)
-        return await self.silent_tools[call.name](call)
+        with self._span(call):
+            return await self.silent_tools[call.name](call)
+
+    def _span(self, call: ToolRequest) -> contextlib.AbstractContextManager[Attributes]:
+        trace = self.find_trace(call.caller.session)
+        return contextlib.nullcontext({}) if trace is None else trace.span("tool call", **{"semel.tool": call.name})
 
     async def _check_call(self, params: Json) -> ToolRequest:
         """Validate a call and find its agent process and turn. Raises UnknownSpawn, BadRequest."""

@@ -74,6 +74,7 @@ class Run:
         self.remembered: frozenset[int] = frozenset()  # claims of lost attempts that the agent remembers word for word
         self.names = self.places.names(self.begun.key)
         self.stopped: StopRequest | None = None  # set when a person stopped the turn
+        self.joined: list[TurnEvent] = []  # events of messages that were steered into the turn
         self.cancel_timer: asyncio.TimerHandle | None = None
         self.corrections = Corrections(was_asked=self.begun.attempt > 1)
         self.last_shown_at = 0.0
@@ -143,6 +144,7 @@ class Run:
         if not events:  # another call of `steer` has bound them
             self.live.signals.put_nowait(SteerCancelled())
             return True
+        self.joined += events
         content = prompt.build_event_blocks(events, await self._copy_files(events))
         self.view.take(self.fold.prompt("\n".join(b["text"] for b in content if b["type"] == "text")))
         await self.live.conversation.prompt(content)

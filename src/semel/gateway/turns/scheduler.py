@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from semel.gateway.outbound.typing import Typing
 from semel.gateway.ports import AgentError, Died
 from semel.gateway.record import LedgerAccess
 from semel.gateway.settings import AgentSettings
+from semel.gateway.tracing import RecordSpan, TurnTrace
 from semel.gateway.turns.agent_pool import AgentPool
 from semel.gateway.turns.live_agent import AgentLost, LiveAgent
 from semel.gateway.turns.planner import AttemptPlanner
@@ -35,7 +36,7 @@ from semel.ledger.delivery.claims import Caller
 from semel.ledger.inbound.hear import Addressed
 from semel.ledger.storage.errors import LedgerError
 from semel.ledger.turns import finish_turn, turn_ops, turns
-from semel.ledger.turns.turns import BegunTurn, Fenced, GivenUp, NotYetDue, StopRequest, TurnFence
+from semel.ledger.turns.turns import BegunTurn, Fenced, GivenUp, NotYetDue, StopRequest, TurnEvent, TurnFence
 
 log = structlog.get_logger("semel.turns")
 
@@ -63,9 +64,11 @@ class TurnScheduler:
     blobs: Path  # the directory of stored files
     permission_deadline: float  # in seconds
     quiet: tuple[str, ...]  # the replies by which an agent stays quiet
+    record_span: RecordSpan | None = None
 
     def __post_init__(self) -> None:
         self.runs: dict[int, Run] = {}
+        self.traces: dict[int, TurnTrace] = {}  # session -> the spans of its running turn
         self.tasks: dict[int, asyncio.Task[Any]] = {}
         self._woken: set[int] = set()
         self._timers: dict[int, asyncio.TimerHandle] = {}
@@ -82,6 +85,7 @@ class TurnScheduler:
         self.attempts = {name: agent.attempts for name, agent in self.agents.items()}
         self.ended: Counter[tuple[str, str]] = Counter()  # (agent, outcome) -> turns since the start
         self.agent_errors: Counter[tuple[str, str]] = Counter()  # (agent, one of AGENT_ERRORS) -> failed attempts
+        self._joined: dict[int, Sequence[TurnEvent]] = {}  # session -> events that joined its turn while it ran
         self.stopping = False
 
     def __repr__(self) -> str:
@@ -265,6 +269,7 @@ class TurnScheduler:
             return True
         fence = TurnFence(begun.session, begun.turn, begun.epoch)
         self.typing.begin(begun, lambda: self._waits_for_person(session))
+        self.traces[session] = TurnTrace(self.record_span, begun)
         try:
             return await self._attempt(begun, fence)
         except Exception:
@@ -272,6 +277,7 @@ class TurnScheduler:
             raise
         finally:
             self.typing.end(begun)
+            self.traces.pop(session).end(self._joined.pop(session, ()))
             if self._overtaken_by(begun) is not None:
                 del self._overtaken[session]
 
@@ -282,7 +288,8 @@ class TurnScheduler:
 
     async def _attempt(self, begun: BegunTurn, fence: TurnFence) -> bool:
         try:
-            live = await self._start(begun)
+            with self.traces[begun.session].span("agent start", **{"semel.agent": begun.agent}):
+                live = await self._start(begun)
         except AgentError as error:
             await self._handle_failed_start(fence, begun, error)
             return True
@@ -338,6 +345,7 @@ class TurnScheduler:
             return True
         finally:
             self.runs.pop(begun.session, None)
+            self._joined[begun.session] = run.joined
             run.close()
             live.record_afterwards = run.record_afterwards
             if may_keep and not self.stopping:
@@ -357,7 +365,8 @@ class TurnScheduler:
             run.stopped = by
             await run.end_unanswered("cancelled")
         else:
-            return await run.run_attempt(plan.how, plan.utterances, plan.notes, plan.entries_to_tell)
+            with self.traces[begun.session].span("agent prompt", **{"semel.how": plan.how}):
+                return await run.run_attempt(plan.how, plan.utterances, plan.notes, plan.entries_to_tell)
         return True
 
     async def _settle_lost(self, run: Run, fence: TurnFence) -> None:
@@ -413,6 +422,8 @@ class TurnScheduler:
         """Count a turn that has ended, and log it if it failed."""
         outcome = law.step("running", event)
         self.ended[begun.agent, outcome] += 1
+        if (trace := self.traces.get(begun.session)) is not None:
+            trace.outcome = outcome
         if outcome == "failed":
             log.warning("turn failed", session=begun.key, turn=begun.turn, agent=begun.agent, why=error)
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from semel.law.delivery import State
-from semel.ledger.storage.rows import OutgoingPart
+from semel.ledger.storage.rows import OutgoingPart, Row
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 
 PARKED = 2**53 - 1
 """The `due` of a part that waits for no time: it is not the head of its queue, or it is being looked up."""
+
+
+class PartOrigin(Row):
+    """The turn that said a part, and the first event of that turn."""
+
+    turn: int
+    event: int
 
 
 class NoSuchPart(LookupError):
@@ -23,6 +30,11 @@ def get(tx: Tx, part: int) -> OutgoingPart:
     if row is None:
         raise NoSuchPart(f"there is no part {part}: 'semel outbox list' shows them")
     return row
+
+
+def find_origin(tx: Tx, part: int) -> PartOrigin | None:
+    """Return where a part came from; None if no event led to it."""
+    return tx.one(PartOrigin, "part_origin", id=part)
 
 
 def get_json(tx: Tx, part: int) -> dict[str, Any]:

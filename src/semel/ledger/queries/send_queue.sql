@@ -29,6 +29,12 @@ SELECT {PartRow p}, c.session, c.outcome, c.how, c.reason, s.key AS session_key
 FROM part p JOIN claim c ON c.id = p.claim JOIN session s ON s.id = c.session
 WHERE p.id = :id
 
+-- name: part_origin
+-- the turn that said a part, and the first event of that turn
+SELECT coalesce(c.turn, r.id) AS turn, h.event FROM part p JOIN claim c ON c.id = p.claim
+JOIN turn r ON r.root = c.root JOIN hearing h ON h.turn = r.id
+WHERE p.id = :id ORDER BY h.event LIMIT 1
+
 -- name: part_depart
 -- An attempt begins: durable before the first byte. `due` is set to the time of this attempt. If `first` differs from
 -- it, an earlier attempt may have arrived. So they are made to differ also if both left in the same millisecond, or if
