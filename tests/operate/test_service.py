@@ -104,6 +104,16 @@ def test_mistakes_are_explained(home: Home, cli: Cli) -> None:
     assert "use a path that begins with /" in done.stderr
 
 
+@pytest.mark.skipif(shutil.which("systemctl") is None, reason="systemctl is not installed")
+def test_where_no_systemd_runs_the_unit_is_named_and_what_to_do(
+    home: Home, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", f"unix:path={home.path}/none")  # never this machine's own systemd
+    said = cli("service", "install", rc=1).stderr
+    assert "systemd does not run here, or you became this user by su" in said
+    assert str(home.path / ".config/systemd/user/semel.service") in said
+
+
 # ---------------------------------------------------------------- a real systemd
 
 START = "mount -t tmpfs tmpfs /run/systemd && mkdir /run/systemd/system && exec {} --user --unit=basic.target"

@@ -122,7 +122,7 @@ def find_program() -> list[str]:
     python = Path(sys.executable)
     if ".cache" in python.parts or "archive-v0" in python.parts:  # uvx, pipx run
         raise ServiceError(
-            "this Semel runs from a cache that may be cleared. Install it first: pipx install semel, or uv tool install"
+            "this Semel runs from a cache that may be cleared. Install it first, with pipx install or uv tool install"
         )
     script = python.with_name("semel")
     return [str(script)] if script.exists() else [str(python), "-m", "semel"]
@@ -173,7 +173,15 @@ def _write(file: Path, content: bytes) -> None:
 
 
 def _systemctl(system: bool, *args: str) -> None:
-    _run("systemctl", *(() if system else ("--user",)), *args)
+    try:
+        _run("systemctl", *(() if system else ("--user",)), *args)
+    except ServiceError as error:
+        if "bus" not in str(error):
+            raise
+        raise ServiceError(
+            f"{error}. systemd does not run here, or you became this user by su or sudo: log in as the user, or use "
+            f"--system. The unit is {service_file(system)}"
+        ) from None
 
 
 def _lingers() -> bool:
