@@ -31,7 +31,7 @@ GROUPS = {
         "[Search](search.md), [export and import](export.md).",
         ["sessions", "show", "search", "export", "import", "why", "fold"],
     ),
-    "Operate": ("[Is everything all right?](health.md)", ["status", "doctor", "config"]),
+    "Operate": ("[Is everything all right?](health.md)", ["status", "logs", "doctor", "config"]),
     "Agents": ("[Use an agent](use-an-agent.md).", ["agents"]),
     "Service": ("[Operate a gateway](operate.md).", ["service"]),
     "Backup": ("[Backup and restore](backup.md).", ["backup", "restore"]),

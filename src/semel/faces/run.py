@@ -33,6 +33,7 @@ from semel.faces.config.load import GatewayConfig
 from semel.faces.http import Server, Settings, TokenNeeded, make_app
 from semel.faces.http.server import UnixServer, bind
 from semel.faces.http.settings import NodeSettings, is_loopback
+from semel.faces.log import keep_log_file
 from semel.gateway import Gateway
 from semel.gateway.ports import AgentError, Launch
 from semel.gateway.settings import AgentSettings
@@ -119,6 +120,7 @@ async def open_gateway(config: GatewayConfig) -> AsyncIterator[RunningGateway]:
     async with contextlib.AsyncExitStack() as stack:
         store = await asyncio.to_thread(Store.open, settings.ledger, marked=True, announce=_announce_upgrade)
         stack.push_async_callback(asyncio.to_thread, store.close)
+        stack.enter_context(keep_log_file(settings.data_dir))  # this process holds the ledger's lock now
         http = http.model_copy(update={"nodes": await _recall_sources(store, http.nodes)})
         sockets = await bind(config.host, config.port)  # before anything starts: the port may be taken
         for sock in sockets:

@@ -51,7 +51,7 @@ class Erasures:
                     else:
                         wait = self.part_retry_s
                 except LedgerError as error:
-                    log.warning("an erasure is put off", session=session, why=str(error))
+                    log.warning("an erasure is put off", session_id=session, why=str(error))
                     wait = RETRY_S
             try:
                 if not await self._remove_unheld_files():

@@ -98,7 +98,7 @@ class Gateway(ReadApi, SessionApi, ArchiveApi):
         if self._tasks:
             _, unfinished = await asyncio.wait(self._tasks.values(), timeout=STOP_TIMEOUT_S)
             for task in unfinished:  # a channel that swallows its cancellation must not block the stop
-                log.error("it was told to end and did not; it is left behind", part=task.get_name())
+                log.error("it was told to end and did not; it is left behind", task=task.get_name())
         await self.commands.stop()
         for deletion in self._deletions:
             deletion.cancel()
@@ -151,4 +151,4 @@ class Gateway(ReadApi, SessionApi, ArchiveApi):
 
 def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (fault := task.exception()) is not None:
-        log.error("a part of the gateway stopped until the next start", part=task.get_name(), exc_info=fault)
+        log.error("a part of the gateway stopped until the next start", task=task.get_name(), exc_info=fault)

@@ -129,7 +129,7 @@ class Commands:
                     for command in await self.record.read(rows.list_open, session):
                         await self._execute(command)
                 except LedgerError as error:
-                    log.warning("a command is put off", session=session, why=str(error))
+                    log.warning("a command is put off", session_id=session, why=str(error))
                     await asyncio.sleep(RETRY_S)
                     continue
                 if session not in self._again:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import random
 import time
@@ -16,6 +17,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
+
+import structlog
 
 from semel.gateway.clock import Clock, SystemClock
 from semel.gateway.outbound.attempt import look_up, make_op, send
@@ -44,6 +47,7 @@ UNRECORDED = "its outcome could not be recorded"
 _SEND_RESULTS = frozenset({"receipt", "not sent", "refused", "silence"})  # the others are results of look-ups
 
 _log = logging.getLogger("semel.outbox")
+_activity = structlog.get_logger("semel.activity")
 
 
 def make_rules(caps: Caps, resend_unknown: bool = False) -> Rules:
@@ -192,7 +196,9 @@ class Outbox:
             self._start(departure, self._look_up(self._channels[departure.channel], departure))
 
     def _start(self, departure: Departure, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work, name=f"outbox part {departure.part}")
+        context = contextvars.copy_context()
+        context.run(structlog.contextvars.bind_contextvars, part=departure.part, session=departure.session)
+        task = asyncio.create_task(work, name=f"outbox part {departure.part}", context=context)
         self._under_way[task] = departure
         self._pace.begin(departure.dest)
         task.add_done_callback(self._ended)
@@ -269,6 +275,7 @@ class Outbox:
     async def _record(self, departure: Departure, outcome: AttemptOutcome) -> None:
         """Record the outcome even if that fails at first: a part that stayed "sending" would block its destination."""
         self.outcomes[departure.channel, outcome.result] += 1
+        _activity.info("attempt ended", channel=departure.channel, dest=departure.dest, outcome=outcome.result)
         if outcome.result in ("receipt", "found") and outcome.receipt is None:
             _log.warning(
                 "%r accepted part %d but gave no message id that can be stored", departure.channel, departure.part

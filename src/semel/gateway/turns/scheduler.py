@@ -39,6 +39,7 @@ from semel.ledger.turns import finish_turn, turn_ops, turns
 from semel.ledger.turns.turns import BegunTurn, Fenced, GivenUp, NotYetDue, StopRequest, TurnEvent, TurnFence
 
 log = structlog.get_logger("semel.turns")
+activity = structlog.get_logger("semel.activity")
 
 T = TypeVar("T")
 
@@ -169,7 +170,7 @@ class TurnScheduler:
         try:
             await self.record.write(turns.request_stop, session, by, turn)
         except LedgerError as error:
-            log.warning("a stop could not be recorded", session=session, why=str(error))
+            log.warning("a stop could not be recorded", session_id=session, why=str(error))
         self.wake(session)  # the turn may have failed in between, and wait for its retry
 
     async def abandon(self, session: int, reason: str) -> None:
@@ -227,16 +228,16 @@ class TurnScheduler:
                     more = await self._serve_turn(session)
                 except Fenced as error:
                     self._unreleased.pop(session, None)
-                    log.warning("turn fenced off", session=session, why=str(error))
+                    log.warning("turn fenced off", session_id=session, why=str(error))
                     more = True
                 except LedgerError as error:
-                    log.warning("turn put off", session=session, why=str(error))
+                    log.warning("turn put off", session_id=session, why=str(error))
                     self.wake_in(session, RETRY_S)
                     more = False
                 if self.stopping or not (more or session in self._woken):
                     return
         except Exception:
-            log.exception("turn failed inside the gateway", session=session)
+            log.exception("turn failed inside the gateway", session_id=session)
             self.wake_in(session, RETRY_S)
         finally:
             self._end_service(session)
@@ -267,6 +268,7 @@ class TurnScheduler:
             self._note_end(begun, "cancelled" if begun.error is None else "given up", begun.error)
             self.kick()
             return True
+        activity.info("turn began", session=begun.key, turn=begun.turn, agent=begun.agent, attempt=begun.attempt)
         fence = TurnFence(begun.session, begun.turn, begun.epoch)
         self.typing.begin(begun, lambda: self._waits_for_person(session))
         self.traces[session] = TurnTrace(self.record_span, begun)
@@ -287,17 +289,18 @@ class TurnScheduler:
         return run is not None and bool(run.permissions.open)
 
     async def _attempt(self, begun: BegunTurn, fence: TurnFence) -> bool:
-        try:
-            with self.traces[begun.session].span("agent start", **{"semel.agent": begun.agent}):
-                live = await self._start(begun)
-        except AgentError as error:
-            await self._handle_failed_start(fence, begun, error)
-            return True
-        if live is None:
-            end = finish_turn.End("cancelled", "cancelled", stopped=self._take_stop(begun))
-            await self._finish_unasked(fence, begun, end)
-            return True
-        return await self._run_with(live, begun, fence)
+        with structlog.contextvars.bound_contextvars(session=begun.key):  # of the log lines of agents, too
+            try:
+                with self.traces[begun.session].span("agent start", **{"semel.agent": begun.agent}):
+                    live = await self._start(begun)
+            except AgentError as error:
+                await self._handle_failed_start(fence, begun, error)
+                return True
+            if live is None:
+                end = finish_turn.End("cancelled", "cancelled", stopped=self._take_stop(begun))
+                await self._finish_unasked(fence, begun, end)
+                return True
+            return await self._run_with(live, begun, fence)
 
     async def _start(self, begun: BegunTurn) -> LiveAgent | None:
         """Return the session's agent; None if the turn was stopped before the agent had started. Raises AgentError."""
@@ -426,6 +429,8 @@ class TurnScheduler:
             trace.outcome = outcome
         if outcome == "failed":
             log.warning("turn failed", session=begun.key, turn=begun.turn, agent=begun.agent, why=error)
+        else:
+            activity.info("turn ended", session=begun.key, turn=begun.turn, agent=begun.agent, outcome=outcome)
 
     def _note_error(self, begun: BegunTurn, error: str) -> None:
         self.agent_errors[begun.agent, error] += 1

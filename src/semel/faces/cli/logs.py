@@ -1,0 +1,94 @@
+"""`semel logs`: the gateway's log, filtered and followed."""
+
+from __future__ import annotations
+
+import json as json_format
+import re
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.text import Text
+
+from semel.faces.cli.app import Config, DataDir, Json, app
+from semel.faces.cli.printing import print_error, stdout_console
+from semel.faces.config import locate
+from semel.text.visible import escape_json, visible
+
+LEVEL_STYLES = {"warning": "yellow", "error": "red", "critical": "bold red"}
+HEAD = ("timestamp", "level", "logger", "event", "exception")
+"""The fields that have a place of their own in a printed line."""
+
+
+@app.command()
+def logs(
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with the lines that are added.")] = False,
+    number: Annotated[int, typer.Option("-n", metavar="N", min=0, help="How many of the last lines.")] = 100,
+    session: Annotated[
+        str | None, typer.Option("--session", metavar="SESSION", help="Only lines about this session.")
+    ] = None,
+    turn: Annotated[str | None, typer.Option("--turn", metavar="ID", help="Only lines about this turn (t5).")] = None,
+    part: Annotated[str | None, typer.Option("--part", metavar="ID", help="Only lines about this part (p12).")] = None,
+    level: Annotated[
+        Literal["info", "warning", "error"] | None, typer.Option("--level", help="Only lines of this level or above.")
+    ] = None,
+    json: Json = False,
+    config: Config = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Print the gateway's log: what `semel up` logs, and when each turn and each attempt to send ended.
+
+    The log is kept in the data directory, 50 MB at most, and can be read without a running gateway. `--json` prints the
+    lines as they are in the file.
+    """
+    from semel.faces import log_reader
+
+    data = locate(config, data_dir)[0]
+    wanted = log_reader.LogFilter(session, _parse_id(turn, "t", "--turn"), _parse_id(part, "p", "--part"), level)
+    try:
+        if not log_reader.list_log_files(data):
+            print_error(f"there is no log in {data} yet; `semel up` writes it")
+            raise typer.Exit(1)
+        for line in log_reader.read_log(data, number, wanted, is_followed=follow):
+            _print_line(line, json)
+    except OSError as error:
+        print_error(f"the log cannot be read: {error}")
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:  # how people end --follow
+        raise typer.Exit(0) from None
+
+
+def _parse_id(text: str | None, letter: str, option: str) -> int | None:
+    if text is None:
+        return None
+    if not (match := re.fullmatch(rf"{letter}?(\d{{1,18}})", text)):
+        raise typer.BadParameter(f"{option}: {text!r} is not an id like {letter}5")
+    return int(match[1])
+
+
+def _print_line(line: dict[str, Any], json: bool) -> None:
+    if json:
+        print(escape_json(json_format.dumps(line, ensure_ascii=False)), flush=True)
+        return
+    level = str(line.get("level", ""))
+    fields = "  ".join(f"{name}={_format_value(value)}" for name, value in line.items() if name not in HEAD)
+    head = f"{_format_moment(line.get('timestamp'))} "
+    text = f" {line.get('logger', '')}: {line.get('event', '')}{f'  {fields}' if fields else ''}"
+    out = stdout_console()
+    out.print(Text(head, "dim"), Text(level, LEVEL_STYLES.get(level, "")), Text(visible(text)), sep="")
+    for row in str(line.get("exception") or "").splitlines():
+        out.print(Text(visible(f"    {row}"), "dim"))
+
+
+def _format_moment(timestamp: object) -> str:
+    """Format a timestamp of the log in local time; return it as it is if it is none."""
+    try:
+        return datetime.fromisoformat(str(timestamp)).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    except ValueError:
+        return str(timestamp)
+
+
+def _format_value(value: object) -> str:
+    return (
+        value if isinstance(value, str) and value and " " not in value else json_format.dumps(value, ensure_ascii=False)
+    )

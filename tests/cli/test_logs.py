@@ -1,0 +1,163 @@
+"""`semel logs`: the gateway's log is kept in bounded private files, and is filtered and followed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from cli_house import PATIENCE, Cli, end, heard, until
+
+from semel.faces.log import KEPT_LOGS
+from semel.faces.log_reader import LogFilter, list_log_files, read_log
+
+SECRET_TEXT = "an unmistakable sentence"
+
+
+@pytest.fixture(scope="module")
+def spoken(tmp_path_factory: pytest.TempPathFactory) -> Cli:
+    """An installation whose gateway has run two turns and one attempt to send, and is stopped."""
+    home = tmp_path_factory.mktemp("home")
+    (home / "semel.toml").write_text('[channels.hook]\nkind = "webhook"\nurl = "https://127.0.0.1.invalid/"\n')
+    cli = Cli(home, home / "data")
+    process = cli.up("--log", "json")
+    try:
+        cli("say", "main", SECRET_TEXT, "--wait")
+        cli("say", "demo:hook:team", f"send: {SECRET_TEXT}", "--wait")
+        until(lambda: "attempt ended" in cli("logs").stdout, "the attempt to send")
+        stderr = end(process)
+    finally:
+        cli.leave()
+    assert "gateway started" in stderr and "turn began" not in stderr, "stderr is for what a person watches"
+    return cli
+
+
+def test_lines_are_filtered_by_session_turn_part_and_level(spoken: Cli) -> None:
+    lines = [json.loads(line) for line in spoken("logs", "--json").stdout.splitlines()]
+    assert {"gateway started", "ready", "turn began", "turn ended", "attempt ended"} <= {
+        line["event"] for line in lines
+    }
+    of_main = [json.loads(line) for line in spoken("logs", "--session", "main", "--json").stdout.splitlines()]
+    assert {line["session"] for line in of_main} == {"main"} and len(of_main) >= 3
+    turn = of_main[0]["turn"]
+    of_turn = spoken("logs", "--turn", f"t{turn}").stdout.splitlines()
+    assert len(of_turn) == 2 and "turn began  session=main" in of_turn[0] and "outcome=done" in of_turn[1]
+    of_part = spoken("logs", "--part", "p1").stdout.splitlines()
+    assert of_part and all("part=1" in line and "session=demo:hook:team" in line for line in of_part)
+    assert spoken("logs", "-n", "1").stdout.count("\n") == 1
+    assert all(" info " not in line for line in spoken("logs", "--level", "warning").stdout.splitlines())
+    assert "is not an id like t5" in spoken("logs", "--turn", "x5", rc=2).stderr
+
+
+def test_the_log_is_private_and_holds_no_texts_of_messages(spoken: Cli) -> None:
+    [file] = list_log_files(spoken.data)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    assert SECRET_TEXT not in file.read_text()
+    assert (spoken.data / "owner.token").read_text().strip() not in file.read_text()
+
+
+def test_followed_lines_come_as_they_are_written_until_ctrl_c(cli: Cli) -> None:
+    gateway = cli.up()
+    followed = cli.start("logs", "-f", "--session", "main")
+    for turn in (1, 2):
+        cli("say", "main", "hello", "--wait")
+        heard(followed, f"turn ended  session=main  turn={turn}")
+    followed.send_signal(signal.SIGINT)
+    followed.communicate(timeout=PATIENCE)
+    assert followed.returncode == 0
+    end(gateway)
+
+
+def test_without_a_log_it_is_said_who_writes_it(cli: Cli) -> None:
+    assert "`semel up` writes it" in cli("logs", rc=1).stderr
+
+
+WRITER = """
+import sys
+from pathlib import Path
+import structlog
+from semel.faces import log
+log.MAX_LOG_BYTES = 2000
+log.configure_logging("json")
+logger = structlog.get_logger("semel.test")
+with log.keep_log_file(Path(sys.argv[1])):
+    for line in sys.stdin:
+        logger.info("a line", number=int(line))
+        print(line, end="", flush=True)
+"""
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(tmp_path)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+
+
+def write(writer: subprocess.Popen[str], numbers: range) -> None:
+    assert writer.stdin is not None and writer.stdout is not None
+    for number in numbers:
+        print(number, file=writer.stdin, flush=True)
+        assert writer.stdout.readline() == f"{number}\n"
+
+
+def test_full_files_are_rotated_and_the_oldest_is_dropped(tmp_path: Path, writer: subprocess.Popen[str]) -> None:
+    write(writer, range(1))
+    followed: list[int] = []
+    follower = threading.Thread(target=collect, args=(tmp_path, followed), daemon=True)
+    follower.start()
+    until(lambda: followed, "the first line")
+    write(writer, range(1, 20))  # into a second file
+    until(lambda: followed[-1] == 19, "the followed lines")
+    assert followed == list(range(20)) and len(list_log_files(tmp_path)) == 2
+    write(writer, range(20, 300))
+    writer.communicate(timeout=PATIENCE)
+    files = list_log_files(tmp_path)
+    assert len(files) == KEPT_LOGS + 1
+    assert all(file.stat().st_size <= 2000 and stat.S_IMODE(file.stat().st_mode) == 0o600 for file in files)
+    numbers = [line["number"] for line in read_log(tmp_path, 1000, LogFilter())]
+    assert numbers == list(range(numbers[0], 300)) and numbers[0] > 0
+
+
+def collect(data_dir: Path, numbers: list[int]) -> None:
+    for line in read_log(data_dir, 10, LogFilter(), is_followed=True):
+        numbers.append(line["number"])
+
+
+FULL_DISK = """
+import sys
+from pathlib import Path
+import structlog
+from semel.faces import log
+log.configure_logging("json")
+log._make_private = lambda path: path.symlink_to("/dev/full")
+with log.keep_log_file(Path(sys.argv[1])):
+    structlog.get_logger("semel.test").warning("said")
+"""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is missing: it exists on Linux only")
+def test_a_full_disk_costs_lines_of_the_file_and_nothing_else(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
+    [line] = done.stderr.splitlines()
+    assert json.loads(line)["event"] == "said"
+
+
+def test_a_log_that_cannot_be_written_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "logs").write_text("")
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK.replace("log._make", "unused = log._make"), str(tmp_path)],
+        capture_output=True, text=True, timeout=PATIENCE, check=True,
+    )  # fmt: skip
+    assert [json.loads(line)["event"].partition(":")[0] for line in done.stderr.splitlines()] == [
+        "no log file is kept", "said",
+    ]  # fmt: skip
