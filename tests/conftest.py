@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections import Counter
 
 import pytest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Gateways of tests are listed among the running ones of this run, not of this user."""
+    config.stash[_STATE_HOME] = state_home = tempfile.TemporaryDirectory()
+    os.environ["XDG_STATE_HOME"] = state_home.name
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    config.stash[_STATE_HOME].cleanup()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -67,3 +78,4 @@ def _deselect(config: pytest.Config, items: list[pytest.Item], left_out: set[pyt
 
 
 _SKIPPED = pytest.StashKey[int]()
+_STATE_HOME = pytest.StashKey[tempfile.TemporaryDirectory[str]]()

@@ -1,3 +1,89 @@
-"""Semel: every message is recorded once and shown once, never sent twice by our doing, never silently lost."""
+"""Semel: every message is recorded once and shown once, never sent twice by our doing, never silently lost.
+
+Programs that talk with a running gateway (docs/python.md):
+
+    Client, AsyncClient            send messages, wait for answers, watch sessions, read transcripts, answer requests
+    Answer                         what the agent said to one message
+    EntryUpdate, ItemUpdate,       what `watch` yields
+    SessionUpdate
+    Entry, SessionRow, Accepted    what the clients return: a row of a transcript, a session, an accepted message
+    ToolItem, PermissionItem,      some of the items that are shown beside the transcript
+    AskItem
+    NoGateway, RequestRefused,     what the clients raise
+    OutcomeUnknown
+
+Programs that read what agents stream (docs/agents.md):
+
+    fold                           fold a recorded ACP stream into the view that a person would have seen
+
+Programs that extend Semel (docs/write-a-channel.md):
+
+    semel.gateway.ports            what a channel implements, and what it is given
+    semel.testing                  doubles, the scripted agent, the conformance suite
+
+A name is imported when it is used, so `import semel` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from semel.acp_stream.view import fold
+    from semel.faces.api_types import Accepted, AskItem, Entry, PermissionItem, SessionRow, ToolItem
+    from semel.faces.client import (
+        Answer,
+        AsyncClient,
+        Client,
+        EntryUpdate,
+        ItemUpdate,
+        NoGateway,
+        OutcomeUnknown,
+        RequestRefused,
+        SessionUpdate,
+    )
 
 __version__ = "0.1.0"
+
+_MODULES = {
+    "semel.acp_stream.view": ("fold",),
+    "semel.faces.api_types": ("Accepted", "AskItem", "Entry", "PermissionItem", "SessionRow", "ToolItem"),
+    "semel.faces.client": (
+        "Answer", "AsyncClient", "Client", "EntryUpdate", "ItemUpdate", "NoGateway", "OutcomeUnknown",
+        "RequestRefused", "SessionUpdate",
+    ),
+}  # fmt: skip
+"""Where each public name is defined."""
+
+__all__ = [
+    "Accepted",
+    "Answer",
+    "AskItem",
+    "AsyncClient",
+    "Client",
+    "Entry",
+    "EntryUpdate",
+    "ItemUpdate",
+    "NoGateway",
+    "OutcomeUnknown",
+    "PermissionItem",
+    "RequestRefused",
+    "SessionRow",
+    "SessionUpdate",
+    "ToolItem",
+    "__version__",
+    "fold",
+]
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            value = globals()[name] = getattr(importlib.import_module(module), name)
+            return value
+    raise AttributeError(f"module 'semel' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -18,7 +18,7 @@ from cli_house import PATIENCE, PERMISSION, SCRIPTED, Cli, until
 from textual.pilot import Pilot
 from textual.widgets import Markdown, Static
 
-from semel.faces.client import RETRY_DELAYS_S, Client
+from semel.faces.client.connection import RETRY_DELAYS_S, Connection
 from semel.faces.config.load import load_config
 from semel.faces.run import RunningGateway, open_gateway
 from semel.faces.terminal.app import ChatApp
@@ -257,7 +257,7 @@ async def test_a_gateway_that_comes_back_is_followed_where_it_was_left(tmp_path:
 
 
 async def test_a_message_that_cannot_be_sent_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("semel.faces.client.RETRY_DELAYS_S", (0.01,))
+    monkeypatch.setattr("semel.faces.client.connection.RETRY_DELAYS_S", (0.01,))
     async with house_in(tmp_path):
         app = ChatApp(tmp_path, "main", "ann")
         running = app.run_test(size=(90, 30))
@@ -275,17 +275,17 @@ async def test_a_message_that_cannot_be_sent_is_put_back(tmp_path: Path, monkeyp
 async def test_a_message_whose_answer_was_lost_is_not_said_twice_by_another_enter(
     house: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest, lost = Client._call, [0] * len(RETRY_DELAYS_S) + [0]
+    honest, lost = Connection._call, [0] * len(RETRY_DELAYS_S) + [0]
 
-    async def loses(self: Client, method: str, path: str, body: Any) -> Any:
+    async def loses(self: Connection, method: str, path: str, body: Any) -> Any:
         answer = await honest(self, method, path, body)
         if path.endswith("/messages") and lost:
             lost.pop()
             raise httpx2.ReadError("the line broke")
         return answer
 
-    monkeypatch.setattr("semel.faces.client.RETRY_DELAYS_S", (0.01,) * len(RETRY_DELAYS_S))
-    monkeypatch.setattr(Client, "_call", loses)
+    monkeypatch.setattr("semel.faces.client.connection.RETRY_DELAYS_S", (0.01,) * len(RETRY_DELAYS_S))
+    monkeypatch.setattr(Connection, "_call", loses)
     async with chat(tmp_path) as pilot:
         prompt, note = pilot.app.query_one(Prompt), pilot.app.query_one("#note", Static)
         await type_in(pilot, "say: once")

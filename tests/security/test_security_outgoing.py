@@ -48,7 +48,11 @@ def calls(*names: str) -> list[tuple[str, ast.Call]]:
 def test_no_client_follows_a_redirect_or_takes_a_proxy_from_the_environment() -> None:
     """A public address could lead on to a private one, with our headers; a variable could send all of it elsewhere."""
     made = calls("AsyncClient", "Client", "AsyncHTTPTransport", "HTTPTransport")
-    assert {where for where, _ in made} >= {"channels/http.py", "channels/matrix/transport.py", "faces/client.py"}
+    assert {where for where, _ in made} >= {
+        "channels/http.py",
+        "channels/matrix/transport.py",
+        "faces/client/connection.py",
+    }
     for where, call in made:
         given = {one.arg: one.value for one in call.keywords}
         assert isinstance(told := given.get("trust_env"), ast.Constant) and told.value is False, where

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Iterable
 
+from semel.faces.api_types import Accepted
 from semel.law.wake import Busy
 from semel.text.json_types import Json
 
@@ -36,12 +37,12 @@ def format_waiting_state(mode: str, place: int | None = None) -> str:
     return f"{label}, {format_ordinal(place)} in line" if mode == "queue" and place else label
 
 
-def describe_waiting(receipt: Json) -> str:
+def describe_waiting(accepted: Accepted) -> str:
     """Say how a message waits and why, from the gateway's answer to it. Returns "" if it did not have to wait."""
-    if "waiting" not in receipt:
+    if accepted.waiting is None:
         return ""
-    reason = receipt.get("why") or WAITING_REASONS.get(receipt["waiting"])
-    return format_waiting_state(receipt["waiting"], receipt.get("place")) + (f": {reason}" if reason else "")
+    reason = accepted.why or WAITING_REASONS.get(accepted.waiting)
+    return format_waiting_state(accepted.waiting, accepted.place) + (f": {reason}" if reason else "")
 
 
 def number_waiting(entries: Iterable[Json]) -> dict[int, int]:

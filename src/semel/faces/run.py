@@ -47,7 +47,7 @@ from semel.ledger.storage.store import Store
 from semel.ledger.turns.spawns import OrphanedProcess
 from semel.text.json_types import Json
 from semel.tools import trusted_files
-from semel.tools.address import GATEWAY_FILE
+from semel.tools.address import GATEWAY_FILE, list_as_running
 from semel.tools.exec.background import JobEnvironment, SupervisorRunner
 from semel.tools.http_tools import MCP_PATH
 from semel.tools.in_process_tools import InProcessTools
@@ -150,7 +150,7 @@ async def open_gateway(config: GatewayConfig) -> AsyncIterator[RunningGateway]:
         await gateway.start()
         for server in servers:
             await server.start()
-        with _publish_address(settings.data_dir, running.url, listener.path):
+        with _publish_address(settings.data_dir, running.url, listener.path), list_as_running(settings.data_dir):
             yield running
 
 

@@ -7,7 +7,13 @@ and socket behind; then nobody answers at the socket.
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
+import os
+import shlex
+import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 from semel.tools import trusted_files
@@ -18,10 +24,26 @@ LOCAL_URL = "http://gateway"
 
 
 class NoGateway(Exception):
-    """No gateway answers for this data directory. Start one with `semel up`."""
+    """No gateway answers for this data directory. The message says how to start one, or how to reach another one."""
 
     def __init__(self, data_dir: Path):
-        super().__init__(f"no gateway is running on {data_dir}. Start one with: semel up")
+        super().__init__(data_dir)
+        self.data_dir = data_dir
+
+    def __str__(self) -> str:
+        others = [shlex.quote(str(place)) for place in list_running() if place != self.data_dir]
+        text = f"no gateway is running on {self.data_dir}. Start one with: semel up"
+        return f"{text}; or reach one that runs, with --data-dir {' or --data-dir '.join(others)}" if others else text
+
+
+class GatewayUnreachable(NoGateway):
+    """No gateway answers at a URL."""
+
+    def __init__(self, url: str):
+        Exception.__init__(self, f"no gateway answers at {url}")
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class GatewayNotTrusted(NoGateway):
@@ -29,6 +51,9 @@ class GatewayNotTrusted(NoGateway):
 
     def __init__(self, reason: str):
         Exception.__init__(self, reason)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 def find_socket(data_dir: Path) -> Path:
@@ -60,3 +85,47 @@ def _read_address(data_dir: Path, name: str) -> str:
         raise GatewayNotTrusted(str(error)) from None
     except (OSError, ValueError, KeyError, TypeError):
         raise NoGateway(data_dir) from None
+
+
+# ---------------------------------------------------------------- all gateways of this user
+
+
+def running_dir() -> Path:
+    """Return the directory in which this user's running gateways are listed: one link per data directory."""
+    state = os.environ.get("XDG_STATE_HOME") or Path(os.environ.get("HOME", "~")).expanduser() / ".local" / "state"
+    return Path(state) / "semel" / "running"
+
+
+@contextlib.contextmanager
+def list_as_running(data_dir: Path) -> Iterator[None]:
+    """List a data directory among those with a running gateway until the block ends, if the home can be written to."""
+    link = running_dir() / hashlib.blake2b(os.fsencode(data_dir), digest_size=8).hexdigest()
+    with contextlib.suppress(OSError):
+        trusted_files.make_directory(link.parent)
+        link.unlink(missing_ok=True)
+        link.symlink_to(data_dir)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            link.unlink(missing_ok=True)
+
+
+def list_running() -> list[Path]:
+    """Return the data directories of this user's gateways that answer. A killed gateway leaves its link behind."""
+    try:
+        trusted_files.check_directory(running_dir())
+        places = sorted(link.readlink() for link in running_dir().iterdir())
+    except OSError:
+        return []
+    return [place for place in places if _answers(place)]
+
+
+def _answers(data_dir: Path) -> bool:
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.settimeout(1.0)
+            probe.connect(str(find_socket(data_dir)))
+    except (NoGateway, OSError):
+        return False
+    return True

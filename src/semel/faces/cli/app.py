@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from semel import __version__
-from semel.faces.client import Client
+from semel.faces.client import AsyncClient
 from semel.faces.config import locate
 
 T = TypeVar("T")
@@ -64,11 +64,11 @@ def semel(
     """What every command has in common."""
 
 
-def ask_gateway(config: Path | None, data_dir: Path | None, call: Callable[[Client], Awaitable[T]]) -> T:
+def ask_gateway(config: Path | None, data_dir: Path | None, call: Callable[[AsyncClient], Awaitable[T]]) -> T:
     """Return the result of `call`, run with a client of the running gateway. Raises NoGateway if none answers."""
 
     async def go() -> T:
-        async with Client(locate(config, data_dir)[0]) as client:
+        async with AsyncClient(locate(config, data_dir)[0]) as client:
             return await call(client)
 
     return asyncio.run(go())

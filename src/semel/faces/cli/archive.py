@@ -21,7 +21,7 @@ from rich.text import Text
 from semel.faces.cli.app import Config, DataDir, Json, Session, app, ask_gateway
 from semel.faces.cli.printing import escape_text, format_time, print_error, print_json, print_remark, stdout_console
 from semel.faces.cli.transcript import ROLE_STYLES
-from semel.faces.client import Client
+from semel.faces.client import AsyncClient
 from semel.faces.config import locate
 from semel.faces.transcript import speaker
 from semel.text.visible import visible
@@ -140,7 +140,7 @@ def export(
 
     async def go() -> None:
         async with (
-            Client(locate(config, data_dir)[0]) as client,
+            AsyncClient(locate(config, data_dir)[0]) as client,
             contextlib.aclosing(client.export(session, format)) as pieces,
         ):
             first = await anext(pieces)  # fails before the file is opened if there is no such session

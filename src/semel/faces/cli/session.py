@@ -12,7 +12,7 @@ from semel.faces.busy_texts import MODE_DESCRIPTIONS
 from semel.faces.cli.app import Config, DataDir, Json, Session, app, ask_gateway
 from semel.faces.cli.printing import print_error, print_json, print_remark
 from semel.faces.cli.talk import check_busy_mode, get_login_name
-from semel.faces.client import Client, session_path
+from semel.faces.client import AsyncClient, session_path
 from semel.law.wake import MODES
 
 UNSET_MODE = "configured"
@@ -100,7 +100,7 @@ def busy(
     """Show or set what becomes of messages that arrive while a session is busy."""
     new_mode = check_busy_mode(mode, UNSET_MODE)
 
-    async def go(client: Client) -> dict[str, Any]:
+    async def go(client: AsyncClient) -> dict[str, Any]:
         if new_mode is not None:
             await client.put(f"{session_path(key)}/busy", {"mode": None if new_mode == UNSET_MODE else new_mode})
         return await client.get(session_path(key))

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import getpass
 import sys
-from typing import Annotated
+from typing import Annotated, cast
 
+import msgspec
 import typer
 
+from semel.faces.api_types import Accepted
 from semel.faces.busy_texts import describe_waiting
 from semel.faces.cli.app import DEFAULT_SESSION, Config, DataDir, Json, Session, app, ask_gateway
 from semel.faces.cli.printing import escape_text, print_error, print_json, print_remark
-from semel.faces.client import Client
+from semel.faces.client import Answer, AsyncClient
 from semel.faces.config import locate
-from semel.faces.wait_for_answer import TurnAnswer, wait_for_answer
-from semel.law.wake import MODES
+from semel.law.wake import MODES, Busy
 
 
 def get_login_name() -> str:
@@ -104,24 +105,30 @@ def say(
         print_error("the message is empty")
         raise typer.Exit(2)
 
-    mode = check_busy_mode(busy)
+    mode = cast(Busy | None, check_busy_mode(busy))
 
-    async def go(client: Client) -> tuple[dict[str, object], TurnAnswer | None]:
-        receipt = await client.say(
-            session, message, sender=sender or get_login_name(), id=id, busy=mode, automatic=automatic
+    async def go(client: AsyncClient) -> tuple[Accepted, Answer | None]:
+        accepted = await client.say(
+            session,
+            message,
+            sender=sender or get_login_name(),
+            id=id,
+            busy=mode,
+            automatic=automatic,
         )
-        if wait and (waiting := describe_waiting(receipt)):
+        if wait and (waiting := describe_waiting(accepted)):
             print_remark(waiting)
-        return receipt, await wait_for_answer(client, session, receipt["event"], print_remark) if wait else None
+        return accepted, await client.wait_for_answer(session, accepted.event, print_remark) if wait else None
 
-    receipt, answer = ask_gateway(config, data_dir, go)
+    accepted, answer = ask_gateway(config, data_dir, go)
     if json:
-        print_json({**receipt, **({"entries": answer.entries, "failed": answer.failure} if answer else {})})
+        told = {"entries": msgspec.to_builtins(answer.entries), "failed": answer.failure} if answer else {}
+        print_json({**msgspec.to_builtins(accepted), **told})
     elif answer is None:
-        waiting = describe_waiting(receipt)
-        print_remark(f"{receipt['status']}: e{receipt['event']}" + (f" ({waiting})" if waiting else ""))
+        waiting = describe_waiting(accepted)
+        print_remark(f"{accepted.status}: e{accepted.event}" + (f" ({waiting})" if waiting else ""))
     else:
-        print(escape_text("\n\n".join(answer.texts)))
+        print(escape_text(answer.text))
     if answer is not None and answer.failure:
         print_error(f"the turn failed: {answer.failure}")
         raise typer.Exit(1)

@@ -28,7 +28,7 @@ def sessions(
     data_dir: DataDir = None,
 ) -> None:
     """List the sessions that are not archived, newest first."""
-    session_list = ask_gateway(config, data_dir, lambda client: client.sessions(archived))
+    session_list = ask_gateway(config, data_dir, lambda client: client.list_sessions(archived))
     if json:
         print_json(session_list)
         return
@@ -72,7 +72,7 @@ def show(
             ask_gateway(config, data_dir, lambda client: client.get(f"{session_path(session)}/memory")), json
         )
         return
-    all_entries = ask_gateway(config, data_dir, lambda client: client.entries(session))
+    all_entries = ask_gateway(config, data_dir, lambda client: client.list_entries(session))
     entries, places = all_entries[-last:], number_waiting(all_entries)
     if json:
         print_json(entries)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from semel.faces.client import Client, GatewayNotTrusted, NoGateway
+from semel.faces.client import AsyncClient, GatewayNotTrusted, NoGateway
 from semel.faces.config import locate
 from semel.faces.config.load import GatewayConfig
 from semel.faces.health import installation
@@ -68,7 +68,7 @@ async def examine(config_path: Path | None, data_dir: Path | None) -> Examinatio
 
 async def _ask_gateway(data_dir: Path) -> _Gateway | None:
     try:
-        async with Client(data_dir) as client:
+        async with AsyncClient(data_dir) as client:
             status = await client.get("/v1/status")
             channels = (await client.get("/v1/channels"))["channels"]
             return _Gateway(find_url(data_dir), status, channels, await client.get("/v1/doctor"))

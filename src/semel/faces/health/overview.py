@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
-from semel.faces.client import Client, GatewayNotTrusted, NoGateway
+from semel.faces.client import AsyncClient, GatewayNotTrusted, NoGateway
 from semel.faces.config import locate
 from semel.gateway.api.book_checks import read_last_check
 from semel.gateway.disk_use import measure_disk
@@ -23,7 +23,7 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
     """
     data, ledger = locate(config_path, data_dir)
     try:
-        async with Client(data) as client:
+        async with AsyncClient(data) as client:
             return {"running": True, "url": find_url(data), **await client.get("/v1/status")}
     except GatewayNotTrusted:
         raise

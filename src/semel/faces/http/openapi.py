@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 import semel
-from semel.faces.http import view_types
+from semel.faces import api_types
 from semel.faces.http.problems import CODES, PROBLEM_MEDIA_TYPE
 from semel.faces.http.routing import BOOL_WORDS, Operation, Param, Returns
 from semel.faces.http.security import Access
@@ -165,10 +165,10 @@ def _make_schemas(operations: Sequence[Operation]) -> Json:
     answers = [answer for operation in operations for answer in operation.returns.values()]
     types = [*bodies, *(answer.type for answer in answers if answer.media in ("application/json", EVENT_STREAM))]
     unions, schemas = msgspec.json.schema_components(
-        [*view_types.NAMED_UNIONS.values(), *(type_ for type_ in types if type_ is not None)], ref_template=REF
+        [*api_types.NAMED_UNIONS.values(), *(type_ for type_ in types if type_ is not None)], ref_template=REF
     )
     schemas = {name: _name_unions(schema) for name, schema in schemas.items()}
-    schemas |= dict(zip(view_types.NAMED_UNIONS, unions, strict=False))
+    schemas |= dict(zip(api_types.NAMED_UNIONS, unions, strict=False))
     for schema in schemas.values():
         if "description" in schema:
             schema["description"] = inspect.cleandoc(schema["description"])
@@ -192,8 +192,8 @@ def _name_unions(schema: Any) -> Any:
 @functools.cache
 def _inlined_unions() -> list[tuple[str, Json]]:
     """Return the unions of NAMED_UNIONS as msgspec writes them where they are used."""
-    unions, _ = msgspec.json.schema_components(list(view_types.NAMED_UNIONS.values()), ref_template=REF)
-    return list(zip(view_types.NAMED_UNIONS, unions, strict=True))
+    unions, _ = msgspec.json.schema_components(list(api_types.NAMED_UNIONS.values()), ref_template=REF)
+    return list(zip(api_types.NAMED_UNIONS, unions, strict=True))
 
 
 def _make_stream_schema(type_: Any) -> Json:

@@ -287,12 +287,12 @@ class ChatApp(App[None]):
         self.log_view.anchor()
         mode = self._set_busy_mode(None)
         try:
-            receipt = await self.link.say(text, self.sender, mode, self._unsure_ids.pop(text, None))
+            accepted = await self.link.say(text, self.sender, mode, self._unsure_ids.pop(text, None))
             prompt.remember(text)
-            if receipt["status"] == "duplicate":
+            if accepted.status == "duplicate":
                 self.show_note("it had arrived before, and was not accepted twice")
-            elif receipt.get("why"):
-                self.show_note(describe_waiting(receipt))
+            elif accepted.why:
+                self.show_note(describe_waiting(accepted))
         except OutcomeUnknown as error:
             self._unsure_ids[text] = error.id
             self._restore_message(text, mode, f"{error} Enter sends it again, at most once.")

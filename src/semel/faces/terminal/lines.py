@@ -14,9 +14,9 @@ from pathlib import Path
 
 from semel.faces.busy_texts import describe_waiting
 from semel.faces.client import NoGateway, OutcomeUnknown, RequestRefused
+from semel.faces.client.wait_for_answer import find_answer
 from semel.faces.terminal.link import SessionLink, State
 from semel.faces.transcript import format_body, format_file, speaker
-from semel.faces.wait_for_answer import find_answer
 from semel.law.permission_questions import name_option
 from semel.text.json_types import Json
 from semel.text.visible import visible
@@ -107,9 +107,9 @@ class LineChat:
                 if await self.link.answer(item, option, self.sender) != "answered":
                     self._print_notice("that request is gone: it was answered already, or withdrawn")
             else:
-                receipt = await self.link.say(line, self.sender)
-                self._last_event = int(receipt["event"])
-                if waiting := describe_waiting(receipt):
+                accepted = await self.link.say(line, self.sender)
+                self._last_event = accepted.event
+                if waiting := describe_waiting(accepted):
                     self._print_notice(waiting)
         except (NoGateway, RequestRefused, OutcomeUnknown) as error:
             self._print_notice(str(error) if isinstance(error, OutcomeUnknown) else f"not sent: {error}")

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from semel.faces.client import Client, NoGateway, RequestRefused, session_path
+from semel.faces.api_types import Accepted
+from semel.faces.client import AsyncClient, NoGateway, RequestRefused, session_path
 from semel.faces.view import SessionView
+from semel.law.wake import Busy as BusyMode
 from semel.text.json_types import Json
 
 State = Literal["connecting", "connected", "away", "new"]
@@ -28,7 +30,7 @@ class SessionLink:
         self.state: State = "connecting"
         self._on_change = on_change
         self._message_sent = asyncio.Event()  # set after a message was sent: the first one creates the session
-        self.client: Client | None = None
+        self.client: AsyncClient | None = None
 
     def __repr__(self) -> str:
         return f"<SessionLink {self.session} {self.state} {self.view!r}>"
@@ -38,7 +40,7 @@ class SessionLink:
         failures = 0
         while True:
             try:
-                async with Client(self.data_dir) as self.client:
+                async with AsyncClient(self.data_dir) as self.client:
                     async for frame in self.client.stream(self.session, self.view.rev):
                         failures = 0
                         self.state = "connected"
@@ -68,28 +70,26 @@ class SessionLink:
             self.state = state
             self._on_change([], state)
 
-    async def say(self, text: str, sender: str, busy: str | None = None, id: str | None = None) -> Json:
+    async def say(self, text: str, sender: str, busy: BusyMode | None = None, id: str | None = None) -> Accepted:
         """Send a message. Raises NoGateway, RequestRefused or OutcomeUnknown, whose `id` makes a repeat safe."""
-        async with Client(self.data_dir) as client:
-            receipt = await client.say(self.session, text, sender=sender, busy=busy, id=id, seen=self.view.rev)
+        async with AsyncClient(self.data_dir) as client:
+            accepted = await client.say(self.session, text, sender=sender, busy=busy, id=id, seen=self.view.rev)
         self._message_sent.set()
-        return receipt
+        return accepted
 
     async def stop(self, by: str) -> bool:
-        async with Client(self.data_dir) as client:
-            answer = await client.post(f"{session_path(self.session)}/stop", {"by": by})
-        return bool(answer["stopped"])
+        async with AsyncClient(self.data_dir) as client:
+            return await client.stop(self.session, by)
 
     async def answer(self, item: int, option: str | None, by: str) -> str:
-        async with Client(self.data_dir) as client:
-            body = {"item": item, "option": option, "by": by, "seen": self.view.rev}
-            return str((await client.post(f"{session_path(self.session)}/answers", body))["outcome"])
+        async with AsyncClient(self.data_dir) as client:
+            return await client.answer(self.session, item, option, by=by, seen=self.view.rev)
 
     async def load_older(self) -> list[Json]:
         """Load a page of older history into the view. Returns the new rows; empty if there is no more."""
         oldest_seq = min(self.view.entries, default=0)
         if not self.view.has_older or not oldest_seq:
             return []
-        async with Client(self.data_dir) as client:
+        async with AsyncClient(self.data_dir) as client:
             path = f"{session_path(self.session)}/history"
             return self.view.prepend(await client.get(path, before=oldest_seq, limit=100))

@@ -8,14 +8,14 @@ import tempfile
 from collections.abc import AsyncIterator
 from typing import IO, Annotated, Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Struct
 from starlette.responses import Response, StreamingResponse
 
+from semel.faces.api_types import Hit, Role
 from semel.faces.documents import FORMATS, Document
 from semel.faces.documents.html import DOCUMENT_POLICY
 from semel.faces.http.problems import Problem
 from semel.faces.http.routing import ApiCall, Cursor, Page, Param, Returns, Router, SessionKey, json_response
-from semel.faces.http.view_types import Role
 from semel.gateway.api.search import Order
 from semel.gateway.errors import GatewayUnavailable
 
@@ -29,29 +29,6 @@ SANDBOX = f"{DOCUMENT_POLICY}; sandbox allow-popups allow-popups-to-escape-sandb
 """Content security policy of exported documents: they cannot act under the gateway's own origin."""
 
 Format = Literal["md", "jsonl", "html"]  # the keys of FORMATS
-
-
-class Piece(Struct, omit_defaults=True):
-    """A piece of a snippet. `hit` marks what matches the query."""
-
-    text: str
-    hit: bool = False
-
-
-class Hit(Struct, omit_defaults=True):
-    """An entry that matches the query. `snippet` is the part of its text around the match."""
-
-    session: str
-    seq: int
-    at: int
-    role: Role
-    snippet: list[Piece]
-    title: str | None = None
-    archived: bool = False
-    chapter: int = 1
-    sender: str | None = None
-    kind: str | None = None
-    from_: str | None = field(default=None, name="from")
 
 
 class IndexState(Struct):

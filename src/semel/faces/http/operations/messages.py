@@ -7,6 +7,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from starlette.responses import Response
 
+from semel.faces.api_types import Accepted
 from semel.faces.http.problems import Problem
 from semel.faces.http.routing import ApiCall, Param, RequestBody, Returns, Router, SessionKey, json_response
 from semel.faces.http.security import Access
@@ -44,20 +45,6 @@ class Report(RequestBody):
     key: str | None = None
     data: dict[str, Any] | None = None
     wakes: bool | None = None
-
-
-class Accepted(Struct, omit_defaults=True):
-    """`event` is the id of the committed event. A repeat returns the id of the first event.
-
-    If the message has to wait for a turn, `waiting` is the busy mode by which it waits, `place` its place in the queue,
-    from 1, and `why` the reason if it was not taken in the requested way.
-    """
-
-    event: int
-    status: Literal["accepted", "duplicate"]
-    waiting: BusyMode | None = None
-    place: int | None = None
-    why: str | None = None
 
 
 class Stop(RequestBody):

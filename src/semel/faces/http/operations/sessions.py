@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import UNSET, UnsetType
 from starlette.responses import Response
 
+from semel.faces.api_types import SessionRow
 from semel.faces.http.operations.messages import (
     EVENT_ACCEPTED,
     EVENT_ERRORS,
@@ -28,20 +29,8 @@ from semel.faces.http.routing import (
     page_response,
     refuse_two_cursors,
 )
-from semel.faces.http.view_types import SessionState
 
 router = Router("sessions")
-
-
-class SessionRow(SessionState):
-    """A session in a list. `at`: the time of its last entry, in milliseconds since 1970; `last`: the beginning of that
-    entry's text.
-    """
-
-    seq: int
-    rev: int
-    at: int
-    last: str
 
 
 class Sessions(Page):

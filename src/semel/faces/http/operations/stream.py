@@ -22,10 +22,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from semel.faces.api_types import Frame
 from semel.faces.http.markdown import add_html
 from semel.faces.http.operations.transcripts import WithHtml
 from semel.faces.http.routing import MAX_INT, ApiCall, Param, Returns, Router, SessionKey, read_int
-from semel.faces.http.view_types import Frame
 from semel.gateway.errors import NoSuchSession
 
 log = structlog.get_logger("semel.http")

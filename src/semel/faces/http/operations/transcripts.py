@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 from starlette.responses import Response
 
 from semel.acp_stream import render_terminal
+from semel.faces.api_types import Entry, Item
 from semel.faces.http.markdown import add_html
 from semel.faces.http.routing import (
     MAX_INT,
@@ -22,7 +23,6 @@ from semel.faces.http.routing import (
     json_response,
     read_cursor,
 )
-from semel.faces.http.view_types import Entry, Item
 
 router = Router("read")
 

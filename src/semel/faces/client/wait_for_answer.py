@@ -1,33 +1,50 @@
-"""Wait for the answer to one message, for `semel say --wait` and for programs."""
+"""Wait for the answer to one message."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from semel.faces.client import Client, NoGateway
+import msgspec
+
+from semel.faces.api_types import Entry
+from semel.faces.client.connection import Connection
 from semel.faces.view import SessionView
 from semel.text.json_types import Json
+from semel.tools.address import NoGateway
 
 RECONNECT_TIMEOUT_S = 30.0
 
 
-@dataclass
-class TurnAnswer:
+@dataclass(frozen=True)
+class Answer:
     """The agent's entries and the notices that answer a message, in order. `failure`: why the turn failed."""
 
-    entries: list[Json] = field(default_factory=list)
+    entries: list[Entry]
     failure: str | None = None
-    by_gateway: bool = False  # the message was a command, answered by a notice
 
     @property
     def texts(self) -> list[str]:
-        answers = [entry for entry in self.entries if entry["role"] == "agent" or entry.get("kind") == "command"]
-        return [entry["text"] for entry in answers if not entry.get("superseded")]
+        """What was said, without notices: one text for each of the agent's messages."""
+        answers = [entry for entry in self.entries if entry.role == "agent" or entry.kind == "command"]
+        return [entry.text for entry in answers if not entry.superseded]
+
+    @property
+    def text(self) -> str:
+        """What was said, as one text."""
+        return "\n\n".join(self.texts)
 
 
-async def wait_for_answer(client: Client, session: str, event: int, on_news: Callable[[str], None]) -> TurnAnswer:
+@dataclass
+class TurnRows:
+    """The rows of a view that may answer a message. `by_gateway`: it was a command, answered by a notice."""
+
+    entries: list[Json] = field(default_factory=list)
+    by_gateway: bool = False
+
+
+async def wait_for_answer(client: Connection, session: str, event: int, on_news: Callable[[str], None]) -> Answer:
     """Wait until the session is idle after this event. Returns what was said by the turns that took the event.
 
     `on_news` is called with what a person should know meanwhile: retries, questions and permission requests.
@@ -43,17 +60,23 @@ async def wait_for_answer(client: Client, session: str, event: int, on_news: Cal
                 view.apply(frame)
                 _report_questions(view, session, reported, on_news)
                 _report_retries(view, event, reported, on_news)
-                if (answer := find_answer(view, event)) is not None:
-                    if answer.by_gateway:
-                        return answer
-                    return _keep_own_entries(answer, (await client.get(f"/v1/why/e{event}"))["turns"])
+                if (rows := find_answer(view, event)) is not None:
+                    if rows.by_gateway:
+                        return _make_answer(rows.entries)
+                    turns = (await client.get(f"/v1/why/e{event}"))["turns"]
+                    return _make_answer(_keep_own_entries(rows.entries, turns))
         except NoGateway:
             if loop.time() > deadline:
                 raise
         await asyncio.sleep(0.3)
 
 
-def find_answer(view: SessionView, event: int) -> TurnAnswer | None:
+def _make_answer(rows: list[Json]) -> Answer:
+    failure = next((str(row["text"]) for row in rows if row.get("kind") == "turn.failed"), None)
+    return Answer(msgspec.convert(rows, list[Entry]), failure)
+
+
+def find_answer(view: SessionView, event: int) -> TurnRows | None:
     """Return the agent's entries and the notices after the event's entry; for a command, the gateway's answer to it.
 
     Returns `None` while there is no answer: the session is busy, or the event is not in the view yet.
@@ -65,14 +88,13 @@ def find_answer(view: SessionView, event: int) -> TurnAnswer | None:
     if rows[start].get("kind") == "command" and rows[start]["role"] == "user":  # the gateway answers by notice
         seq = rows[start]["seq"]
         answers = [row for row in rows[start + 1 :] if row.get("kind") == "command" and row.get("of") == seq]
-        return TurnAnswer(answers, by_gateway=True) if answers else None
+        return TurnRows(answers, by_gateway=True) if answers else None
     if view.is_busy:
         return None
-    later_entries = [row for row in rows[start + 1 :] if "seq" in row and row["role"] in ("agent", "notice")]
-    return TurnAnswer(later_entries, _find_failure(later_entries))
+    return TurnRows([row for row in rows[start + 1 :] if "seq" in row and row["role"] in ("agent", "notice")])
 
 
-def _keep_own_entries(answer: TurnAnswer, turns: Collection[int]) -> TurnAnswer:
+def _keep_own_entries(entries: list[Json], turns: Collection[int]) -> list[Json]:
     """Keep only what answers the message: the entries of `turns`, the turns that took it.
 
     An entry without a turn, such as a notice, is kept if it comes before the first entry of another turn and is not
@@ -80,16 +102,12 @@ def _keep_own_entries(answer: TurnAnswer, turns: Collection[int]) -> TurnAnswer:
     """
     own_entries: list[Json] = []
     other_turn_seen = False
-    for row in answer.entries:
+    for row in entries:
         turn = row.get("turn")
         other_turn_seen = other_turn_seen or not (turn is None or turn in turns)
         if turn in turns or (turn is None and not other_turn_seen and row.get("kind") != "command"):
             own_entries.append(row)
-    return TurnAnswer(own_entries, _find_failure(own_entries))
-
-
-def _find_failure(rows: Iterable[Json]) -> str | None:
-    return next((str(row["text"]) for row in rows if row.get("kind") == "turn.failed"), None)
+    return own_entries
 
 
 def _report_retries(view: SessionView, event: int, reported: set[int], on_news: Callable[[str], None]) -> None:

@@ -1,6 +1,7 @@
-"""Types of what a session's view shows: entries, items, the session's state, and the frames by which a watcher follows.
+"""Types of what the API answers about sessions: entries, items, states, search results, and the frames of a stream.
 
-They are published in the OpenAPI document. Items are told apart by `kind`, changes by `op`, frames by `type`.
+They are published in the OpenAPI document, and are what `semel.Client` returns. Items are told apart by `kind`, changes
+by `op`, frames by `type`.
 """
 
 from __future__ import annotations
@@ -120,6 +121,20 @@ class Entry(Struct, omit_defaults=True):
     covers: Covers | None = None
     tokens: Tokens | None = None
     html: str | None = None
+
+
+class Accepted(Struct, omit_defaults=True):
+    """`event` is the id of the committed event. A repeat returns the id of the first event.
+
+    If the message has to wait for a turn, `waiting` is the busy mode by which it waits, `place` its place in the queue,
+    from 1, and `why` the reason if it was not taken in the requested way.
+    """
+
+    event: int
+    status: Literal["accepted", "duplicate"]
+    waiting: BusyMode | None = None
+    place: int | None = None
+    why: str | None = None
 
 
 # ---------------------------------------------------------------- items
@@ -271,6 +286,40 @@ class SessionState(Struct, kw_only=True):
     models: dict[str, Any] | None = None
     commands: list[dict[str, Any]] | None = None
     tools: bool | None = None
+
+
+class SessionRow(SessionState):
+    """A session in a list. `at`: the time of its last entry, in milliseconds since 1970; `last`: the beginning of that
+    entry's text.
+    """
+
+    seq: int
+    rev: int
+    at: int
+    last: str
+
+
+class Piece(Struct, omit_defaults=True):
+    """A piece of a snippet. `hit` marks what matches the query."""
+
+    text: str
+    hit: bool = False
+
+
+class Hit(Struct, omit_defaults=True):
+    """An entry that matches the query. `snippet` is the part of its text around the match."""
+
+    session: str
+    seq: int
+    at: int
+    role: Role
+    snippet: list[Piece]
+    title: str | None = None
+    archived: bool = False
+    chapter: int = 1
+    sender: str | None = None
+    kind: str | None = None
+    from_: str | None = field(default=None, name="from")
 
 
 # ---------------------------------------------------------------- frames

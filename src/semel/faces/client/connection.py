@@ -1,10 +1,9 @@
-"""HTTP client of a running gateway, on the unix socket in its data directory. The CLI and the terminal use it.
+"""The connection to a gateway: one request and its answer, streams, and the errors of all of them.
 
-Whoever can reach that socket is the owner, so no token is needed (`tools/address.py`).
+A local gateway is reached on the unix socket in its data directory. Whoever can reach that socket is the owner, so no
+token is needed (`tools/address.py`). A gateway elsewhere is reached by its URL, with the owner's token.
 
-Callers name an operation by its path, as in /v1/openapi.json: `await client.get("/v1/jobs")`. Only operations that take
-more than one request and answer have methods of their own: sending a message with retries, listings of several pages,
-streams and files.
+Callers name an operation by its path, as in /v1/openapi.json: `await client.get("/v1/jobs")`.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import uuid
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from types import TracebackType
@@ -22,9 +20,7 @@ from urllib.parse import quote, urlencode
 import httpx2
 
 from semel.text.json_types import Json
-from semel.tools.address import LOCAL_URL, find_socket
-from semel.tools.address import GatewayNotTrusted as GatewayNotTrusted
-from semel.tools.address import NoGateway as NoGateway
+from semel.tools.address import LOCAL_URL, GatewayUnreachable, NoGateway, find_socket
 
 RETRY_DELAYS_S = (0.1, 0.4, 1.0, 2.0)
 """Seconds between attempts to send a message whose answer was lost. All attempts carry the same id (Law 1)."""
@@ -47,16 +43,21 @@ class OutcomeUnknown(Exception):
         self.id = id
 
 
-class Client:
-    """Sends requests to the gateway of a data directory.
+class Connection:
+    """Sends requests to the gateway of `data_dir` or, if that is None, to the one at `url` with the owner's `token`.
 
-    Every method may raise NoGateway or RequestRefused; `say` may also raise OutcomeUnknown.
+    Every method may raise NoGateway or RequestRefused.
     """
 
-    def __init__(self, data_dir: Path):
+    def __init__(self, data_dir: Path | None, url: str | None = None, token: str | None = None):
         self.data_dir = data_dir
-        self._socket = find_socket(data_dir)
-        transport = httpx2.AsyncHTTPTransport(uds=str(self._socket), verify=False, trust_env=False)  # no TLS
+        self._place = url or str(data_dir)
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        if data_dir is None:
+            self._http = httpx2.AsyncClient(base_url=url or "", headers=headers, timeout=30, trust_env=False)
+            return
+        socket = find_socket(data_dir)
+        transport = httpx2.AsyncHTTPTransport(uds=str(socket), verify=False, trust_env=False)  # no TLS
         self._http = httpx2.AsyncClient(transport=transport, base_url=LOCAL_URL, timeout=30, trust_env=False)
 
     async def __aenter__(self) -> Self:
@@ -65,10 +66,14 @@ class Client:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections."""
         await self._http.aclose()
 
     def __repr__(self) -> str:
-        return f"<Client at {self._socket}>"
+        return f"<{type(self).__name__} of {self._place}>"
 
     # ------------------------------------------------------------ one request, one answer
 
@@ -89,29 +94,22 @@ class Client:
     async def delete(self, path: str) -> None:
         await self._ask("DELETE", path)
 
-    # ------------------------------------------------------------ a message
+    async def list_all(self, path: str, name: str, **query: str | int | None) -> list[Json]:
+        """Return the rows of all pages of a listing. `name`: the field of an answer that holds them."""
+        rows: list[Json] = []
+        while True:
+            page = await self.get(path, **query)
+            rows += page[name]
+            if not page["more"]:
+                return rows
+            query["after"] = page["next"]
 
-    async def say(
-        self,
-        session: str,
-        text: str,
-        *,
-        sender: str | None = None,
-        id: str | None = None,
-        busy: str | None = None,
-        automatic: bool = False,
-        seen: int | None = None,
-    ) -> Json:
-        """Send a message and return the gateway's answer. If the answer is lost, send the message again with the same
-        id, so that it is accepted once.
-
-        `seen`: the rev of the view that the person was looking at.
+    async def post_message(self, session: str, body: Json) -> Json:
+        """Send a message, which needs an `id`, and return the gateway's answer. If the answer is lost, send the message
+        again with the same id, so that it is accepted once.
 
         Raises NoGateway if the message provably did not arrive, OutcomeUnknown if it may have arrived.
         """
-        body: Json = {"text": text, "id": id or uuid.uuid4().hex}
-        optional = {"sender": sender, "busy": busy, "automatic": automatic, "seen": seen}
-        body.update((name, value) for name, value in optional.items() if value)
         may_have_arrived = False  # whether any attempt got past connecting
         for delay in (*RETRY_DELAYS_S, None):
             try:
@@ -120,32 +118,10 @@ class Client:
                 may_have_arrived = may_have_arrived or not isinstance(error, httpx2.ConnectError)
                 if delay is None:
                     raise (
-                        OutcomeUnknown("the message", body["id"]) if may_have_arrived else NoGateway(self.data_dir)
+                        OutcomeUnknown("the message", body["id"]) if may_have_arrived else self._no_gateway()
                     ) from None
                 await asyncio.sleep(delay)
         raise AssertionError
-
-    # ------------------------------------------------------------ listings of many pages
-
-    async def sessions(self, archived: bool = False) -> list[Json]:
-        """Return all sessions that are not archived, newest first; with `archived`, the archived ones instead."""
-        rows: list[Json] = []
-        while True:
-            before = rows[-1]["key"] if rows else None
-            page = await self.get("/v1/sessions", limit=1000, archived=int(archived), before=before)
-            rows += page["sessions"]
-            if not page.get("more"):
-                return rows
-
-    async def entries(self, session: str, after: int = 0) -> list[Json]:
-        """Return every entry whose rev is above `after`, in the order of the view."""
-        entries: dict[int, Json] = {}
-        while True:
-            page = await self.get(f"{session_path(session)}/entries", after=after)
-            entries.update((entry["seq"], entry) for entry in page["entries"])
-            if not page["entries"] or page["rev"] <= after:
-                return sorted(entries.values(), key=lambda entry: int(entry["born"]))
-            after = page["rev"]
 
     # ------------------------------------------------------------ streams and files
 
@@ -162,19 +138,18 @@ class Client:
                     if event.data:
                         yield {"type": event.event, **json.loads(event.data)}
         except httpx2.ConnectError:
-            raise NoGateway(self.data_dir) from None
+            raise self._no_gateway() from None
         except (httpx2.TransportError, ValueError):
             return  # the stream broke off: complete frames were yielded already, and the caller resumes by rev
 
-    async def export(self, session: str, format: str) -> AsyncGenerator[bytes, None]:
-        """Yield the exported document in pieces. Raises NoGateway if the connection breaks."""
-        path = f"{session_path(session)}/export?format={format}"
+    async def read_pieces(self, path: str) -> AsyncGenerator[bytes, None]:
+        """Yield what a GET request answers, in pieces. Raises NoGateway if the connection breaks."""
         try:
             async with self._open_stream(path, httpx2.Timeout(300)) as response:
                 async for piece in response.aiter_bytes():
                     yield piece
         except httpx2.TransportError:
-            raise NoGateway(self.data_dir) from None
+            raise self._no_gateway() from None
 
     @contextlib.asynccontextmanager
     async def _open_stream(self, path: str, timeout: httpx2.Timeout) -> AsyncIterator[httpx2.Response]:
@@ -184,17 +159,13 @@ class Client:
                 raise _parse_refusal(response)
             yield response
 
-    async def import_file(self, path: Path, key: str | None = None) -> Json:
-        """Import an exported session. Returns {"session", "status": "imported" | "known", "entries"}.
-
-        `key`: the new session's key, if not the exported one. Repeating the import is harmless.
-        """
-        url = "/v1/import" + (f"?{urlencode({'as': key})}" if key else "")
-        headers = {"Content-Type": "application/jsonl"}
+    async def post_file(self, path: str, file: Path, media_type: str) -> Json:
+        """Send a file as the body of a POST request, and return the JSON answer."""
+        headers = {"Content-Type": media_type}
         try:
-            response = await self._http.post(url, content=_read_pieces(path), headers=headers, timeout=3600)
+            response = await self._http.post(path, content=_read_file(file), headers=headers, timeout=3600)
         except httpx2.TransportError:
-            raise NoGateway(self.data_dir) from None
+            raise self._no_gateway() from None
         if response.is_error:
             raise _parse_refusal(response)
         return dict(response.json())
@@ -205,7 +176,10 @@ class Client:
         try:
             return await self._call(method, path, body)
         except httpx2.TransportError:
-            raise NoGateway(self.data_dir) from None
+            raise self._no_gateway() from None
+
+    def _no_gateway(self) -> NoGateway:
+        return NoGateway(self.data_dir) if self.data_dir is not None else GatewayUnreachable(self._place)
 
     async def _call(self, method: str, path: str, body: Json | None) -> Json:
         response = await self._http.request(method, path, json=body)
@@ -223,7 +197,7 @@ def session_path(key: str) -> str:
     return f"/v1/sessions/{quote_segment(key)}"
 
 
-async def _read_pieces(path: Path) -> AsyncIterator[bytes]:
+async def _read_file(path: Path) -> AsyncIterator[bytes]:
     with path.open("rb") as file:
         while piece := await asyncio.to_thread(file.read, 1 << 18):
             yield piece

@@ -1,0 +1,210 @@
+"""The client for programs with an event loop."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlencode
+
+import msgspec
+
+from semel.faces.api_types import Accepted, Entry, Hit, PermissionItem, SessionRow
+from semel.faces.client import wait_for_answer as waiting
+from semel.faces.client.connection import Connection, quote_segment, session_path
+from semel.faces.client.wait_for_answer import Answer
+from semel.faces.client.watch import Update, watch_session
+from semel.faces.config import locate
+from semel.faces.config.paths import expand_path
+from semel.law.wake import Busy as BusyMode
+from semel.text.json_types import Json
+
+Outcome = Literal["answered", "already", "closed"]
+
+
+class AsyncClient(Connection):
+    """Talks with the gateway of this machine or, with `url`, with one elsewhere.
+
+        async with AsyncClient() as client:
+            answer = await client.ask("main:web:me", "hello")
+            print(answer.text)
+
+    The gateway is found as the command line finds it: by `data_dir`, `config`, $SEMEL_DATA, $SEMEL_CONFIG, ./semel.toml
+    or ~/.config/semel/semel.toml, or in ~/.local/share/semel. `url` and `token`: the address of a gateway elsewhere,
+    and its owner's token ($SEMEL_TOKEN by default).
+
+    Every method may raise NoGateway (nobody answers) or RequestRefused (the gateway's reason). `get`, `post`, `put`,
+    `patch`, `delete` and `list_all` call any operation of the API by its path.
+    """
+
+    def __init__(
+        self,
+        data_dir: str | Path | None = None,
+        *,
+        config: str | Path | None = None,
+        url: str | None = None,
+        token: str | None = None,
+    ):
+        if url is not None:
+            super().__init__(None, url, token or os.environ.get("SEMEL_TOKEN"))
+            return
+        if data_dir is not None:
+            super().__init__(expand_path(data_dir).absolute())
+        else:
+            super().__init__(locate(Path(config) if config is not None else None)[0])
+
+    # ------------------------------------------------------------ talking
+
+    async def say(
+        self,
+        session: str,
+        text: str,
+        *,
+        id: str | None = None,
+        sender: str | None = None,
+        busy: BusyMode | None = None,
+        automatic: bool = False,
+        seen: int | None = None,
+    ) -> Accepted:
+        """Send a message, and return when it is in the ledger. A new key creates the session.
+
+        `id`: an idempotency key: a repeat with the same id and text is accepted once. `busy`: what becomes of the
+        message if the session is busy. `automatic`: a program sent it, and it starts no turn by itself. `seen`: the rev
+        of the view that the person was looking at.
+
+        If the answer is lost, the message is sent again with the same id. Raises NoGateway if it provably did not
+        arrive, OutcomeUnknown if it may have arrived.
+        """
+        body: Json = {"text": text, "id": id or uuid.uuid4().hex}
+        optional = {"sender": sender, "busy": busy, "automatic": automatic, "seen": seen}
+        body.update((name, value) for name, value in optional.items() if value)
+        return msgspec.convert(await self.post_message(session, body), Accepted)
+
+    async def wait_for_answer(self, session: str, event: int, on_news: Callable[[str], None] | None = None) -> Answer:
+        """Wait until the session is idle after `event`, and return what the turns that took the event said.
+
+        `event`: of the answer to `say`. `on_news` is called with what a person should know meanwhile: retries,
+        questions and permission requests. If the gateway is away, it is waited for 30 seconds. Raises NoGateway.
+        """
+        return await waiting.wait_for_answer(self, session, event, on_news or (lambda news: None))
+
+    async def ask(self, session: str, text: str, *, id: str | None = None, sender: str | None = None) -> Answer:
+        """Send a message and wait for its answer: `say` and `wait_for_answer`. A repeat with the same `id` waits for
+        the answer to the first one.
+        """
+        accepted = await self.say(session, text, id=id, sender=sender)
+        return await self.wait_for_answer(session, accepted.event)
+
+    async def stop(self, session: str, by: str | None = None) -> bool:
+        """Cancel the running turn. Returns whether one was running."""
+        return bool((await self.post(f"{session_path(session)}/stop", {"by": by}))["stopped"])
+
+    # ------------------------------------------------------------ watching
+
+    def watch(
+        self, session: str, after: int | None = None, *, give_up_after: float | None = None
+    ) -> AsyncIterator[Update]:
+        """Yield the session as it is, then every change of it as it happens, until the session is deleted.
+
+        Updates are `EntryUpdate`, `ItemUpdate` and `SessionUpdate`. If the connection breaks, the iterator reconnects
+        and goes on where it was: nothing comes twice, and nothing is left out. `after`: the `rev` of the last update
+        that the caller has handled, perhaps in an earlier life; only what changed since is yielded.
+
+        `give_up_after`: seconds without a gateway after which NoGateway is raised; None: never.
+        """
+        return watch_session(self, session, after, give_up_after)
+
+    # ------------------------------------------------------------ reading
+
+    async def sessions(self, archived: bool = False) -> list[SessionRow]:
+        """Return all sessions that are not archived, newest first; with `archived`, the archived ones instead."""
+        return msgspec.convert(await self.list_sessions(archived), list[SessionRow])
+
+    async def list_sessions(self, archived: bool = False) -> list[Json]:
+        """Return the sessions as JSON objects."""
+        return await self.list_all("/v1/sessions", "sessions", limit=1000, archived=int(archived))
+
+    async def session(self, session: str) -> SessionRow:
+        """Return one session."""
+        return msgspec.convert(await self.get(session_path(session)), SessionRow)
+
+    async def entries(self, session: str, after: int = 0) -> list[Entry]:
+        """Return the transcript: every entry whose rev is above `after`, in the order of the view."""
+        return msgspec.convert(await self.list_entries(session, after), list[Entry])
+
+    async def list_entries(self, session: str, after: int = 0) -> list[Json]:
+        """Return the entries as JSON objects."""
+        rows = await self.list_all(f"{session_path(session)}/entries", "entries", after=after)
+        newest = {int(row["seq"]): row for row in rows}  # an entry that changed meanwhile came again
+        return sorted(newest.values(), key=lambda row: int(row["born"]))
+
+    async def search(self, words: str, *, limit: int = 20, **filters: str | int | None) -> list[Hit]:
+        """Return the entries that match, at most `limit`. `filters`: `session`, `role`, `since`, `until`, `order`."""
+        hits: list[Json] = []
+        after = None
+        while len(hits) < limit:
+            size = min(limit - len(hits), 100)
+            page = await self.get("/v1/search", q=words, limit=size, after=after, **filters)
+            hits += page["hits"]
+            if not page["more"]:
+                break
+            after = page["next"]
+        return msgspec.convert(hits, list[Hit])
+
+    async def output(self, session: str, item: int) -> str:
+        """Return the whole output of a tool call. `item`: the id of its item."""
+        pieces = self.read_pieces(f"{session_path(session)}/outputs/{item}")
+        return b"".join([piece async for piece in pieces]).decode()
+
+    # ------------------------------------------------------------ answering
+
+    async def answer(
+        self, session: str, item: int, option: str | None, *, by: str | None = None, seen: int | None = None
+    ) -> Outcome:
+        """Answer a permission request or a question. The first answer counts.
+
+        `item`: the id of its item. `option`: the id of one of its options, None to cancel a request; for a question, a
+        text. `by`: who answers. `seen`: the rev of the view in which it was read. Returns "answered", "already"
+        (somebody else was faster) or "closed".
+        """
+        body = {"item": item, "option": option, "by": by, "seen": seen}
+        outcome: Outcome = (await self.post(f"{session_path(session)}/answers", body))["outcome"]
+        return outcome
+
+    async def approve(self, session: str, request: PermissionItem, *, by: str | None = None) -> Outcome:
+        """Allow what a permission request asks for, this time. Raises ValueError if it has no such option."""
+        return await self.answer(session, request.id, _find_option(request, "allow"), by=by, seen=request.rev)
+
+    async def deny(self, session: str, request: PermissionItem, *, by: str | None = None) -> Outcome:
+        """Deny what a permission request asks for, this time. Raises ValueError if it has no such option."""
+        return await self.answer(session, request.id, _find_option(request, "reject"), by=by, seen=request.rev)
+
+    # ------------------------------------------------------------ files
+
+    async def read_file(self, id: str) -> bytes:
+        """Return the content of a file of an entry (`entry.files`)."""
+        return b"".join([piece async for piece in self.read_pieces(f"/v1/blobs/{quote_segment(id)}")])
+
+    def export(self, session: str, format: Literal["jsonl", "md", "html"] = "jsonl") -> AsyncGenerator[bytes, None]:
+        """Yield the session as a document, in pieces."""
+        return self.read_pieces(f"{session_path(session)}/export?format={format}")
+
+    async def import_file(self, path: str | Path, key: str | None = None) -> Json:
+        """Import an exported session. Returns {"session", "status": "imported" | "known", "entries"}.
+
+        `key`: the new session's key, if not the exported one. Repeating the import is harmless.
+        """
+        query = f"?{urlencode({'as': key})}" if key else ""
+        return await self.post_file(f"/v1/import{query}", Path(path), "application/jsonl")
+
+
+def _find_option(request: PermissionItem, answer: Literal["allow", "reject"]) -> str:
+    """Return the id of the option that allows or rejects once or, if there is none, of the one that does so always."""
+    for kind in (f"{answer}_once", f"{answer}_always"):
+        for option in request.options:
+            if option.kind == kind:
+                return option.option_id
+    names = ", ".join(option.option_id for option in request.options) or "none"
+    raise ValueError(f"the request has no option to {answer}; its options: {names}. Choose one with `answer`.")

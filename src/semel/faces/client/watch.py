@@ -1,0 +1,166 @@
+"""Watch one session: an iterator of updates that reconnects by itself, and yields no update twice (Law 8).
+
+The stream of one connection may send again what a watcher has, or a snapshot if the changes since are compacted. So the
+watcher keeps the view of the session, and yields only what differs from it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from semel.faces.api_types import Entry, Item, SessionState
+from semel.faces.client.connection import Connection, RequestRefused, session_path
+from semel.faces.view import SessionView
+from semel.text.json_types import Json
+from semel.tools.address import NoGateway
+
+RECONNECT_DELAYS_S = (0.1, 0.3, 1.0, 2.0)
+
+
+@dataclass(frozen=True)
+class EntryUpdate:
+    """A new entry, or the new state of one. `appended`: the text that was appended, if that is all that changed.
+    `removed`: the entry left the view, because its content was deleted.
+
+    `rev`: what to give to `watch` as `after` to go on behind this update; None if more of the same change follows.
+    """
+
+    entry: Entry
+    appended: str = ""
+    removed: bool = False
+    rev: int | None = None
+
+
+@dataclass(frozen=True)
+class ItemUpdate:
+    """A new item, such as a tool call or a permission request, or the new state of one. Fields as in EntryUpdate."""
+
+    item: Item
+    appended: str = ""
+    removed: bool = False
+    rev: int | None = None
+
+
+@dataclass(frozen=True)
+class SessionUpdate:
+    """The new state of the session. If its `state` is `deleted`, it is the last update. `rev` as in EntryUpdate."""
+
+    session: SessionState
+    rev: int | None = None
+
+
+Update = EntryUpdate | ItemUpdate | SessionUpdate
+Row = tuple[Literal["seq", "id"], int]
+
+
+async def watch_session(
+    connection: Connection, session: str, after: int | None, give_up_after: float | None
+) -> AsyncIterator[Update]:
+    """Yield the updates of a session until it is deleted. See `AsyncClient.watch`."""
+    watcher = _Watcher(connection, session, after)
+    loop = asyncio.get_running_loop()
+    failures, last_contact = 0, loop.time()
+    while True:
+        try:
+            async for frame in connection.stream(session, watcher.view.rev):
+                failures, last_contact = 0, loop.time()
+                for update in await watcher.take(frame):
+                    yield update
+                    if isinstance(update, SessionUpdate) and update.session.state == "deleted":
+                        return
+                last_contact = loop.time()
+        except NoGateway:
+            if give_up_after is not None and loop.time() - last_contact > give_up_after:
+                raise
+        except RequestRefused as error:
+            if error.code == "no-such-session" and watcher.view.rev is not None:  # it was deleted meanwhile
+                yield watcher.mark_deleted()
+                return
+            if error.status < 500:
+                raise
+        await asyncio.sleep(RECONNECT_DELAYS_S[min(failures, len(RECONNECT_DELAYS_S) - 1)])
+        failures += 1
+
+
+class _Watcher:
+    """Folds frames into a view, and finds out what in them is new."""
+
+    def __init__(self, connection: Connection, session: str, after: int | None):
+        self.connection = connection
+        self.session = session
+        self.view = SessionView()
+        self._after = after or 0  # the caller has what changed up to this rev, but the view does not hold it
+
+    async def take(self, frame: Json) -> list[Update]:
+        """Apply a frame. Returns the updates that it holds."""
+        if frame["type"] == "snapshot":
+            return await self._take_snapshot(frame)
+        updates = [update for change in frame["changes"] for update in self._take_change(change)]
+        self.view.rev = max(self.view.rev or 0, frame["rev"])
+        return updates
+
+    def _take_change(self, change: Json) -> list[Update]:
+        if self.view.rev is not None and change["rev"] <= self.view.rev:
+            return []
+        before = self.view.session
+        rows = self.view.apply({"type": "change", "rev": change["rev"], "changes": [change]})
+        if change["op"] == "session":
+            return self._session_updates(before, change["rev"])
+        appended = change["text"] if change["op"] in ("append", "output") else ""
+        return [_make_update(row, appended, change["rev"]) for row in rows]
+
+    async def _take_snapshot(self, frame: Json) -> list[Update]:
+        """Apply a snapshot. Returns what differs from the view before, or what changed after the caller's rev."""
+        before = SessionView(self.view.rev, self.view.session, dict(self.view.entries), dict(self.view.items))
+        known = before.rev if before.rev is not None else self._after
+        if known > frame["rev"]:  # the ledger was replaced by an older one: everything may differ
+            known = 0
+        removed = [row for row in self.view.apply(frame) if row.get("gone")]
+        await self._fill_in(frame, known)
+        known_rows = {_row(row): row for row in before.ordered()}
+        updates: list[Update] = [_make_update(row, "", None, removed=True) for row in removed]
+        for row in self.view.ordered():
+            previous = known_rows.get(_row(row))
+            if row != previous and (previous is not None or row["rev"] > known):
+                updates.append(_make_update(row, "", None))
+        known_session = before.session if frame["rev"] > known else self.view.session
+        return [*updates, *self._session_updates(known_session, frame["rev"])]
+
+    def _session_updates(self, before: Json, rev: int) -> list[Update]:
+        if self.view.session == before:
+            return []
+        return [SessionUpdate(msgspec.convert(self.view.session, SessionState), rev)]
+
+    def mark_deleted(self) -> SessionUpdate:
+        """Return the last update of a session that was deleted while the watcher was away."""
+        return SessionUpdate(msgspec.convert({**self.view.session, "state": "deleted"}, SessionState), self.view.rev)
+
+    async def _fill_in(self, frame: Json, known: int) -> None:
+        """Add to the view what changed after the rev `known` and is older than the rows of the snapshot."""
+        if not known or not frame["more"]:
+            return
+        path, before = session_path(self.session), frame["before"]
+        entries = await self.connection.list_all(f"{path}/entries", "entries", after=known)
+        changed = {entry["seq"]: entry for entry in entries if entry["seq"] < before}
+        newest_known = min((seq for seq, entry in changed.items() if entry["born"] > known), default=before)
+        while before > newest_known:  # for the items between entries that the caller has not seen
+            page = await self.connection.get(f"{path}/history", after=before)
+            self.view.items.update((item["id"], item) for item in page["items"])
+            before = page["before"] if page["more"] else 0
+        self.view.entries.update(changed)
+
+
+def _row(row: Json) -> Row:
+    return ("seq", row["seq"]) if "seq" in row else ("id", row["id"])
+
+
+def _make_update(row: Json, appended: str, rev: int | None, removed: bool = False) -> EntryUpdate | ItemUpdate:
+    if "seq" in row:
+        return EntryUpdate(msgspec.convert(row, Entry), appended, removed, rev)
+    item: Item = msgspec.convert(row, Item)
+    return ItemUpdate(item, appended, removed, rev)
