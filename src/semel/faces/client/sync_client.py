@@ -64,7 +64,13 @@ class Client:
         self._loop.close()
 
     def _run(self, call: Coroutine[Any, Any, T]) -> T:
-        """Return the result of a call. If waiting is interrupted, such as by Ctrl-C, the call is cancelled."""
+        """Return the result of a call. If waiting is interrupted, such as by Ctrl-C, the call is cancelled.
+
+        Raises RuntimeError if the client is closed.
+        """
+        if self._loop.is_closed():
+            call.close()
+            raise RuntimeError("this client is closed; make a new one")
         future = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
             return future.result()

@@ -1,0 +1,227 @@
+"""The Python clients against a real gateway, which is killed and started again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from cli_house import PERMISSION, Cli
+
+from semel import (
+    AsyncClient,
+    Client,
+    Entry,
+    EntryUpdate,
+    ItemUpdate,
+    NoGateway,
+    PermissionItem,
+    RequestRefused,
+    SessionUpdate,
+)
+from semel.faces.client.connection import Connection
+from semel.testing.scripted_agent import prompt
+
+DOCS = Path(__file__).parents[2] / "docs"
+SESSION = "demo:web:1"
+Json = dict[str, Any]
+
+
+class Follower:
+    """Folds updates by their parts, and notes what came twice."""
+
+    def __init__(self) -> None:
+        self.entries: dict[int, Entry] = {}
+        self.items: dict[int, Any] = {}
+        self.twice: list[Any] = []
+        self.state = ""
+        self.rev: int | None = None
+
+    def take(self, update: Any) -> None:
+        self.rev = update.rev or self.rev
+        if isinstance(update, SessionUpdate):
+            self.state = "idle" if update.session.state == "idle" and not update.session.waiting else "busy"
+            return
+        rows, row = (self.entries, update.entry) if isinstance(update, EntryUpdate) else (self.items, update.item)
+        number = row.seq if isinstance(update, EntryUpdate) else row.id
+        if rows.get(number) == row:
+            self.twice.append(update)
+        if update.appended:
+            assert rows[number].text + update.appended == row.text
+        rows[number] = row
+
+    def has_said(self, text: str) -> bool:
+        return self.state == "idle" and any(text in e.text for e in self.entries.values() if e.role == "agent")
+
+
+@contextlib.contextmanager
+def breaking_after(frames: int, times: int) -> Any:
+    """Connections that break after so many frames, so often. Yields the revs at which they broke."""
+    honest, broken = Connection.stream, list[Any]()
+
+    async def breaks(self: Connection, session: str, after: int | None = None) -> AsyncIterator[Json]:
+        count = 0
+        async with contextlib.aclosing(honest(self, session, after)) as stream:  # type: ignore[type-var]
+            async for frame in stream:
+                count += 1
+                yield frame
+                if count == frames and len(broken) < times:
+                    broken.append(frame["rev"])
+                    return
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Connection, "stream", breaks)
+        yield broken
+
+
+async def test_a_watcher_folds_the_record_through_two_breaks_and_a_kill_of_the_gateway(mortal: Cli) -> None:
+    words = [f"word{n} " for n in range(40)]
+    said = prompt(*({"text": word, "delay": 0.03} for word in words))
+    follower = Follower()
+    with breaking_after(frames=3, times=2) as broken:
+        async with AsyncClient(mortal.data) as client, asyncio.timeout(60):
+            await client.say(SESSION, said, id="1")
+            killed = False
+            async for update in client.watch(SESSION):
+                follower.take(update)
+                streamed = sum(len(e.text) for e in follower.entries.values() if e.role == "agent")
+                if not killed and len(broken) == 2 and streamed > 60:
+                    mortal.started[0].send_signal(signal.SIGKILL)
+                    mortal.started[0].wait()
+                    await asyncio.to_thread(mortal.up)
+                    await client.say(SESSION, "say: after", id="2")
+                    killed = True
+                if killed and follower.has_said("after"):
+                    break
+            recorded = await client.list_entries(SESSION)
+    assert killed and len(broken) == 2
+    folded = sorted(follower.entries.values(), key=lambda entry: entry.born)
+    assert msgspec.json.encode(folded) == msgspec.json.encode(msgspec.convert(recorded, list[Entry]))
+    assert follower.twice == []
+
+
+async def test_a_program_that_was_restarted_gets_what_changed_since_and_nothing_twice(house: Cli) -> None:
+    async with AsyncClient(house.data) as client, asyncio.timeout(60):
+        await client.ask(SESSION, "say: one")
+        first = await take_until(client, None, "one")
+        for n in range(120):  # more entries than a snapshot holds
+            await client.post(f"/v1/sessions/{SESSION}/events", {"kind": "note", "text": f"note {n}", "wakes": False})
+        await client.post(f"/v1/sessions/{SESSION}/events", {"kind": "note", "text": "x" * 10, "wakes": False})
+        for n in range(120):
+            await client.post(f"/v1/sessions/{SESSION}/events", {"kind": "note", "text": f"later {n}", "wakes": False})
+        await client.ask(SESSION, "say: two")
+        later = await take_until(client, first.rev, "two")
+        nothing = client.watch(SESSION, later.rev)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(aiter(nothing)), 0.5)
+        recorded = {entry.seq: entry for entry in await client.entries(SESSION)}
+    assert {**first.entries, **later.entries} == recorded
+    assert first.entries.keys() & later.entries.keys() == set()
+    assert len(later.entries) == 243
+    assert later.twice == []
+
+
+async def take_until(client: AsyncClient, after: int | None, text: str) -> Follower:
+    follower = Follower()
+    async for update in client.watch(SESSION, after):
+        follower.take(update)
+        if follower.has_said(text):
+            return follower
+    raise AssertionError
+
+
+def test_a_blocking_client_talks_asks_allows_reads_and_exports(house: Cli, tmp_path: Path) -> None:
+    session = "demo:web:blocking"
+    with Client(house.data) as client:
+        answer = client.ask(session, "say: the report", id="r")
+        assert (answer.text, answer.failure) == ("the report", None)
+        assert client.ask(session, "say: the report", id="r") == answer
+        accepted = client.say(session, PERMISSION, sender="ann")
+        for update in client.watch(session):
+            if (
+                isinstance(update, ItemUpdate)
+                and isinstance(item := update.item, PermissionItem)
+                and item.state == "open"
+            ):
+                assert client.approve(session, item, by="ann") == "answered"
+                assert client.deny(session, item) == "already"
+                break
+        assert client.wait_for_answer(session, accepted.event).texts[-1] == "Thank you, it is tidy now."
+        assert [hit.session for hit in client.search("report", role="agent")] == [session]
+        assert session in [row.key for row in client.sessions()] and client.session(session).state == "idle"
+        assert client.stop(session) is False
+        document = tmp_path / "session.jsonl"
+        document.write_bytes(b"".join(client.export(session)))
+        assert client.import_file(document, "demo:web:copy")["status"] == "imported"
+        assert [e.text for e in client.entries("demo:web:copy")] == [e.text for e in client.entries(session)]
+        with pytest.raises(RequestRefused, match="no session") as refused:
+            client.session("none")
+        assert refused.value.code == "no-such-session"
+    with pytest.raises(RuntimeError, match="closed"):
+        client.sessions()
+
+
+def test_a_watch_ends_with_its_session_and_without_a_gateway_after_the_given_time(mortal: Cli) -> None:
+    with Client(mortal.data) as client:
+        client.ask(SESSION, "say: one")
+        states = []
+        for update in client.watch(SESSION):
+            if isinstance(update, SessionUpdate):
+                states.append(update.session.state)
+                client.delete(f"/v1/sessions/{SESSION}") if states == ["idle"] else None
+        assert states[-1] == "deleted"
+        with pytest.raises(RequestRefused):
+            next(client.watch(SESSION))
+        client.ask(SESSION, "say: again")
+        watch = client.watch(SESSION, give_up_after=0.3)
+        next(watch)
+        mortal.started[0].send_signal(signal.SIGKILL)
+        mortal.started[0].wait()
+        with pytest.raises(NoGateway):
+            for _ in watch:
+                pass
+    elsewhere = mortal("sessions", "--data-dir", str(mortal.home / "elsewhere"), rc=1).stderr
+    assert "semel up" in elsewhere and str(mortal.data) not in elsewhere, "a killed gateway is offered"
+
+
+def test_a_gateway_elsewhere_is_reached_by_its_url_with_the_token(house: Cli) -> None:
+    url, token = str(house.address(house.started[0].pid)), (house.data / "owner.token").read_text().strip()
+    with Client(url=url, token=token) as client:
+        assert client.ask("demo:web:tcp", "say: over tcp").text == "over tcp"
+    with Client(url=url, token="wrong-token-wrong-token") as client, pytest.raises(RequestRefused, match="token"):
+        client.sessions()
+    with Client(url="http://127.0.0.1:9") as client, pytest.raises(NoGateway, match="no gateway answers at http"):
+        client.sessions()
+
+
+def test_who_finds_no_gateway_is_told_of_the_others_and_how_to_reach_them(house: Cli, tmp_path: Path) -> None:
+    other = Cli(house.home, tmp_path / "elsewhere")
+    done = other("sessions", "--data-dir", str(other.data), rc=1)
+    assert f"--data-dir {house.data}" in done.stderr
+
+
+def code_blocks() -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", (DOCS / "python.md").read_text(), re.M | re.S)
+
+
+def test_every_example_of_the_page_runs(house: Cli) -> None:
+    blocks = code_blocks()
+    assert len(blocks) == 5
+    printed = []
+    for block in blocks:
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", block], env=house.env, cwd=house.home, capture_output=True, text=True,
+            timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, block + done.stderr
+        printed.append(done.stdout)
+    assert "hello" in printed[0] and "the build is green" in printed[1]
+    assert "Thank you" in printed[3] or "tidy" in printed[3]
