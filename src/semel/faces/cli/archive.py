@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import codecs
 import contextlib
 import io
@@ -19,10 +18,10 @@ import typer
 from rich.text import Text
 
 from semel.faces.cli.app import Config, DataDir, Json, Session, app, ask_gateway
+from semel.faces.cli.offline import Reader, ask_or_read
 from semel.faces.cli.printing import escape_text, format_time, print_error, print_json, print_remark, stdout_console
 from semel.faces.cli.transcript import ROLE_STYLES
-from semel.faces.client import AsyncClient
-from semel.faces.config import locate
+from semel.faces.client import NoGateway
 from semel.faces.transcript import speaker
 from semel.text.visible import visible
 
@@ -61,13 +60,16 @@ def search(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Search the entries of every session. In a pipe, a row is SESSION#SEQ, time, speaker, text."""
+    """Search the entries of every session. In a pipe, a row is SESSION#SEQ, time, speaker, text.
+
+    If no gateway runs, the ledger itself is read.
+    """
     filters: dict[str, Any] = {
         "session": session, "role": role, "since": _parse_time("--since", since),
         "until": _parse_time("--until", until), "order": "best" if best else "newest", "limit": limit, "after": after,
     }  # fmt: skip
     text = " ".join(_quote_phrase(word) for word in words)
-    result = ask_gateway(config, data_dir, lambda client: client.get("/v1/search", q=text, **filters))
+    result = ask_or_read(config, data_dir, lambda reader: reader.search_page(text, **filters))
     if json:
         print_json(result)
         return
@@ -136,20 +138,24 @@ def export(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Write a session as a document. `semel import` reads what `--format jsonl` writes."""
+    """Write a session as a document. `semel import` reads what `--format jsonl` writes.
 
-    async def go() -> None:
-        async with (
-            AsyncClient(locate(config, data_dir)[0]) as client,
-            contextlib.aclosing(client.export(session, format)) as pieces,
-        ):
-            first = await anext(pieces)  # fails before the file is opened if there is no such session
+    If no gateway runs, the ledger itself is read.
+    """
+
+    async def go(reader: Reader) -> None:
+        async with contextlib.aclosing(reader.export(session, format)) as pieces:
+            first = await anext(pieces)  # fails before the file is opened if there is no such session, or no gateway
             with _open_output(output) as file:
                 file.write(first)
-                async for piece in pieces:
-                    file.write(piece)
+                try:
+                    async for piece in pieces:
+                        file.write(piece)
+                except NoGateway:
+                    print_error("the gateway went away; the document is incomplete")
+                    raise typer.Exit(1) from None
 
-    asyncio.run(go())
+    ask_or_read(config, data_dir, go)
     if output is not None:
         print_remark(f"{session} is in {output}")
 

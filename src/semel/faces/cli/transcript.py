@@ -11,6 +11,7 @@ from rich.text import Text
 
 from semel.faces.busy_texts import number_waiting
 from semel.faces.cli.app import Config, DataDir, Json, Session, app, ask_gateway
+from semel.faces.cli.offline import ask_or_read
 from semel.faces.cli.printing import format_time, print_json, print_table, stdout_console
 from semel.faces.client import session_path
 from semel.faces.transcript import format_body, format_entry, is_summary, list_remarks, speaker
@@ -27,8 +28,8 @@ def sessions(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """List the sessions that are not archived, newest first."""
-    session_list = ask_gateway(config, data_dir, lambda client: client.list_sessions(archived))
+    """List the sessions that are not archived, newest first. If no gateway runs, the ledger itself is read."""
+    session_list = ask_or_read(config, data_dir, lambda reader: reader.list_sessions(archived))
     if json:
         print_json(session_list)
         return
@@ -66,13 +67,16 @@ def show(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Print a session's transcript: number, time, speaker, marks such as "partial", and text."""
+    """Print a session's transcript: number, time, speaker, marks such as "partial", and text.
+
+    If no gateway runs, the ledger itself is read.
+    """
     if diff_agent:
         _print_memory_difference(
             ask_gateway(config, data_dir, lambda client: client.get(f"{session_path(session)}/memory")), json
         )
         return
-    all_entries = ask_gateway(config, data_dir, lambda client: client.list_entries(session))
+    all_entries = ask_or_read(config, data_dir, lambda reader: reader.list_entries(session))
     entries, places = all_entries[-last:], number_waiting(all_entries)
     if json:
         print_json(entries)

@@ -146,12 +146,16 @@ class AsyncClient(Connection):
         after = None
         while len(hits) < limit:
             size = min(limit - len(hits), 100)
-            page = await self.get("/v1/search", q=words, limit=size, after=after, **filters)
+            page = await self.search_page(words, limit=size, after=after, **filters)
             hits += page["hits"]
             if not page["more"]:
                 break
             after = page["next"]
         return msgspec.convert(hits, list[Hit])
+
+    async def search_page(self, words: str, **filters: str | int | None) -> Json:
+        """Return one page of the results, as JSON (`GET /v1/search`)."""
+        return await self.get("/v1/search", q=words, **filters)
 
     async def output(self, session: str, item: int) -> str:
         """Return the whole output of a tool call. `item`: the id of its item."""

@@ -40,9 +40,15 @@ ROLES = ("user", "agent", "event", "notice")
 class Search:
     """The search index of one ledger. Run `run` as a task. `find` waits a bounded time for it to catch up."""
 
-    def __init__(self, record: LedgerAccess) -> None:
+    def __init__(
+        self, record: LedgerAccess, path: Path | None = None, catch_up_timeout_s: float | None = CATCH_UP_TIMEOUT_S
+    ) -> None:
+        """`path`: the index, by default the file beside the ledger. `catch_up_timeout_s`: how long `find` waits until
+        all earlier commits are indexed, in seconds; None: as long as that takes.
+        """
         self.record = record
-        self.path = index_path(record.store.path)
+        self.path = path or index_path(record.store.path)
+        self._catch_up_timeout_s = catch_up_timeout_s
         self._index: Index | None = None
         self._thread = ThreadPoolExecutor(1, "search-index")
         self._changed: set[int] = set()  # ids of sessions to index in the next round
@@ -195,7 +201,7 @@ class Search:
         self, text: str, *, session: str | None = None, role: str | None = None, since: int | None = None,
         until: int | None = None, order: Order = "newest", limit: int = 20, after: str | None = None,
     ) -> Json:  # fmt: skip
-        """Return one page of results: {"hits", "next", "index": {"current", "behind"}}.
+        """Return one page of results: {"hits", "more", "next", "index": {"current", "behind"}}.
 
         `session`: only sessions with this key, or with keys that match this pattern (`*`, `?`). `role`: only entries of
         this role. `since`, `until`: only entries from `since` on and before `until`, in ms. `after`: the "next" of the
@@ -208,8 +214,9 @@ class Search:
         hits = await self.record.read(feed.render_hits, [(r.session, r.seq) for r in rows], request.query.terms)
         if missing := {row.session for row, hit in zip(rows, hits, strict=True) if hit is None}:
             self.note(missing)  # the ledger does not have them: index these sessions again
-        out: Json = {"hits": [hit for hit in hits if hit is not None], "next": None}
-        if len(found_rows) > limit and rows:
+        more = len(found_rows) > limit and bool(rows)
+        out: Json = {"hits": [hit for hit in hits if hit is not None], "more": more, "next": None}
+        if more:
             out["next"] = f"{request.skip + limit}" if order == "best" else f"{rows[-1].at}.{rows[-1].id}"
         return {**out, "index": {"current": current, "behind": 0 if current else self.behind}}
 
@@ -224,7 +231,7 @@ class Search:
             raise GatewayUnavailable(str(error)) from None
 
     async def _wait_until_current(self) -> bool:
-        """Wait up to CATCH_UP_TIMEOUT_S until all commits so far are indexed. Returns whether they are.
+        """Wait, but not for ever, until all commits so far are indexed. Returns whether they are.
 
         Raises GatewayUnavailable.
         """
@@ -237,7 +244,7 @@ class Search:
         self._hurry.set()
         self._kick.set()
         try:
-            async with asyncio.timeout(CATCH_UP_TIMEOUT_S):
+            async with asyncio.timeout(self._catch_up_timeout_s):
                 await caught_up
             return True
         except TimeoutError:

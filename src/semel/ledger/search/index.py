@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -20,6 +20,7 @@ import apsw
 
 from semel.ledger.search.feed import ChangedPage
 from semel.ledger.search.words import SearchQuery, fold_text
+from semel.ledger.storage.connect import connect
 from semel.ledger.storage.rows import Row
 from semel.ledger.storage.sql import Queries, Tx, read_queries
 
@@ -277,3 +278,22 @@ def _create_private(path: Path) -> bool:
     except FileExistsError:
         return False
     return True
+
+
+def copy_index(source: Path, target: Path, ledger: str) -> None:
+    """Copy the index of a ledger, which is only read. If it is missing, damaged or another ledger's, the copy is empty:
+    what it lacks can be indexed again. Raises IndexFailed if the copy cannot be written.
+    """
+    if source.exists():
+        with (
+            suppress(apsw.Error),
+            closing(apsw.Connection(str(target))) as copy,
+            closing(connect(source, readonly=True)) as index,
+            copy.backup("main", index, "main") as backup,
+        ):
+            backup.step()
+    with closing(Index(target, ledger)) as opened:
+        for _ in range(3):  # a damaged file is removed, and a new one made
+            with suppress(IndexReset):
+                opened.revs()
+                return

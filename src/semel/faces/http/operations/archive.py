@@ -80,7 +80,7 @@ async def search(
     page = await call.gateway.searches.find(
         q, session=session, role=role, since=since, until=until, order=order, limit=limit, after=after
     )
-    return json_response({**page, "more": page["next"] is not None})
+    return json_response(page)
 
 
 @router.route(

@@ -1,0 +1,123 @@
+"""Read the ledger itself where no gateway runs, for the commands that only read: sessions, show, search, export.
+
+The ledger is opened read-only: it is neither migrated nor locked, so a gateway may start meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from semel.faces.cli.app import ask_gateway
+from semel.faces.cli.printing import print_remark
+from semel.faces.client import AsyncClient, GatewayNotTrusted, NoGateway, RequestRefused
+from semel.faces.config import locate
+from semel.text.json_types import Json
+
+T = TypeVar("T")
+
+ALL = 1 << 62  # rows: no listing is as long
+
+
+class OfflineLedger:
+    """Answers like `AsyncClient`, from the ledger file. Every method may raise RequestRefused or LedgerError."""
+
+    def __init__(self, path: Path):
+        from semel.gateway.record import Hub, LedgerAccess
+        from semel.ledger.storage.store import Store
+
+        self._store = Store.open(path, readonly=True)
+        self._record = LedgerAccess(self._store, Hub())
+
+    def __repr__(self) -> str:
+        return f"<OfflineLedger {self._store.path}>"
+
+    def close(self) -> None:
+        self._store.close()
+
+    async def list_sessions(self, archived: bool = False) -> list[Json]:
+        from semel.ledger.transcript import views
+
+        return await self._record.read(views.list_sessions, ALL, ALL, archived)
+
+    async def list_entries(self, session: str, after: int = 0) -> list[Json]:
+        from semel.ledger.transcript import views
+
+        entries, _ = await self._record.read(views.read_entries, await self._find_session(session), after, ALL)
+        return sorted(entries, key=lambda entry: int(entry["born"]))
+
+    async def search_page(self, words: str, **filters: Any) -> Json:
+        """Return a page of hits. The index beside the ledger may be behind, so a copy of it is brought up to date."""
+        from semel.gateway.api.search import Search, index_path
+        from semel.gateway.errors import BadRequest
+        from semel.ledger.search.feed import read_index_name
+        from semel.ledger.search.index import copy_index
+
+        with tempfile.TemporaryDirectory(prefix="semel-search-") as folder:
+            copy = Path(folder) / "index"
+            name = await self._record.read(read_index_name)
+            await asyncio.to_thread(copy_index, index_path(self._store.path), copy, name)
+            search = Search(self._record, copy, catch_up_timeout_s=None)
+            indexing = asyncio.create_task(search.run())
+            try:
+                return await search.find(words, **{name: value for name, value in filters.items() if value is not None})
+            except BadRequest as error:
+                raise RequestRefused(400, "bad-request", str(error)) from None
+            finally:
+                indexing.cancel()
+                await asyncio.gather(indexing, return_exceptions=True)
+                await search.close()
+
+    async def export(self, session: str, format: str = "jsonl") -> AsyncGenerator[bytes, None]:
+        """Yield the session as a document, in pieces."""
+        from semel.faces.documents import FORMATS
+        from semel.ledger.admin import export
+
+        document = FORMATS[format]()
+        scope = await self._record.read(export.read_scope, await self._find_session(session))
+        yield document.page([scope.header])
+        for read_page in (export.read_turns, export.read_entries, export.read_unsaid_claims):
+            after: int | None = 0
+            while after is not None:
+                records, after = await self._record.read(read_page, scope, after)
+                if records and (piece := document.page(records)):
+                    yield piece
+        yield document.end()
+
+    async def _find_session(self, key: str) -> int:
+        from semel.gateway.errors import NoSuchSession
+
+        try:
+            return await self._record.find_session(key)
+        except NoSuchSession as error:
+            raise RequestRefused(404, "no-such-session", str(error)) from None
+
+
+Reader = AsyncClient | OfflineLedger
+
+
+def ask_or_read(config: Path | None, data_dir: Path | None, call: Callable[[Reader], Awaitable[T]]) -> T:
+    """Return the result of `call`, run with a client of the gateway or, if none runs, with the ledger itself.
+
+    Raises NoGateway if there is no ledger, either.
+    """
+    ledger = locate(config, data_dir)[1]
+    try:
+        return ask_gateway(config, data_dir, call)
+    except GatewayNotTrusted:
+        raise
+    except NoGateway:
+        if not ledger.exists():
+            raise
+        print_remark(f"no gateway is running; read from {ledger}")
+        return asyncio.run(_read(ledger, call))
+
+
+async def _read(ledger: Path, call: Callable[[Reader], Awaitable[T]]) -> T:
+    offline = await asyncio.to_thread(OfflineLedger, ledger)
+    with contextlib.closing(offline):
+        return await call(offline)

@@ -1,0 +1,123 @@
+"""Where no gateway runs, sessions, show, search and export read the ledger itself, and change nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import shutil
+import signal
+from pathlib import Path
+
+import apsw
+import pytest
+from cli_house import SCRIPTED, Cli, end
+
+from semel.faces.cli.offline import OfflineLedger
+
+COMMANDS = (
+    ("sessions",),
+    ("sessions", "--json"),
+    ("show", "demo:web:1"),
+    ("show", "demo:web:1", "-n", "2", "--json"),
+    ("search", "needle"),
+    ("search", "needle", "--json", "-n", "1"),
+    ("export", "demo:web:1"),
+    ("export", "demo:web:1", "-f", "jsonl"),
+    ("export", "demo:web:1", "-f", "html"),
+)
+
+
+@pytest.fixture(scope="module")
+def dead(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[tuple[str, ...], str]]:
+    """The home of a gateway that was killed, and what the commands printed before."""
+    home = tmp_path_factory.mktemp("home")
+    (home / "semel.toml").write_text(SCRIPTED)
+    cli = Cli(home, home / "data")
+    process = cli.up()
+    for text in ("say: a needle", "say: another needle"):
+        cli("say", "demo:web:1", text, "--wait")
+    cli("say", "demo:web:old", "say: hay", "--wait")
+    cli("session", "archive", "demo:web:old")
+    printed = {command: read(cli, *command)[0] for command in COMMANDS}
+    process.send_signal(signal.SIGKILL)
+    cli.leave()
+    return home, printed
+
+
+@pytest.fixture
+def killed(cli: Cli, dead: tuple[Path, dict[tuple[str, ...], str]]) -> dict[tuple[str, ...], str]:
+    """A copy of that home, and what the commands printed."""
+    home, printed = dead
+    shutil.copytree(home, cli.home, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.sock"))
+    return printed
+
+
+def read(cli: Cli, *command: str) -> tuple[str, str]:
+    """What a command prints and remarks, without the time of an export."""
+    done = cli(*command)
+    return withhold_time(done.stdout), done.stderr
+
+
+def withhold_time(text: str) -> str:
+    return re.sub(r'"exported":\d+|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d', "TIME", text)
+
+
+def digests(data: Path) -> dict[str, str]:
+    names = [path for path in data.iterdir() if path.name.startswith("ledger.db") and not path.name.endswith("-shm")]
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in names}
+
+
+def test_without_a_gateway_the_same_is_read_from_the_ledger_and_nothing_is_written(
+    cli: Cli, killed: dict[tuple[str, ...], str]
+) -> None:
+    before = digests(cli.data)
+    for command, stdout in killed.items():
+        read_stdout, remarks = read(cli, *command)
+        assert read_stdout == stdout, command
+        assert f"no gateway is running; read from {cli.data / 'ledger.db'}" in remarks
+    assert "demo:web:old" in cli("sessions", "--archived").stdout
+    assert digests(cli.data) == before
+
+    # The index may be missing, or damaged: then a copy is made from the ledger.
+    for content in (None, b"no database"):
+        index = cli.data / "ledger.db-search"
+        index.unlink()
+        if content:
+            index.write_bytes(content)
+        assert cli("search", "needle").stdout == killed["search", "needle"]
+        assert index.exists() == bool(content)
+        index.touch()
+
+
+def test_what_is_not_there_or_needs_a_gateway_is_refused_as_before(
+    cli: Cli, killed: dict[tuple[str, ...], str]
+) -> None:
+    for command in (("show", "none"), ("export", "none")):
+        assert "there is no session 'none'" in cli(*command, rc=1).stderr
+    assert "give the `next` of the page before" in cli("search", "x", "--after", "nonsense", rc=2).stderr
+    assert "no gateway is running" in cli("say", "demo:web:1", "hi", rc=1).stderr
+    nowhere = cli("sessions", "--data-dir", str(cli.home / "nowhere"), rc=1)
+    assert "semel up" in nowhere.stderr and not (cli.home / "nowhere").exists()
+
+
+def test_a_ledger_of_another_version_is_neither_read_nor_migrated(cli: Cli, killed: dict[tuple[str, ...], str]) -> None:
+    with apsw.Connection(str(cli.data / "ledger.db")) as db:
+        db.execute("PRAGMA user_version = 99")
+    done = cli("sessions", rc=1)
+    assert "version" in done.stderr and "Traceback" not in done.stderr
+
+
+async def test_a_gateway_may_start_while_the_ledger_is_read(cli: Cli, killed: dict[tuple[str, ...], str]) -> None:
+    reader = await asyncio.to_thread(OfflineLedger, cli.data / "ledger.db")
+    pieces = reader.export("demo:web:1")
+    first = await anext(pieces)
+    process = await asyncio.to_thread(cli.up)
+    await asyncio.to_thread(cli, "say", "demo:web:1", "say: meanwhile", "--wait")
+    document = first + b"".join([piece async for piece in pieces])
+    assert withhold_time(document.decode()) == killed["export", "demo:web:1", "-f", "jsonl"]
+    assert [e["text"] for e in await reader.list_entries("demo:web:1")][-1] == "meanwhile"
+    reader.close()
+    end(process)
+    report = await asyncio.to_thread(cli.json, "doctor")
+    assert report["ok"]
