@@ -19,14 +19,14 @@ PATIENCE = 60.0  # seconds: other work may share the machine
 class Terminal:
     """`said` is everything that was printed so far."""
 
-    def __init__(self, command: list[str], env: dict[str, str], cwd: Path, columns: int = 100) -> None:
+    def __init__(self, command: list[str], env: dict[str, str], cwd: Path, columns: int = 100, rows: int = 40):
         self.said = ""
         self._seen = 0
         self._is_over = False
         self.pid, self._file = pty.fork()
         if self.pid == 0:
             os.chdir(cwd)
-            os.execve(command[0], command, {**env, "COLUMNS": str(columns), "TERM": "xterm"})
+            os.execve(command[0], command, {**env, "COLUMNS": str(columns), "LINES": str(rows), "TERM": "xterm"})
 
     def expect(self, text: str) -> str:
         """Wait until the text was printed after the last one that was expected. Returns what came before its end."""

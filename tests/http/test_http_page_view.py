@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import browser
+import httpx2
 import pytest
 from browser import KEYS, Browser
 from gateway_house import Script
@@ -232,6 +233,13 @@ def test_where_a_token_is_demanded_the_page_asks_for_it(window: Browser) -> None
         window.go(f"{house.server.url}/#token={TOKEN}")
         window.until(lambda: "secret" in (window.text("#rows") or ""), "a link that brings the token")
         assert TOKEN not in window.run("location.href")
+        window.run("fetch('/v1/logout', {method: 'POST'})")
+        bearer = {"Authorization": f"Bearer {TOKEN}"}
+        made = httpx2.post(f"{house.server.url}/v1/login/codes", headers=bearer, trust_env=False).json()
+        window.go("about:blank")
+        window.go(f"{house.server.url}/#code={made['code']}")
+        window.until(lambda: "secret" in (window.text("#rows") or ""), "a link with a code that works once")
+        assert made["code"] not in window.run("location.href")
         window.errors()
     finally:
         house.close()

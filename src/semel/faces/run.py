@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
+from starlette.datastructures import State
 
 import semel.channels
 from semel.agents.acp import AcpAgent, kill_group_if_same
@@ -31,6 +32,8 @@ from semel.channels import ChannelError
 from semel.faces.config import ConfigError
 from semel.faces.config.load import GatewayConfig
 from semel.faces.http import Server, Settings, TokenNeeded, make_app
+from semel.faces.http.operations.login import LoginLink, make_login_link
+from semel.faces.http.page_urls import list_page_urls
 from semel.faces.http.server import UnixServer, bind
 from semel.faces.http.settings import NodeSettings, is_loopback
 from semel.faces.log import keep_log_file
@@ -71,11 +74,26 @@ class RunningGateway:
     gateway: Gateway
     server: Server
     agent_checks: dict[str, Json]  # what was found when each agent was tried; /v1/status shows it
+    state: State  # of the HTTP application
     stopped: bool = False
 
     @property
     def url(self) -> str:
         return self.server.url
+
+    @property
+    def page_urls(self) -> list[str]:
+        """Where browsers reach the page, the most useful first; on other machines, too, if it listens for them."""
+        return list(self.state.page_urls)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it listens on this machine only, where its own user needs no login."""
+        return is_loopback(self.config.host)
+
+    def make_login_link(self) -> LoginLink:
+        """Make a link that logs one browser in, once."""
+        return make_login_link(self.state)
 
     @property
     def turns(self) -> int:
@@ -143,7 +161,8 @@ async def open_gateway(config: GatewayConfig) -> AsyncIterator[RunningGateway]:
             record_span=await _open_traces(store, stack),
         )
         app = make_app(gateway, http)
-        running = RunningGateway(config, gateway, Server(app, sockets, config.host), agent_checks)
+        running = RunningGateway(config, gateway, Server(app, sockets, config.host), agent_checks, app.state)
+        app.state.page_urls = list_page_urls(config.host, running.server.port, config.http.hosts)
         servers: list[Server | UnixServer] = [running.server, UnixServer(app, listener)]
         stack.push_async_callback(_stop_all, servers)
         stack.push_async_callback(running.stop)  # ends first: watchers see the last turns finish

@@ -5,19 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shlex
 import signal
 import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.text import Text
 
-from semel import __version__
-from semel.faces.cli.app import Config, DataDir, app
-from semel.faces.cli.printing import print_error, print_remark, stdout_console
-from semel.faces.config import locate
-from semel.installation import find_command, shorten_path
+from semel.faces.cli.app import Config, DataDir, Json, app, ask_gateway
+from semel.faces.cli.printing import format_time, print_error, print_json, print_remark
 
 if TYPE_CHECKING:
     from semel.faces.config.load import GatewayConfig as Settings
@@ -68,6 +63,7 @@ def up(
 async def _serve(config: Settings) -> None:
     import structlog
 
+    from semel.faces.cli.start_screen import print_greeting
     from semel.faces.run import open_gateway
     from semel.faces.service.notify import ServiceManager
 
@@ -82,9 +78,11 @@ async def _serve(config: Settings) -> None:
         loop.add_signal_handler(signal_number, on_signal)
     async with open_gateway(config) as running:
         if sys.stdout.isatty() and config.log != "json":
-            print_greeting(config, running.url)
+            print_greeting(running)
         else:
-            structlog.get_logger("semel.up").info("ready", url=running.url, agents=list(config.gateway.agents))
+            structlog.get_logger("semel.up").info(
+                "ready", url=running.url, pages=running.page_urls, agents=list(config.gateway.agents)
+            )
         _log_warnings(config)
         check = asyncio.create_task(_check_agents(running)) if config.check_agents else None
         async with manager.supervise(running.gateway.store, running.describe, config.gateway.grace_s):
@@ -141,43 +139,20 @@ async def end_remaining_tasks() -> None:
         os._exit(0)
 
 
-def print_greeting(config: Settings, url: str) -> None:
-    """Print the addresses, agents and paths that a person needs first."""
-    out = stdout_console()
-    settings = config.gateway.agents.values()
-    agents = [f"{agent.name} (the bundled demo agent)" if agent.kind == "demo" else agent.name for agent in settings]
-    lines = [
-        ("page", url),
-        ("terminal", f"{find_command()} chat{_data_dir_option(config)}"),
-        ("agents", ", ".join(agents)),
-        ("data", shorten_path(config.gateway.data_dir)),
-        ("settings", shorten_path(config.path) if config.path else f"none; {find_command()} init writes a semel.toml"),
-    ]
-    out.print(Text(f"\nSemel {__version__}\n", "bold"))
-    for name, text in lines:
-        out.print(Text(f"  {name:<10}", "dim"), Text(text), sep="")
-    _print_installed_agents(config)
-    out.print(Text("\n  Ctrl-C ends it.\n", "dim"))
+@app.command()
+def link(json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
+    """Print a link, and its QR code, that logs one browser in: once, within ten minutes.
 
+    For a phone or another machine, if the gateway listens beyond loopback or is behind a proxy.
+    """
+    from semel.faces.cli.start_screen import print_qr_code
 
-def _print_installed_agents(config: Settings) -> None:
-    """Print how to add the unused agents on PATH. None is started without being configured."""
-    from semel.agents.known import find_agents_on_path, find_agents_without_adapter
-
-    used = {agent.command[0] for agent in config.gateway.agents.values()}
-    agents = [program["name"] for program in find_agents_on_path() if program["command"][0] not in used]
-    without_adapter = find_agents_without_adapter()
-    if not agents and not without_adapter:
+    made = ask_gateway(config, data_dir, lambda client: client.post("/v1/login/codes"))
+    if json:
+        print_json(made)
         return
-    out = stdout_console()
-    out.print(Text("\n  Found on this machine. To use one:\n", "dim"))
-    for name in agents:
-        out.print(Text(f"    {find_command()} agents add {name}"))
-    for agent in without_adapter:
-        out.print(Text(f"    {find_command()} agents add {agent.name} --install"), Text("(needs an adapter)", "dim"))
-
-
-def _data_dir_option(config: Settings) -> str:
-    """Return the option by which other commands find this gateway; "" if they find it without an option."""
-    data = config.gateway.data_dir
-    return "" if locate()[0] == data else f" --data-dir {shlex.quote(shorten_path(data))}"
+    for address in made["links"]:
+        print(address)
+    if sys.stdout.isatty():
+        print_qr_code(made["links"][0])
+    print_remark(f"It logs one browser in, until {format_time(made['expires'])}.")

@@ -99,9 +99,14 @@ def _parse(raw: dict[str, Any], source: ConfigSource) -> ConfigFile:
 
 def _parse_address(listen: str) -> tuple[str, int]:
     host, colon, port = listen.rpartition(":")
+    if colon and not host:
+        raise ConfigError(
+            f'listen is {listen[:100]!r}, without a host: write "127.0.0.1{listen[:100]}" for this machine alone, '
+            f'or "0.0.0.0{listen[:100]}" for everyone who reaches it'
+        )
     if not colon or len(host) > MAX_HOST_CHARS or re.fullmatch("[0-9]{1,5}", port) is None or int(port) > 65535:
         raise ConfigError(f'listen is {listen[:100]!r}, and should be host:port, like "127.0.0.1:8420"')
-    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
+    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def _complete_agents(file: ConfigFile, source: ConfigSource, found: ProblemList) -> dict[str, AgentSettings]:

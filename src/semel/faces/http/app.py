@@ -12,6 +12,7 @@ from starlette.middleware import Middleware
 
 from semel.faces.http import static
 from semel.faces.http.cors import AllowedOrigins
+from semel.faces.http.login_codes import LoginCodes
 from semel.faces.http.operations import agent_tools, operations
 from semel.faces.http.problems import CatchAll, Problem, handle_exception
 from semel.faces.http.routing import Operation, make_routes
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 
 
 def make_app(gateway: Gateway, settings: Settings, declared: Sequence[Operation] = ()) -> Starlette:
-    """Build the ASGI application for a gateway. Setting `app.state.stopping` ends its open streams.
+    """Build the ASGI application for a gateway. `declared`: the operations to serve; by default all.
 
-    `declared`: the operations to serve; by default all.
+    Setting `app.state.stopping` ends its open streams. `app.state.page_urls` is where browsers reach the page.
     """
     declared = declared or [*agent_tools.router.operations, *operations(), *static.router.operations]
     errors = (Problem, GatewayError, AgentError, LedgerError, HTTPException)
@@ -43,4 +44,6 @@ def make_app(gateway: Gateway, settings: Settings, declared: Sequence[Operation]
     )
     app.router.redirect_slashes = False
     app.state.stopping = asyncio.Event()
+    app.state.login_codes = LoginCodes()
+    app.state.page_urls = []
     return app

@@ -21,10 +21,14 @@ export function login(done) {
   });
 }
 
-/** Logs in with a token after the `#` of a link, which no browser sends, and removes it from the address at once. */
+/** Logs in with a code or token after the `#` of a link, which no browser sends, and removes it from the address. */
 export async function loginByLink() {
-  const found = /^#token=(.+)$/.exec(location.hash);
+  const found = /^#(code|token)=(.+)$/.exec(location.hash);
   if (!found) return;
   history.replaceState(null, "", location.pathname);
-  await ask("POST", "/v1/login", { token: decodeURIComponent(found[1]) }).catch(() => {});
+  try {
+    await ask("POST", "/v1/login", { [found[1]]: decodeURIComponent(found[2]) });
+  } catch (error) {
+    say(byId("login-wrong"), error.message);
+  }
 }

@@ -8,6 +8,7 @@ turns, agents and the outbox.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
@@ -56,7 +57,7 @@ class Gateway(ReadApi, SessionApi, ArchiveApi):
         self._start_task("jobs", self.jobs.run())
         self._start_task("search", self.searches.run())
         self._start_task("books", self.book_checks.run())
-        log.info("gateway started", unfinished=len(unfinished))
+        log.log(logging.INFO if unfinished else logging.DEBUG, "gateway started", unfinished=len(unfinished))
 
     def _start_task(self, name: str, run: Coroutine[Any, Any, None]) -> None:
         self._tasks[name] = asyncio.create_task(run, name=name)

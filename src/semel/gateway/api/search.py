@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -142,7 +143,7 @@ class Search:
                 if resets > MAX_REBUILDS:
                     self._compare_all = True
                     raise IndexFailed(f"the search index is lost again and again ({error})") from error
-                log.info("search index", what=str(error))
+                _log_reset(error)
                 await self._compare()
                 self._todo, self._changed = self._todo | self._changed, set()
             except BaseException:
@@ -166,7 +167,7 @@ class Search:
         try:
             return await self._on_index(lambda index: index.revs())
         except IndexReset as error:
-            log.info("search index", what=str(error))
+            _log_reset(error)
             return {}
 
     async def _index_changes(self, session: int) -> bool:
@@ -279,3 +280,8 @@ def _apply_cursor(request: SearchRequest, after: str | None) -> SearchRequest:
     if request.order == "best":
         return replace(request, skip=numbers[0])
     return replace(request, below=(numbers[0], numbers[1]))
+
+
+def _log_reset(error: IndexReset) -> None:
+    """Log that the index is filled anew. At a gateway's first start, that is no news."""
+    log.log(logging.WARNING if error.damaged else logging.DEBUG, "search index", what=str(error))

@@ -45,7 +45,11 @@ class IndexFailed(Exception):
 
 
 class IndexReset(Exception):
-    """The index was lost and is empty now: everything must be read again."""
+    """The index was lost and is empty now: everything must be read again. `damaged`: its file was; else it is new."""
+
+    def __init__(self, reason: str, damaged: bool = False) -> None:
+        super().__init__(reason)
+        self.damaged = damaged
 
 
 @dataclass(frozen=True)
@@ -200,7 +204,7 @@ class Index:
             yield
         except _DAMAGED as error:
             self._delete_files()
-            raise IndexReset(f"the search index was damaged ({error}) and is made anew") from error
+            raise IndexReset(f"the search index was damaged ({error}) and is made anew", damaged=True) from error
         except (*_REFUSED, OSError) as error:
             self.close()
             raise self._index_failed(error) from error

@@ -4,25 +4,43 @@ from __future__ import annotations
 
 import time
 
+from msgspec import Struct
+from starlette.datastructures import State
 from starlette.requests import Request
 from starlette.responses import Response
 
 from semel.faces.http import security
-from semel.faces.http.routing import ApiCall, RequestBody, Returns, Router
+from semel.faces.http.routing import ApiCall, RequestBody, Returns, Router, json_response
 from semel.faces.http.security import Access
 
 router = Router("doors")
 
 
 class Login(RequestBody):
-    token: str
+    """Either the owner's token, or the `code` of a login link, which works once."""
+
+    token: str = ""
+    code: str = ""
+
+
+class LoginLink(Struct):
+    """A code for `POST /v1/login`. `expires` is milliseconds since 1970. `links` are the page's addresses with it."""
+
+    code: str
+    expires: int
+    links: list[str]
 
 
 @router.route("POST", "/v1/login", Returns("The cookie is set.", status=204), access=Access.PAGE)
 async def login(call: ApiCall, body: Login) -> Response:
-    """Exchange the token for the page's cookie (HttpOnly, SameSite=Strict)."""
+    """Exchange the token, or the code of a login link, for the page's cookie (HttpOnly, SameSite=Strict)."""
     settings = call.settings
-    if not settings.token or not security.secrets_match(body.token.strip(), settings.token):
+    if body.code:
+        if not settings.token or not call.request.app.state.login_codes.redeem(body.code.strip()):
+            raise security.no_token_problem(
+                "This login link was used already, or is older than ten minutes. `semel link` makes another one."
+            )
+    elif not settings.token or not security.secrets_match(body.token.strip(), settings.token):
         raise security.no_token_problem(
             "That is not the owner's token. It is in the file owner.token of the data directory."
         )
@@ -41,6 +59,18 @@ async def login(call: ApiCall, body: Login) -> Response:
 def _is_https(request: Request) -> bool:
     """Whether the browser used https. A proxy may terminate TLS; then only the Origin header shows it."""
     return request.url.scheme == "https" or request.headers.get("origin", "").lower().startswith("https://")
+
+
+@router.route("POST", "/v1/login/codes", Returns("The link.", LoginLink))
+async def make_login_code(call: ApiCall) -> Response:
+    """Make a link that logs one browser in, once, within ten minutes."""
+    return json_response(make_login_link(call.request.app.state))
+
+
+def make_login_link(state: State) -> LoginLink:
+    """Make a new code, and the links with it. `state`: of the application."""
+    made = state.login_codes.create()
+    return LoginLink(made.code, round(made.expires * 1000), [f"{url}/#code={made.code}" for url in state.page_urls])
 
 
 @router.route("POST", "/v1/logout", Returns("The cookie is deleted.", status=204), access=Access.PAGE)
