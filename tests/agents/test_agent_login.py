@@ -111,9 +111,10 @@ async def test_an_agent_that_would_decide_by_itself_is_put_into_a_mode_in_which_
 
 
 async def test_a_configured_mode_is_set_and_one_that_is_not_offered_is_an_error(house: House) -> None:
-    talk = await house.open(house.agent(command("modes"), mode="plan"))
-    assert talk.modes is not None and talk.modes["currentModeId"] == "plan"
-    with pytest.raises(AgentError, match=r"no mode 'fly'; this agent's modes: auto, default, plan\. Correct `mode`"):
+    for mode in ("plan", "PLAN"):
+        talk = await house.open(house.agent(command("modes"), mode=mode))
+        assert talk.modes is not None and talk.modes["currentModeId"] == "plan"
+    with pytest.raises(AgentError, match=r"no mode 'fly'. There are: auto, default, plan\. Correct `mode`"):
         await house.open(house.agent(command("modes"), mode="fly"))
 
 

@@ -10,6 +10,7 @@ from gateway_world import World, script, until
 from semel.gateway.ports import Safety
 from semel.gateway.settings import ChannelSettings
 from semel.ledger.storage.sql import Tx
+from semel.ledger.transcript import entries
 from semel.testing.channels import FakeChannel
 
 
@@ -100,14 +101,49 @@ async def test_retry_while_a_turn_runs_is_refused(tmp_path: Path) -> None:
 
 async def test_modes_and_models_are_listed_and_switched(tmp_path: Path) -> None:
     async with World(tmp_path) as w:
-        assert "say something first" in await command(w, "/mode")
         await w.ask("hello")
         assert await command(w, "/mode") == "Modes:\n* auto\n- ask"
         assert await command(w, "/mode ASK") == "The mode is ask now."
         assert await command(w, "/mode") == "Modes:\n- auto\n* ask"
-        assert "There are: brisk, slow" in await command(w, "/model gpt-9")
+        assert await command(w, "/model gpt-9") == "There is no model 'gpt-9'. There are: brisk, slow"
+        assert await command(w, "/model slw") == "There is no model 'slw'; did you mean slow? There are: brisk, slow"
         assert await command(w, "/model slow") == "The model is slow now."
         assert "Model: slow" in await command(w, "/status")
+
+
+async def test_a_mode_chosen_before_the_first_message_is_on_when_the_agent_starts(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        assert await command(w, "/mode") == "Modes:\n* auto\n- ask"
+        assert await command(w, "/mode Ask") == "The mode is ask now."
+        assert not w.gateway.spawns.live, "no agent is kept for it"
+        await w.ask("hello")
+        assert _running_mode(w) == "ask"
+
+
+async def test_a_mode_chosen_after_the_agent_ended_is_on_when_it_starts_again(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.ask("hello")
+        await w.gateway.spawns.end(1, "idle")
+        assert await command(w, "/mode ask") == "The mode is ask now."
+        assert await command(w, "/mode") == "Modes:\n- auto\n* ask"
+        await w.ask("hello again")
+        assert _running_mode(w) == "ask"
+
+
+async def test_a_choice_that_the_agent_does_not_offer_any_more_is_dropped(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.ask("hello")
+        await w.gateway.spawns.end(1, "idle")
+        await w.gateway.record.write(lambda tx: entries.set_about(tx, 1, {"mode": "gone"}))
+        await w.ask("hello again")
+        assert _running_mode(w) == "auto"
+        assert await command(w, "/mode") == "Modes:\n* auto\n- ask"
+
+
+def _running_mode(world: World) -> str:
+    [live] = world.gateway.spawns.live.values()
+    assert live.conversation.modes is not None
+    return str(live.conversation.modes["currentModeId"])
 
 
 async def test_an_agent_that_tells_of_no_models_is_not_said_to_tell_of_them_later(tmp_path: Path) -> None:

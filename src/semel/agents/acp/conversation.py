@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import IO, Any, Literal
 
 from semel.acp_stream.profiles import profile_for
@@ -120,20 +120,17 @@ class AcpConversation:
 
     async def set_mode(self, mode: str) -> None:
         """Set the session's mode. Raises AgentError if the mode is unknown or the agent refuses."""
-        await self._request_choice("mode", lambda: self.choices.mode_request(mode), mode)
-        self.choices.apply_choice(mode=mode)
+        self.choices.apply_choice(mode=await self._request_choice("mode", mode))
 
     async def set_model(self, model: str) -> None:
         """Set the session's model. Raises AgentError if the model is unknown or the agent refuses."""
-        await self._request_choice("model", lambda: self.choices.model_request(model), model)
-        self.choices.apply_choice(model=model)
+        self.choices.apply_choice(model=await self._request_choice("model", model))
 
-    async def _request_choice(
-        self, kind: Literal["mode", "model"], request: Callable[[], tuple[str, Json]], value: str
-    ) -> None:
-        """Send the request for a mode or model. An agent that lists both ways may know only the newer one."""
+    async def _request_choice(self, kind: Literal["mode", "model"], choice: str) -> str:
+        """Send the request for a mode or model; return its id. Some agents list both ways and know only one."""
         try:
-            method, params = request()
+            value = self.choices.find(kind, choice)
+            method, params = self.choices.choice_request(kind, value)
             try:
                 await self.request(method, {"sessionId": self.memory, **params}, CHOICE_TIMEOUT_S)
             except RpcError as error:
@@ -144,6 +141,7 @@ class AcpConversation:
                 await self.request("session/set_config_option", params, CHOICE_TIMEOUT_S)
         except (ValueError, RpcError) as error:
             raise AgentError(f"agent {self.name!r}: {error}") from error
+        return value
 
     async def close(self, grace: float) -> None:
         """End the agent's process group, and the conversation. `grace`: as in `GuardedProcess.end`."""

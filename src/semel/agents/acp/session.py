@@ -8,9 +8,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import semel
+from semel.acp_stream.choices import explain_no_choice, find_choice, read_choices
 from semel.agents.acp.login import LoginMethod, read_login_methods
 from semel.agents.acp.wire import AgentReply, Id
 from semel.gateway.ports import Answered, Json, Launch
@@ -130,24 +131,21 @@ class Choices:
                 self.model_option = str(option.get("id"))
                 self.models = option
 
-    def mode_request(self, mode: str) -> tuple[str, Json]:
-        """Return (method, parameters without sessionId) of the request that sets a mode.
+    def find(self, kind: Literal["mode", "model"], choice: str) -> str:
+        """Return the id of the mode or model that is meant by an id or a name, in any letter case.
 
-        Raises ValueError, which lists the modes, if the session does not offer this one.
+        Raises ValueError, which lists what there is, if the session does not offer it.
         """
-        modes = [option.get("id") for option in objects_in(value_at(self.modes, "availableModes"))]
-        return _choice_request("mode", mode, modes, self.mode_option)
+        offered = read_choices({"modes": self.modes, "models": self.models}, kind)[1]
+        if (found := find_choice(choice, offered)) is None:
+            raise ValueError(explain_no_choice(kind, choice, offered))
+        return found
 
-    def model_request(self, model: str) -> tuple[str, Json]:
-        """Return (method, parameters without sessionId) of the request that sets a model.
-
-        Raises ValueError, which lists the models, if the session does not offer this one.
-        """
-        if self.model_option:
-            models = [option.get("value") for option in _flat(value_at(self.models, "options"))]
-        else:
-            models = [option.get("modelId") for option in objects_in(value_at(self.models, "availableModels"))]
-        return _choice_request("model", model, models, self.model_option)
+    def choice_request(self, kind: Literal["mode", "model"], value: str) -> tuple[str, Json]:
+        """Return (method, parameters without sessionId) of the request that sets the mode or model with this id."""
+        if option := self.mode_option if kind == "mode" else self.model_option:
+            return "session/set_config_option", {"configId": option, "value": value}
+        return f"session/set_{kind}", {f"{kind}Id": value}
 
     def apply_update(self, update: Json) -> None:
         """Apply an update in which the agent reports a change of its mode or options."""
@@ -164,24 +162,6 @@ class Choices:
         if model is not None and self.models is not None:
             key = "currentValue" if self.model_option else "currentModelId"
             self.models = {**self.models, key: model}
-
-
-def _flat(options: Any) -> list[Json]:
-    """Return the values of a configuration option, which may come in groups (ACP SessionConfigSelectGroup)."""
-    return [
-        option
-        for entry in objects_in(options)
-        for option in (objects_in(entry["options"]) if "options" in entry else [entry])
-    ]
-
-
-def _choice_request(kind: str, value: str, offered: list[Any], option: str | None) -> tuple[str, Json]:
-    if value not in map(str, offered):
-        names = f"this agent's {kind}s: {', '.join(map(str, offered))}" if offered else f"this agent offers no {kind}s"
-        raise ValueError(f"no {kind} {value!r}; {names}")
-    if option:
-        return "session/set_config_option", {"configId": option, "value": value}
-    return f"session/set_{kind}", {f"{kind}Id": value}
 
 
 # ---------------------------------------------------------------- answers to any request

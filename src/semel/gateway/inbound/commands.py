@@ -13,9 +13,10 @@ from dataclasses import KW_ONLY, dataclass
 
 import structlog
 
+from semel.acp_stream.choices import explain_no_choice, find_choice, read_choices
 from semel.gateway.errors import GatewayError
 from semel.gateway.inbound.admission import AccountDirectory
-from semel.gateway.inbound.command_replies import find_choice, format_history, format_status, read_choices
+from semel.gateway.inbound.command_replies import format_history, format_status
 from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.ports import AgentError
 from semel.gateway.record import LedgerAccess
@@ -211,15 +212,16 @@ class Commands:
         if model is not None:
             return _describe_fixed_model(standing.row.agent, kind, model)
         current, offered = read_choices(standing.about, kind)
+        if not offered and await self.controls.learn_choices(command.key):
+            current, offered = read_choices((await self.record.read(rows.read_status, command.session)).about, kind)
         if not offered:
-            return f"The agent has reported no {kind}s" + (
-                " yet: say something first." if standing.last is None else "."
-            )
+            return f"The agent has reported no {kind}s."
         if not command.argument:
             return "\n".join([f"{kind.capitalize()}s:", *(f"{'*' if id == current else '-'} {id}" for id in offered)])
         chosen_id = find_choice(command.argument, offered)
         if chosen_id is None:
-            return f"There is no {kind} {command.argument!r}. There are: {', '.join(offered)}"
+            problem = explain_no_choice(kind, command.argument, offered)
+            return problem[0].upper() + problem[1:]
         await (self.controls.set_mode if kind == "mode" else self.controls.set_model)(command.key, chosen_id)
         return f"The {kind} is {chosen_id} now."
 

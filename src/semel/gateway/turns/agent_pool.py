@@ -18,7 +18,8 @@ from typing import Any
 import structlog
 
 from semel.acp_stream import Fold, profile_for
-from semel.gateway.ports import Agent, AgentError, Died, Inside, Launch, Update
+from semel.acp_stream.choices import read_choices
+from semel.gateway.ports import Agent, AgentError, Conversation, Died, Inside, Launch, Update
 from semel.gateway.record import LedgerAccess
 from semel.gateway.turns.agent_files import AgentFiles
 from semel.gateway.turns.live_agent import LiveAgent
@@ -141,6 +142,12 @@ class AgentPool:
             self._with_tools.discard(spawn)
             await self.record.write(rows.record_end, spawn, f"did not start: {error}")
             raise
+        try:
+            await self._restore_choices(session, key, conversation)
+        except BaseException as error:
+            await conversation.close(0.0)
+            await self.record.write(rows.record_end, spawn, f"did not start: {error}")
+            raise
         fold = Fold(profile_for(conversation.profile or conversation.agent_name))
         process = self.agents[agent].process
         live = LiveAgent(
@@ -188,6 +195,23 @@ class AgentPool:
         task = asyncio.get_running_loop().create_task(tell(), name=f"tools of {live.key}")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
+
+    async def _restore_choices(self, session: int, key: str, conversation: Conversation) -> None:
+        """Put a new process into the mode and model that the session had last, or that a person chose meanwhile."""
+        about = await self.record.read(entries.read_about, session)
+        for kind, offers, choose in (
+            ("mode", conversation.modes, conversation.set_mode),
+            ("model", conversation.models, conversation.set_model),
+        ):
+            current, offered = read_choices({f"{kind}s": offers}, kind)
+            wanted = about.get(kind)
+            if wanted is None or wanted == current or not offered:
+                continue
+            try:
+                await choose(str(wanted))
+            except AgentError as error:
+                log.warning("the session's last choice is not offered any more", session=key, why=str(error))
+                await self.record.write(entries.set_about, session, {kind: current})
 
     async def _pump(self, live: LiveAgent) -> None:
         """Store the files in the agent's signals and queue the signals, in order. If it dies between turns, end it."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
+from semel.acp_stream.choices import explain_no_choice, find_choice, read_choices
 from semel.gateway.errors import BadRequest, Conflict, NotFound
 from semel.gateway.ports import AgentError
 from semel.gateway.record import LedgerAccess
 from semel.gateway.settings import AgentSettings
 from semel.gateway.turns.agent_pool import AgentPool
-from semel.gateway.turns.live_agent import LiveAgent
 from semel.gateway.turns.scheduler import TurnScheduler
 from semel.law import identity
 from semel.law.wake import MODES, Busy
@@ -47,16 +48,58 @@ class SessionControls:
         await self.record.write(entries.set_busy, await self.record.find_session(session), mode)
 
     async def set_mode(self, session: str, mode: str) -> None:
-        """Switch the agent to a mode (ACP session modes), given by its id. Raises BadRequest if no agent runs."""
-        live = await self._live_agent(session)
-        await live.conversation.set_mode(mode)
-        await self.record.write(entries.set_about, live.session, {"mode": mode})
+        """Switch the agent to a mode (ACP session modes), given by its id or name. See `_choose`."""
+        await self._choose(session, "mode", mode)
 
     async def set_model(self, session: str, model: str) -> None:
-        """Switch the agent to a model, given by its id. Raises BadRequest if no agent runs."""
-        live = await self._live_agent(session)
-        await live.conversation.set_model(model)
-        await self.record.write(entries.set_about, live.session, {"model": model})
+        """Switch the agent to a model, given by its id or name. See `_choose`."""
+        await self._choose(session, "model", model)
+
+    async def _choose(self, session: str, kind: Literal["mode", "model"], choice: str) -> None:
+        """Set the session's mode or model. If its agent does not run, it gets it at its next start.
+
+        Raises BadRequest if the agent does not offer it, AgentError if it refuses or does not start, and Conflict.
+        """
+        number = await self.record.find_session(session)
+        live = self.spawns.live.get(number)
+        if live is not None:
+            offered = read_choices({f"{kind}s": getattr(live.conversation, f"{kind}s")}, kind)[1]
+            chosen = find_choice(choice, offered) or choice
+            await (live.conversation.set_mode if kind == "mode" else live.conversation.set_model)(chosen)
+        else:
+            offered = await self._offered_choices(session, number, kind)
+            if (found := find_choice(choice, offered)) is None:
+                raise BadRequest(f"{kind}: {explain_no_choice(kind, choice, offered)}")
+            chosen = found
+        await self.record.write(entries.set_about, number, {kind: chosen})
+
+    async def _offered_choices(self, session: str, number: int, kind: str) -> dict[str, str]:
+        """Return what the session's agent offers, {id: name}. If that is not known yet, the agent is started for it."""
+        offered = read_choices(await self.record.read(entries.read_about, number), kind)[1]
+        if not offered and await self.learn_choices(session):
+            offered = read_choices(await self.record.read(entries.read_about, number), kind)[1]
+        return offered
+
+    async def learn_choices(self, session: str) -> bool:
+        """Start the session's agent to learn which modes and models it offers. Returns False if it runs already.
+
+        Raises Conflict while a turn begins, and AgentError if the agent cannot be started.
+        """
+        number = await self.record.find_session(session)
+        if number in self.spawns.live:
+            return False
+        await self.turns.run_alone(number, self._learn_choices)
+        return True
+
+    async def _learn_choices(self, session: int) -> None:
+        row = await self.record.read(lambda tx: tx.get(SessionRow, "session_by_id", id=session))
+        live = await self.spawns.take(session, row.key, row.agent, row.memory)
+        offers = {"modes": live.conversation.modes, "models": live.conversation.models}
+        await self.record.write(entries.set_about, session, offers)
+        if row.memory is None:  # nothing was said yet: its first turn begins a conversation of its own
+            await self.spawns.drop(live, "its modes and models were read")
+        else:
+            await self.spawns.give_back(live)
 
     def fixed_model(self, agent: str) -> str | None:
         """Return the configured model of an agent of kind "model"; None for other agents, which report their models."""
@@ -138,12 +181,6 @@ class SessionControls:
             await self.spawns.give_back(live)
         lacks = [{"seq": entry.seq, "role": entry.role, "text": entry.text} for entry in difference.lacks]
         return {"compared": True, "lacks": lacks, "extra": list(difference.extra)}
-
-    async def _live_agent(self, session: str) -> LiveAgent:
-        live = self.spawns.live.get(await self.record.find_session(session))
-        if live is None:
-            raise BadRequest("the agent of this session is not running; send a message first")
-        return live
 
 
 def _not_compared(reason: str) -> Json:

@@ -73,6 +73,11 @@ def touch_session(tx: Tx, session: int) -> None:
     _mark_dirty(tx, session, "session", 0, next_rev(tx, session))
 
 
+def read_about(tx: Tx, session: int) -> dict[str, Any]:
+    """Return what is stored of the agent's offers in this session. See `set_about`."""
+    return load(tx.get(SessionRow, "session_by_id", id=session).about)
+
+
 def set_about(tx: Tx, session: int, about: Body) -> None:
     """Merge `about` into what is stored of the agent in this session: its modes and models, which are on, and `tools`.
 

@@ -1,0 +1,55 @@
+"""The modes and models that an agent offers, and which of them a person means.
+
+An agent reports them as ACP session modes ("availableModes"), as models ("availableModels"), or as a configuration
+option ("options", perhaps in groups: ACP SessionConfigSelectGroup).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+
+from semel.text.json_types import Json, objects_in
+
+
+def read_choices(about: Json, kind: str) -> tuple[str | None, dict[str, str]]:
+    """Return (the current id or None, {id: name}) of the modes or models that an agent reported.
+
+    `about`: a session's data about its agent: "modes", "models", and "mode", "model" for a later choice. `kind`: "mode"
+    or "model".
+    """
+    reported = about.get(f"{kind}s")
+    reported = reported if isinstance(reported, dict) else {}
+    offered = {id: str(choice.get("name") or id) for id, choice in _list_choices(reported, kind)}
+    current = about.get(kind) or reported.get(f"current{kind.capitalize()}Id") or reported.get("currentValue")
+    return (None if current is None else str(current)), offered
+
+
+def _list_choices(reported: Json, kind: str) -> Iterator[tuple[str, Json]]:
+    for entry in objects_in(reported.get(f"available{kind.capitalize()}s") or reported.get("options")):
+        for choice in objects_in(entry["options"]) if "options" in entry else [entry]:
+            if id := choice.get(f"{kind}Id") or choice.get("value") or choice.get("id"):
+                yield str(id), choice
+
+
+def find_choice(choice: str, offered: Mapping[str, str]) -> str | None:
+    """Return the id of the choice that a person means; None if no choice, or more than one, matches.
+
+    `choice`: an id or a name, in any letter case. `offered`: {id: name}.
+    """
+    if choice in offered:
+        return choice
+    same = [id for id, offered_name in offered.items() if choice.casefold() in (id.casefold(), offered_name.casefold())]
+    return same[0] if len(same) == 1 else None
+
+
+def explain_no_choice(kind: str, choice: str, offered: Mapping[str, str]) -> str:
+    """Say that an agent offers no such mode or model (`kind`), what it offers, and which one may be meant."""
+    if not offered:
+        return f"this agent offers no {kind}s"
+    names: dict[str, str] = {name.casefold(): id for id, name in offered.items()} | {
+        id.casefold(): id for id in offered
+    }
+    nearest = difflib.get_close_matches(choice.casefold(), names, n=1, cutoff=0.6)
+    hint = f"; did you mean {names[nearest[0]]}?" if nearest else "."
+    return f"there is no {kind} {choice!r}{hint} There are: {', '.join(offered)}"
