@@ -39,6 +39,14 @@ async def test_a_message_is_heard_with_who_where_and_when(there: TelegramHouse) 
     assert abs(what.at - there.double.now()) < 5
 
 
+async def test_start_only_opens_a_conversation_and_is_a_message_elsewhere(group: TelegramHouse) -> None:
+    await group.online()
+    for text in ("/start", "/start invited-by_ben", "/start now, please", "start"):
+        group.double.write(ANNA, text)
+    group.double.write(GROUP, "/start@test_semel_bot", sender=ANNA)
+    assert [each.opens for each in await group.hear(5)] == [True, True, False, False, False]
+
+
 async def test_an_edit_is_a_version_of_its_message(there: TelegramHouse) -> None:
     await there.online()
     id = there.double.write(ANNA, "helo")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -106,6 +107,10 @@ def make_unparsable_draft(id: int, raw: bytes) -> TelegramDraft:
 # ---------------------------------------------------------------- messages
 
 
+_START = re.compile(r"/start( [A-Za-z0-9_-]{1,64})?")
+"""What Telegram sends for a person who presses "Start" (core.telegram.org/bots/features#deep-linking)."""
+
+
 def _parse_message(message: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[TelegramDraft | GroupMigration]:
     chat = int(message["chat"]["id"])
     if new_chat := message.get("migrate_to_chat_id"):
@@ -117,7 +122,9 @@ def _parse_message(message: Json, us: BotIdentity, moved: Mapping[int, int]) -> 
     files = files_of(message)
     text, mentioned = _parse_text(message, us, bool(files))
     incoming = _make_incoming("message", message_id(chat, int(message["message_id"])), message, text, us, moved)
-    return [TelegramDraft(replace(incoming, mentioned=incoming.mentioned or mentioned, of=_replied_id(message)), files)]
+    opens = not incoming.group and not files and _START.fullmatch(text) is not None
+    mentioned = incoming.mentioned or mentioned
+    return [TelegramDraft(replace(incoming, mentioned=mentioned, of=_replied_id(message), opens=opens), files)]
 
 
 def _parse_edit(message: Json, us: BotIdentity, moved: Mapping[int, int]) -> list[TelegramDraft | GroupMigration]:

@@ -16,6 +16,7 @@ from semel.gateway.file_store import ReceivedFiles
 from semel.gateway.files import plain_mime, plain_name
 from semel.gateway.inbound.admission import AccountDirectory, Verdict
 from semel.gateway.inbound.channel_supervisor import ChannelStatus
+from semel.gateway.inbound.commands import GREET
 from semel.gateway.inbound.inbox import MAX_TEXT_CHARS, EventInbox
 from semel.gateway.ports import Heard, Incoming, Kept, Missing, Person
 from semel.law import identity
@@ -171,7 +172,9 @@ class ChannelInbox:
         kind, command = incoming.kind, verdict.command
         busy: Busy | None = None
         may_command = incoming.kind == "message" and not sender.bot and verdict.wakes is not False
-        if command is None and may_command and text.startswith("/"):
+        if command is None and may_command and incoming.opens:
+            command = GREET, _greet(verdict.person, session)
+        elif command is None and may_command and text.startswith("/"):
             parsed = await self._inbox.commands.read(
                 text, name, self._source, [session], role=verdict.role, person=verdict.person, direct=not incoming.group
             )
@@ -288,6 +291,13 @@ def _find_wrong_type(event: Incoming) -> str | None:
     ):
         return "one of its files has an id, a name, a type or a reason that is not text"
     return None
+
+
+def _greet(person: str, session: str) -> str:
+    """Return the answer to a person who opens the conversation. `person`: their known name, or ""."""
+    agent = session.partition(":")[0]
+    hello = f"Hello {person}" if person else "Hello"
+    return f"{hello}. What you write here goes to {agent}. /help lists what else you can do."
 
 
 def _as_incoming(event: object) -> Incoming:

@@ -37,8 +37,8 @@ log = structlog.get_logger("semel.commands")
 
 RETRY_S = 2.0  # delay after a ledger error
 DEFAULT_HISTORY_LINES, MAX_HISTORY_LINES = 10, 50
-REFUSED, MISTYPED, PAIR = "refused", "mistyped", "pair"
-"""Names of commands that only send a reply: a command was refused or mistyped, or a sender was paired."""
+REFUSED, MISTYPED, PAIR, GREET = "refused", "mistyped", "pair", "greet"
+"""Names of commands that only send a reply: a command was refused or mistyped, a sender was paired, or says hello."""
 
 
 @dataclass(eq=False, repr=False)
@@ -267,6 +267,7 @@ _HANDLERS: dict[str, Callable[[Commands, OpenCommand], Awaitable[str]]] = {
     "help": Commands._help,
     REFUSED: Commands._repeat_argument,
     PAIR: Commands._repeat_argument,
+    GREET: Commands._repeat_argument,
     MISTYPED: Commands._mistyped,
 }
 

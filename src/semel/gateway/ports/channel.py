@@ -188,6 +188,7 @@ class Incoming:
     removed: bool = False  # a reaction was removed
     files: tuple[Kept | Missing, ...] = ()
     title: str = ""  # display name of the room or chat, if it has one
+    opens: bool = False  # it only opens the conversation, as Telegram's /start does: the gateway greets the sender
     data: Mapping[str, Any] = field(default_factory=dict)
     """JSON that `send` needs to answer (`Op.answers`). The agent's prompt shows two fields of it: "forwarded", the name
     of the original author, and "replied", {"from", "text"} of the message `of`, which the ledger may not have."""
@@ -209,6 +210,7 @@ class Heard:
     waiting: Busy | None = None  # the busy mode by which it waits for the running turn; None if it does not wait
     place: int | None = None  # its position in the queue, from 1
     why: str | None = None  # why the requested busy mode was not applied
+    note: str | None = None  # what the sender should know about the session that this event created
 
 
 class Inbox(Protocol):
