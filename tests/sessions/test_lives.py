@@ -56,6 +56,27 @@ async def test_a_persons_title_stays_and_the_agents_comes_back_without_it(tmp_pa
             await w.gateway.rename("nobody", "x")
 
 
+async def test_a_session_is_named_after_what_a_person_said_first_until_the_agent_names_it(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.gateway.say("s", "/status")
+        assert "title" not in await w.gateway.session("s")
+        await w.ask("  What is the\ncapital of France? " + "x" * 100)
+        title = (await w.gateway.session("s"))["title"]
+        assert title.startswith("What is the capital of France? xx") and len(title) == 60
+        await w.ask("and of Spain?")
+        assert (await w.gateway.session("s"))["title"] == title
+        await w.ask(script({"update": {"sessionUpdate": "session_info_update", "title": "Capitals"}}, "x"))
+        assert (await w.gateway.session("s"))["title"] == "Capitals"
+
+
+async def test_a_note_of_semel_is_no_title(tmp_path: Path) -> None:
+    """Some agents name a session after the beginning of its first prompt, which may be a note of ours."""
+    note = "[semel: about the message below"
+    async with World(tmp_path) as w:
+        await w.ask(script({"update": {"sessionUpdate": "session_info_update", "title": note}}, "x"))
+        assert (await w.gateway.session("s"))["title"].startswith("[[script")
+
+
 async def test_an_agents_title_is_one_line_of_at_most_200_characters(tmp_path: Path) -> None:
     async with World(tmp_path) as w:
         title = "By\n\tthe agent " + "x" * 300
@@ -128,7 +149,7 @@ async def test_deleting_takes_the_content_and_keeps_what_the_laws_count(tmp_path
         assert next(row["text"] for row in rows) == "good morning"
         assert rows[0]["seq"] == before["seq"] + 1 or rows[0]["seq"] > before["seq"]
         after = await w.gateway.session("s")
-        assert after["chapter"] == 2 and "title" not in after
+        assert after["chapter"] == 2 and after["title"] == "good morning"
         history = await w.gateway.history("s", rows[0]["seq"], 10)
         assert (history["entries"], history["more"]) == ([], False)
         with pytest.raises(NoSuchSession):

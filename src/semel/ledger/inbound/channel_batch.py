@@ -9,7 +9,7 @@ from typing import Any, Literal
 from semel.ledger import people
 from semel.ledger.delivery import send_queue
 from semel.ledger.inbound import delivery_reports, hear
-from semel.ledger.storage.rows import Row, SessionRow
+from semel.ledger.storage.rows import Row
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.text.json_types import Json
@@ -109,12 +109,12 @@ def _record_item(tx: Tx, channel: str, source: str, item: Item, channels: Collec
         return ItemResult(_record_failure(tx, channel, item, channels))
     if isinstance(item, UnreadableInput):
         return ItemResult(_record_unusable(tx, channel, item))
-    outcome = hear.hear(tx, _with_files(tx, source, item), [item.addressee])
+    event = replace(_with_files(tx, source, item), title=item.title)
+    outcome = hear.hear(tx, event, [item.addressee])
     if outcome.status != "accepted":
         release_files(tx, item.files)
         return ItemResult(outcome.status)  # type: ignore[arg-type]
     people.remember_place(tx, channel, item.address, item.account, item.is_direct)
-    _set_default_title(tx, outcome.addressed[0].session, item.title)
     return ItemResult("accepted", outcome.addressed[0])
 
 
@@ -155,14 +155,6 @@ def _record_unusable(tx: Tx, channel: str, item: UnreadableInput) -> ItemStatus:
 def _quarantine(tx: Tx, channel: str, event: int, reason: str) -> ItemStatus:
     tx.run("quarantine_add", event=event, channel=channel, why=reason)
     return "quarantined"
-
-
-def _set_default_title(tx: Tx, session: int, title: str) -> None:
-    """Use the room's name as the session's title unless it already has one."""
-    row = tx.one(SessionRow, "session_by_id", id=session) if title else None
-    if row is not None and row.title is None:
-        tx.run("session_set_title", id=session, title=title)
-        entries.touch_session(tx, session)
 
 
 # ---------------------------------------------------------------- received files

@@ -19,8 +19,10 @@ from semel.ledger.storage.rows import Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns import jobs, turns
+from semel.text.wellformed import shorten_to_line
 
 PERSON_KINDS = frozenset({"message", "answer"})  # what a person said; all other kinds are things that happened
+DEFAULT_TITLE_CHARS = 60
 NO_STEERING = "no message can join the turn that runs now"
 
 
@@ -68,6 +70,7 @@ class Event:
     `command`: name and argument of a command to the gateway; the agent does not see the command.
     `reference`: the message that it is about, by platform id. An event with a reference counts as a person's act.
     `shown_rev`: the rev that the sending face had shown; None if unknown.
+    `title`: the name of the room or chat that it was written in, if it has one.
     `has_growing_ids`: the platform's message ids end with a number that grows with each message in a chat, ours
     included.
     """
@@ -86,6 +89,7 @@ class Event:
     reference: references.Reference | None = None
     shown_rev: int | None = None
     has_growing_ids: bool = False
+    title: str = ""
 
     @property
     def is_by_person(self) -> bool:
@@ -193,6 +197,15 @@ def _record_repeat(tx: Tx, event: Event, payload: str) -> HeardOutcome:
     return HeardOutcome(first_event.id, "conflict", first_event.digest)
 
 
+def _set_default_title(tx: Tx, row: SessionRow, event: Event) -> None:
+    """Name a session that has no title after its room, else after what a person said first there."""
+    said = event.text if event.kind == "message" and not event.automatic else ""
+    title = event.title or shorten_to_line(said, DEFAULT_TITLE_CHARS)
+    if row.title is None and title:
+        tx.run("session_set_title", id=row.id, title=title)
+        entries.touch_session(tx, row.id)
+
+
 def _address(tx: Tx, event_id: int, event: Event, addressee: Addressee) -> Addressed:
     existing = tx.one(SessionRow, "session_by_key", key=addressee.key)
     if (
@@ -204,6 +217,7 @@ def _address(tx: Tx, event_id: int, event: Event, addressee: Addressee) -> Addre
     row = _create_or_revive(tx, addressee, existing)
     if event.command is not None:
         return _hear_command(tx, row, event_id, event, event.command)
+    _set_default_title(tx, row, event)
     addressed = _decide_wake(tx, row, event, addressee)
     more = dict(event.more or {})
     if event.kind != "message":

@@ -35,6 +35,7 @@ from semel.ledger.turns.turn_ops import (
     Title,
     is_over,
 )
+from semel.text.prompt_marks import escape_semel_markers
 
 ATTACHED_KIND = "turn.attached"
 """The kind of a notice about what an agent handed over beside its text. Such a notice is an answer (Law 12)."""
@@ -196,6 +197,8 @@ class OpBatch:
         entries.set_about(self.tx, self.session, op.fields)
 
     def on_Title(self, op: Title) -> None:
+        if escape_semel_markers(op.text) != op.text:
+            return  # the agent took the beginning of its prompt, which is a note of Semel
         self.tx.run("session_set_title", id=self.session, title=sessions.normalise_title(op.text))
         entries.touch_session(self.tx, self.session)
 
