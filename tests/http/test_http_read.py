@@ -74,6 +74,7 @@ async def test_history_is_read_backwards_page_by_page(client: httpx2.AsyncClient
         ("after=-1", "after"),
         ("after=x", "after"),
         ("limit=99999", "limit"),
+        ("limit=0", "limit"),
         ("html=yes", "html"),
         ("afer=1", "afer"),
     ],

@@ -55,12 +55,13 @@ class Param:
 
     A handler declares it as `limit: Annotated[int, Param("Maximum number.", maximum=1000)] = 100`. Only description and
     limits are written in `Param(...)`; name, type, choices (of a `Literal`) and default are taken from the argument.
-    The type is str, bool or int; an int is never negative.
+    The type is str, bool or int; an int is at least `minimum`.
     """
 
     description: str
     minimum: int = 0
     maximum: int = MAX_INT
+    minimum: int = 0
     pattern: re.Pattern[str] | None = None  # the whole value must match, else the problem says `pattern_hint`
     pattern_hint: str = ""
     name: str = ""
