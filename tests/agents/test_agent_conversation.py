@@ -317,9 +317,9 @@ async def test_modes_and_models_are_set_and_unknown_ones_are_named(house: House)
     await talk.set_mode("ask")
     await talk.set_model("slow")
     assert (talk.modes["currentModeId"], talk.models["currentValue"]) == ("ask", "slow")
-    with pytest.raises(AgentError, match="there is no mode 'yolo'. There are: auto, ask"):
+    with pytest.raises(AgentError, match=r"there is no mode 'yolo'\. There are: auto, ask"):
         await talk.set_mode("yolo")
-    with pytest.raises(AgentError, match="there is no model 'gpt'. There are: brisk, slow"):
+    with pytest.raises(AgentError, match=r"there is no model 'gpt'\. There are: brisk, slow"):
         await talk.set_model("gpt")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -173,3 +174,50 @@ def test_names_that_are_none_are_refused(cli: Cli) -> None:
     assert "choose one with --method: claude-ai-login (Claude)" in said, "the only login is not taken for another one"
     assert 'did you mean "codex"?' in cli("agents", "check", "codx", rc=2).stderr
     assert "offers no login" in cli("agents", "login", "codex", rc=1).stderr
+
+
+def test_the_check_lists_the_modes_and_models_and_what_the_agent_says_of_itself(cli: Cli) -> None:
+    configure(cli, codex=[*command(), "--name", "codex-acp"])
+    error = {"message": "Reconnecting... 1/5", "willRetry": True}
+    retry = {"update": {"sessionUpdate": "session_info_update", "_meta": {"codex": {"error": error}}}}
+    failing = prompt(retry, {"error": {"code": -32603, "message": "stream disconnected"}})
+    said = cli("agents", "check", "--prompt", failing, rc=1).stdout
+    assert "mode     auto (of auto, ask)" in said and "model    brisk (of brisk, slow)" in said
+    assert "note     it said: Reconnecting... 1/5" in said and "problem  stream disconnected" in said
+
+
+def test_an_agents_own_program_is_named_with_its_adapter_and_not_started(cli: Cli) -> None:
+    install(cli, "codex")
+    (cli.home / "bin" / "codex").write_text(f"#!/bin/sh\n: > {cli.home}/started\n")
+    configure(cli, codex=["codex"])
+    said = cli("agents", "check", rc=1).stdout
+    assert "codex itself does not speak ACP. Its adapter does: npm install -g @agentclientprotocol/codex-acp@" in said
+    assert '["codex-acp"] as `command` under [agents.codex]' in said
+    assert "does not speak ACP" in cli.json("agents", "list")[0]["todo"]
+    assert not (cli.home / "started").exists()
+
+
+def test_a_key_that_codex_keeps_is_told_if_the_environment_has_another(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(cli, "codex-acp")
+    (cli.home / "bin" / "codex-acp").write_text(f"#!/bin/sh\nexec {' '.join(login_agent('modes'))}\n")
+    configure(cli, codex=["codex-acp"])
+    (cli.home / ".codex").mkdir()
+    (cli.home / ".codex" / "auth.json").write_text('{"OPENAI_API_KEY": "sk-old"}')
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-old")
+    assert "keeps another key" not in cli("agents", "check").stdout
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-new")
+    said = cli("agents", "check").stdout
+    assert "Codex keeps another key in" in said and "semel agents login codex --method api-key" in said
+    assert "sk-" not in said
+
+
+def test_npm_that_may_not_write_is_explained(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_only = cli.home / "system"
+    monkeypatch.setattr(os, "access", lambda place, mode: place != cli.home)  # as for a user who is not root
+    npm = cli.home / "bin" / "npm"
+    npm.write_text(f'#!/bin/sh\nif [ "$1" = root ]; then echo {read_only}/lib/node_modules; else exit 243; fi\n')
+    npm.chmod(0o755)
+    said = cli("agents", "add", "codex", "--install", rc=1).stderr
+    assert f"npm may not write to {read_only}/lib/node_modules" in said and "npm config set prefix ~/.local" in said

@@ -6,6 +6,7 @@ Agents are only looked up here, not started.
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -126,6 +127,18 @@ def recognise_command(command: Sequence[str]) -> list[KnownAgent]:
     words = {PurePath(word.rpartition("@")[0] or word).name for word in command}
     words |= {part for word in command for part in PurePath(word).parts}
     return [agent for agent in KNOWN_AGENTS if agent.command[0] in words]
+
+
+def explain_plain_program(command: Sequence[str]) -> str | None:
+    """Say what to do about a command that is an agent's own program, which does not speak ACP; None for others."""
+    if len(command) != 1:
+        return None
+    program = PurePath(command[0]).name
+    known = next((agent for agent in KNOWN_AGENTS if agent.cli == program and agent.command[0] != program), None)
+    if known is None:
+        return None
+    adapter = json.dumps(list(known.command))
+    return f"{program} itself does not speak ACP. Its adapter does: {shlex.join(known.install_command)}, and {adapter}"
 
 
 def vendor_prefixes(command: Sequence[str]) -> tuple[str, ...]:

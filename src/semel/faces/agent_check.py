@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import secrets
 import tempfile
 import time
@@ -16,7 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from semel.acp_stream import Fold, profile_for
+from semel.acp_stream.choices import read_choices
 from semel.agents.acp import AcpAgent, AcpConversation
+from semel.agents.acp.login import PROVIDER_VARIABLES
+from semel.agents.known import recognise_command
 from semel.agents.model import ModelAgent
 from semel.faces.config.load import DEMO_COMMAND
 from semel.faces.http import Settings, make_app
@@ -26,7 +31,7 @@ from semel.gateway.errors import Conflict
 from semel.gateway.ports import AgentError, Answered, Asked, Died, Launch, Update
 from semel.gateway.process_identity import find_tagged_processes, list_group_members
 from semel.gateway.turns.live_agent import WITHOUT_TOOLS
-from semel.text.json_types import Json, object_at, text_at
+from semel.text.json_types import Json
 from semel.tools.http_tools import MCP_PATH
 
 TOOLS_TIMEOUT_S = 5.0
@@ -35,6 +40,8 @@ CLOSE_GRACE_S = 1.0
 QUICK_TIMEOUT_S = 45.0
 """How long a quick check lasts at most. The slowest known agent needs 10 to 58 s for its first session."""
 ANSWER_TIMEOUT_S = 300.0
+MAX_NOTICES = 3
+"""The most notices of an agent about itself that a check shows; the last ones say why it did not answer."""
 NO_WORD = "it answered the prompt without a word"
 
 
@@ -55,6 +62,7 @@ class AgentCheck:
     mode: str | None = None
     modes: list[str] = field(default_factory=list)
     model: str | None = None
+    models: list[str] = field(default_factory=list)
     tools: bool = False
     session_s: float | None = None
     memory_mb: int | None = None
@@ -132,6 +140,7 @@ async def _check_program(agent: AcpAgent, prompt: str | None, answer_timeout: fl
             try:
                 check.session_s = round(time.monotonic() - begun, 2)
                 _read_choices(conversation, agent, check)
+                check.notes += find_stale_key(agent)
                 if prompt is not None and not check.problem:
                     await _ask(conversation, prompt, answer_timeout, check)
                 if agent.command == DEMO_COMMAND:
@@ -143,6 +152,29 @@ async def _check_program(agent: AcpAgent, prompt: str | None, answer_timeout: fl
     return check
 
 
+def find_stale_key(agent: AcpAgent) -> list[str]:
+    """Return a note if Codex uses another key than the one in its environment.
+
+    It keeps the key with which it was logged in first, in auth.json (OpenAI's documentation, "Codex authentication"),
+    and looks at the environment no more.
+    """
+    if not any(known.name == "codex" for known in recognise_command(agent.command)):
+        return []
+    env = agent.environment()
+    home = Path(env.get("CODEX_HOME") or Path(env.get("HOME", "~")).expanduser() / ".codex")
+    try:
+        kept = json.loads((home / "auth.json").read_text(encoding="utf-8"))["OPENAI_API_KEY"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    variable = next((name for name in PROVIDER_VARIABLES["openai"] if env.get(name)), None)
+    if not kept or variable is None or env[variable] == kept:
+        return []
+    return [
+        f"Codex keeps another key in {home / 'auth.json'} than {variable} has, and uses that one. For the new one: "
+        f"semel agents login {agent.name} --method api-key"
+    ]
+
+
 def _make_launch(socket: Path, tools_url: str) -> Launch:
     async def on_start(pid: int, pgid: int, born: str) -> None:
         """There is no ledger that records the spawn."""
@@ -152,11 +184,10 @@ def _make_launch(socket: Path, tools_url: str) -> Launch:
 
 def _read_choices(conversation: AcpConversation, agent: AcpAgent, check: AgentCheck) -> None:
     check.program, check.profile = conversation.agent_name, conversation.profile
-    modes = conversation.modes or {}
-    check.mode = text_at(modes, "currentModeId")
-    check.modes = [str(mode.get("id")) for mode in modes.get("availableModes") or () if isinstance(mode, dict)]
-    models = conversation.models or {}
-    check.model = text_at(models, "currentModelId") or text_at(models, "currentValue")
+    offers = {"modes": conversation.modes, "models": conversation.models}
+    check.mode, modes = read_choices(offers, "mode")
+    check.model, models = read_choices(offers, "model")
+    check.modes, check.models = list(modes), list(models)
     if conversation.is_logged_out:
         check.problem = f"agent {agent.name!r} is not logged in: {conversation.login_help}"
     if agent.permissions == "ask" and conversation.decides_alone:
@@ -177,14 +208,15 @@ async def _look_at_processes(conversation: AcpConversation, check: AgentCheck, t
 
 
 async def _ask(conversation: AcpConversation, prompt: str, timeout: float, check: AgentCheck) -> None:
-    begun, texts = time.monotonic(), []
+    begun, fold = time.monotonic(), Fold(profile_for(conversation.profile))
+    fold.prompt(prompt)
     await conversation.prompt([{"type": "text", "text": prompt}])
     try:
         async with asyncio.timeout(timeout):
             while True:
                 match await conversation.next():
-                    case Update(data) if data.get("sessionUpdate") == "agent_message_chunk":
-                        texts.append(text_at(object_at(data, "content"), "text") or "")
+                    case Update(data):
+                        fold.update(data)
                     case Asked(id):
                         await conversation.answer(id, None)
                     case Answered(_, error):
@@ -195,9 +227,13 @@ async def _ask(conversation: AcpConversation, prompt: str, timeout: float, check
                         break
     except TimeoutError:
         check.problem = f"it did not answer within {timeout:g} s"
+    fold.end("end_turn")
+    texts = [item.text for item in fold.items() if item.kind == "message" and item.fields.get("role") == "agent"]
     check.answer, check.answer_s = "".join(texts).strip(), round(time.monotonic() - begun, 2)
     if not check.problem and not check.answer:
         check.problem = NO_WORD
+    notices = [item.text for item in fold.items() if item.kind == "notice" and item.text]
+    check.notes += [f"it said: {text}" for text in list(dict.fromkeys(notices))[-MAX_NOTICES:]]
 
 
 def _resident_mb(pids: set[int]) -> int | None:

@@ -17,6 +17,7 @@ from semel.agents.acp.open_session import SessionOptions, initialize, open_sessi
 from semel.agents.acp.process import GuardedProcess
 from semel.agents.acp.session import TOOL_SERVER_COMMAND, InitializeResult
 from semel.agents.acp.wire import Trace
+from semel.agents.known import explain_plain_program
 from semel.gateway.ports import AgentError, Launch
 from semel.gateway.process_identity import kill_group_if_same, read_identity
 
@@ -141,6 +142,8 @@ class AcpAgent:
         env = build_environment(self.command, self.env, hidden=self._hidden)
         if not self.cwd.is_dir():
             raise AgentError(f"the workspace of agent {self.name!r} is not a directory: {self.cwd}")
+        if (reason := explain_plain_program(self.command)) is not None:
+            raise AgentError(f"agent {self.name!r}: {reason} as `command` under [agents.{self.name}]")
         self.check_command(env["PATH"])
         return env
 

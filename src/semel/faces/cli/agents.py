@@ -195,8 +195,10 @@ def _read_command(table: dict[str, Any]) -> list[str]:
 
 
 def _find_todo(name: str, command: list[str]) -> str:
-    from semel.agents.known import find_known
+    from semel.agents.known import explain_plain_program, find_known
 
+    if (reason := explain_plain_program(command)) is not None:
+        return f"{reason} as `command`"
     if command and shutil.which(command[0]) is None:
         known = find_known(name)
         if known is None or known.command[0] != command[0]:
@@ -337,7 +339,8 @@ def print_check(check: AgentCheck) -> None:
         if check.mode is not None:
             lines.append(("mode", f"{check.mode} (of {', '.join(check.modes)})"))
         if check.model is not None:
-            lines.append(("model", check.model))
+            others = f" (of {', '.join(check.models)})" if check.models else ""
+            lines.append(("model", check.model + others))
         lines.append(("tools", "it takes Semel's tools" if check.tools else "it does not take Semel's tools"))
         if check.memory_mb is not None:
             lines.append(

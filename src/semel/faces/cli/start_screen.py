@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from semel import __version__
+from semel.agents.known import explain_plain_program
 from semel.faces.cli.printing import format_time, stdout_console
 from semel.faces.config import locate
 from semel.installation import find_command, shorten_path
@@ -67,9 +68,12 @@ def _describe_agent(agent: AgentSettings) -> str:
     """Name an agent, and what keeps it from working, as far as that shows without starting it."""
     if agent.kind == "demo":
         return f"{agent.name} (the bundled demo agent)"
+    check = f"{find_command()} agents check {agent.name}"
+    if explain_plain_program(agent.command):
+        return f"{agent.name} ({agent.command[0]} itself does not speak ACP: {check})"
     if agent.kind == "model" or "/" in agent.command[0] or shutil.which(agent.command[0]):
         return agent.name
-    return f"{agent.name} ({agent.command[0]} is not installed: {find_command()} agents check {agent.name})"
+    return f"{agent.name} ({agent.command[0]} is not installed: {check})"
 
 
 def _describe_channels(running: RunningGateway) -> list[str]:

@@ -61,7 +61,6 @@ class Param:
     description: str
     minimum: int = 0
     maximum: int = MAX_INT
-    minimum: int = 0
     pattern: re.Pattern[str] | None = None  # the whole value must match, else the problem says `pattern_hint`
     pattern_hint: str = ""
     name: str = ""
