@@ -185,3 +185,16 @@ def test_a_request_that_was_sent_to_a_chat_is_told_in_one_line_beside_its_button
     assert page.texts("#rows .asked .body") == []
     page.click("#rows .asked summary")
     shows(page, "#rows .asked .body", "The agent asks for permission: rm -r build")
+
+
+def test_where_nobody_has_an_account_the_page_does_not_point_to_codes(window: Browser) -> None:
+    hook = FakeChannel("hook", Safety.IDEMPOTENT)
+    house = LiveHouse(channels={"hook": hook}, channel_settings={"hook": SETTINGS["hook"]})
+    try:
+        house.script()
+        opened(window, house)
+        said = "Nobody: people have no accounts on these channels. Whoever has a webhook's secret may write."
+        shows(window, "#people-none", said)
+        window.errors()
+    finally:
+        house.close()

@@ -8,6 +8,9 @@ const EVERY = 4000;
 const STATES = { starting: "starting", online: "online", offline: "offline", denied: "refused by its platform" };
 const ORIGINS = { config: "in semel.toml", added: "added", paired: "by a code" };
 
+const NOBODY = "Nobody yet. Make a code below, and send it to the gateway's account from yours.";
+const NOBODY_CAN = "Nobody: people have no accounts on these channels. Whoever has a webhook's secret may write.";
+
 export class People {
   constructor() {
     this.dialog = byId("people");
@@ -64,11 +67,13 @@ export class People {
     const { channels, people, met } = this;
     this.list("people-channels", channels, (one) => channelRow(one));
     this.list("people-known", [people, this.asked], () => people.flatMap((one) => this.person(one)));
+    const paired = channels.filter((one) => one.people !== false);
     show(byId("people-none"), people.length === 0);
+    say(byId("people-none"), paired.length ? NOBODY : NOBODY_CAN);
     const latest = met.strangers.map((one) => ({ ...one, ago: ago(one.last) }));
     this.list("people-strangers", latest, (one) => this.stranger(one));
     say(byId("people-quiet"), latest.length ? "They got no answer, and their messages were not kept." : "Nobody, since the gateway started.");
-    this.pairing.draw(channels.filter((one) => one.people !== false), people, met.codes);
+    this.pairing.draw(paired, people, met.codes);
   }
 
   /** Redraws a list if its data changed, but not while text in it is selected. The focus stays at its place. */
