@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections import Counter
+from pathlib import Path
 
 import pytest
+
+# As installed: where `semel` is not on PATH, advice names another command (`semel.installation`).
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -23,7 +23,10 @@ def test_a_repeat_waits_for_the_answer_of_its_own_turn_alone(house: Cli) -> None
         assert house("say", "several", f"say: answer {n}", "--id", f"several-{n}", "--wait").stdout == f"answer {n}\n"
     house("say", "several", ERROR, "--id", "several-4", "--wait", rc=1)
     house("say", "several", "say: after it", "--wait")
-    assert "the turn failed" in house("say", "several", ERROR, "--id", "several-4", "--wait", rc=1).stderr
+    assert (
+        "semel: The agent's turn failed: Internal error"
+        in house("say", "several", ERROR, "--id", "several-4", "--wait", rc=1).stderr
+    )
     again = house.json("say", "several", "say: answer 2", "--id", "several-2", "--wait")
     assert [entry["text"] for entry in again["entries"]] == ["answer 2"] and again["failed"] is None
 
@@ -54,7 +57,7 @@ def test_text_comes_from_stdin_too_with_every_line_of_it(house: Cli) -> None:
 
 def test_a_turn_that_fails_is_told_with_exit_code_one(house: Cli) -> None:
     done = house("say", "fails", ERROR, "--wait", rc=1)
-    assert "the turn failed" in done.stderr
+    assert "semel: The agent's turn failed: Internal error" in done.stderr
 
 
 def test_nothing_to_say_is_wrong_usage(house: Cli) -> None:

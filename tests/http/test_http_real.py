@@ -123,7 +123,7 @@ async def test_what_the_real_gateway_refuses_is_a_problem_with_a_reason(whole: H
     asked: list[tuple[str, str, Any, int]] = [
         ("POST", f"{SESSION}/messages", {"text": " "}, 400),
         ("POST", f"{SESSION}/answers", {"item": 99, "option": "y"}, 404),
-        ("PUT", f"{SESSION}/mode", {"mode": "ask"}, 400),
+        ("PUT", f"{SESSION}/mode", {"mode": "no such mode"}, 400),
         ("POST", "/v1/parts/99/resend", None, 404),
         ("GET", "/v1/parts/99", None, 404),
         ("GET", "/v1/why/e99", None, 404),

@@ -127,7 +127,8 @@ class Accepted(Struct, omit_defaults=True):
     """`event` is the id of the committed event. A repeat returns the id of the first event.
 
     If the message has to wait for a turn, `waiting` is the busy mode by which it waits, `place` its place in the queue,
-    from 1, and `why` the reason if it was not taken in the requested way.
+    from 1, and `why` the reason if it was not taken in the requested way. `note`: what the sender should know about the
+    session that this message created.
     """
 
     event: int
@@ -135,6 +136,7 @@ class Accepted(Struct, omit_defaults=True):
     waiting: BusyMode | None = None
     place: int | None = None
     why: str | None = None
+    note: str | None = None
 
 
 # ---------------------------------------------------------------- items

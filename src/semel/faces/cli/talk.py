@@ -116,6 +116,8 @@ def say(
             busy=mode,
             automatic=automatic,
         )
+        if accepted.note:
+            print_remark(accepted.note)
         if wait and (waiting := describe_waiting(accepted)):
             print_remark(waiting)
         return accepted, await client.wait_for_answer(session, accepted.event, print_remark) if wait else None
@@ -128,7 +130,12 @@ def say(
         waiting = describe_waiting(accepted)
         print_remark(f"{accepted.status}: e{accepted.event}" + (f" ({waiting})" if waiting else ""))
     else:
-        print(escape_text(answer.text))
+        if answer.texts:
+            print(escape_text(answer.text))
+        for notice in answer.notices:
+            print_remark(notice)
+        if not answer.texts and not answer.notices and answer.failure is None:
+            print_remark("The agent ended its turn without a word.")
     if answer is not None and answer.failure:
-        print_error(f"the turn failed: {answer.failure}")
+        print_error(answer.failure)
         raise typer.Exit(1)

@@ -15,6 +15,7 @@ from semel.text.json_types import Json
 from semel.tools.address import NoGateway
 
 RECONNECT_TIMEOUT_S = 30.0
+RETRY_KINDS = ("retry", "turn.retry")
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,12 @@ class Answer:
     def text(self) -> str:
         """What was said, as one text."""
         return "\n\n".join(self.texts)
+
+    @property
+    def notices(self) -> list[str]:
+        """What Semel noticed about the turn, besides its failure and the retries that were reported meanwhile."""
+        notices = [entry for entry in self.entries if entry.role == "notice"]
+        return [entry.text for entry in notices if entry.kind not in ("command", "turn.failed", *RETRY_KINDS)]
 
 
 @dataclass
@@ -60,6 +67,7 @@ async def wait_for_answer(client: Connection, session: str, event: int, on_news:
                 view.apply(frame)
                 _report_questions(view, session, reported, on_news)
                 _report_retries(view, event, reported, on_news)
+                _report_agent_notices(view, event, reported, on_news)
                 if (rows := find_answer(view, event)) is not None:
                     if rows.by_gateway:
                         return _make_answer(rows.entries)
@@ -114,14 +122,19 @@ def _report_retries(view: SessionView, event: int, reported: set[int], on_news: 
     """Report each retry of a turn when it happens, because it prolongs the wait."""
     message_seq = next((entry["seq"] for entry in view.entries.values() if entry.get("event") == event), None)
     for seq, entry in view.entries.items():
-        if (
-            message_seq is not None
-            and seq > message_seq
-            and entry.get("kind") in ("retry", "turn.retry")
-            and -seq not in reported
-        ):
+        if message_seq is not None and seq > message_seq and entry.get("kind") in RETRY_KINDS and -seq not in reported:
             reported.add(-seq)  # negative, to differ from the ids of questions
             on_news(entry["text"])
+
+
+def _report_agent_notices(view: SessionView, event: int, reported: set[int], on_news: Callable[[str], None]) -> None:
+    """Report what the agent says about its own state, such as that it reconnects to its model."""
+    born = next((int(entry["born"]) for entry in view.entries.values() if entry.get("event") == event), None)
+    for item in list(view.items.values()):
+        is_new = born is not None and int(item["born"]) > born and item["id"] not in reported
+        if item.get("kind") == "notice" and is_new and item.get("text"):
+            reported.add(item["id"])
+            on_news(f"the agent says: {item['text']}")
 
 
 def _report_questions(view: SessionView, session: str, reported: set[int], on_news: Callable[[str], None]) -> None:

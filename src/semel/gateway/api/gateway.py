@@ -8,8 +8,11 @@ turns, agents and the outbox.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import difflib
 import logging
 from collections.abc import Coroutine, Mapping
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -17,7 +20,7 @@ import structlog
 from semel.gateway.api.archive import ArchiveApi
 from semel.gateway.api.reads import ReadApi
 from semel.gateway.api.sessions import SessionApi
-from semel.gateway.errors import BadRequest
+from semel.gateway.errors import BadRequest, NoSuchSession
 from semel.gateway.files import clear_drafts
 from semel.gateway.ports import Heard
 from semel.law.wake import Busy as Mode
@@ -29,6 +32,8 @@ from semel.text.json_types import Json
 
 log = structlog.get_logger("semel.gateway")
 
+CUSTOMARY_NAME = "main"
+"""How session keys such as "main:web:me" name the default agent, whatever its own name is."""
 STOP_TIMEOUT_S = 10.0  # how long `stop` waits for cancelled background tasks, such as a channel's `run`
 
 
@@ -135,10 +140,25 @@ class Gateway(ReadApi, SessionApi, ArchiveApi):
         self._check_running()
         if not text.strip():
             raise BadRequest("text: a message needs a text that is not blank")
-        return await self.inbox.hear(
+        note = await self._explain_default_agent(session)
+        heard = await self.inbox.hear(
             source=source or f"api:{session}", session=session, key=key, text=text, sender=sender,
             stable=("text", "sender"), busy=busy, automatic=automatic, seen=seen,
         )  # fmt: skip
+        return replace(heard, note=note) if note is not None and heard.status == "accepted" else heard
+
+    async def _explain_default_agent(self, session: str) -> str | None:
+        """Say that the default agent will answer in a new session whose key begins with the name of no agent."""
+        name, colon, _ = session.partition(":")
+        agents = self.settings.agents
+        if not colon or name in agents or name == CUSTOMARY_NAME:
+            return None
+        with contextlib.suppress(NoSuchSession):
+            await self.record.find_session(session)
+            return None
+        nearest = difflib.get_close_matches(name, agents, n=1, cutoff=0.6)
+        hint = f"; did you mean {nearest[0]}?" if nearest else "."
+        return f"No agent is named {name!r}{hint} The default agent, {self.settings.default_agent}, answers here."
 
     async def hook(self, channel: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Json]:
         """Handle a platform's HTTP request to a channel. Returns (status, response body) after the commit (Law 1)."""

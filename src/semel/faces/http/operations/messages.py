@@ -152,7 +152,7 @@ def event_response(event: Heard) -> Response:
             kept=event.digest,
             given=event.other,
         )
-    return json_response(Accepted(event.event, event.status, event.waiting, event.place, event.why), 202)
+    return json_response(Accepted(event.event, event.status, event.waiting, event.place, event.why, event.note), 202)
 
 
 @router.route(
