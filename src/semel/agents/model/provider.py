@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import re
 import sys
 from typing import Any, cast
 
@@ -21,6 +22,9 @@ from semel.gateway.settings import AgentSettings
 from semel.installation import find_install_command
 
 _URL_PARAMETERS = ("base_url", "api_base", "azure_endpoint")  # providers' names of the parameter for an address
+
+_FOR_PROGRAMMERS = re.compile(r",? or pass it via `[^`]*`")
+"""The part of pydantic-ai's message about a missing key that is of use only in a Python program."""
 
 _SETTING_PREFIXES = {
     "anthropic", "bedrock", "cerebras", "cohere", "google", "groq", "huggingface", "mistral", "openai", "openrouter",
@@ -117,7 +121,7 @@ class ConfiguredModel:
             usual = find_install_command("model")
             raise AgentError(f"{section} {provider}: {import_error} (the usual ones: {usual})") from None
         except UserError as error:
-            message = str(error).partition(" To try Pydantic AI")[0]
+            message = _FOR_PROGRAMMERS.sub("", str(error)).partition(" To try Pydantic AI")[0]
             raise AgentError(
                 f'{section} model "{name}": {message} Or name it: key = "env:NAME" or "file:PATH"'
             ) from None

@@ -55,7 +55,9 @@ def sessions(
 @app.command()
 def show(
     session: Session,
-    last: Annotated[int, typer.Option("--last", "-n", min=0, help="Only the newest N entries; 0: all.")] = 0,
+    last: Annotated[
+        int | None, typer.Option("--last", "-n", min=0, metavar="N", help="Only the newest N entries. Default: all.")
+    ] = None,
     diff_agent: Annotated[
         bool,
         typer.Option(
@@ -77,7 +79,8 @@ def show(
         )
         return
     all_entries = ask_or_read(config, data_dir, lambda reader: reader.list_entries(session))
-    entries, places = all_entries[-last:], number_waiting(all_entries)
+    entries = all_entries if last is None else all_entries[len(all_entries) - min(last, len(all_entries)) :]
+    places = number_waiting(all_entries)
     if json:
         print_json(entries)
         return

@@ -59,8 +59,11 @@ def read_config_file(path: Path) -> tuple[str, dict[str, Any]]:
         raise ConfigError(f"{path}: this is nested too deep") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: this is not TOML: {error}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path}:{line}: this is not UTF-8; save the file in that encoding") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
 def find_data_dir(data_dir: Path | None, in_file: Any, base: Path, env: Mapping[str, str]) -> Path:

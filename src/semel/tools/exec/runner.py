@@ -22,6 +22,8 @@ ShowLine = Callable[[str], None]
 
 EXEC_FOLDER = "exec"  # in the data directory; holds the spools of all nodes
 RESERVE_BYTES = 128 * 1024  # reserved for the report of a command that fills the disk; more with --attach
+FIRST_ANSWER_S, FIRST_ANSWER_STEP_S = 2.0, 0.2
+"""Seconds for which a gateway's first answer is awaited silently, unless an attempt fails; and between two looks."""
 FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -80,11 +82,21 @@ class ExecRunner:
             self.show_line(problem)
 
     def _wait_for_gateway(self, own_queue: ReportQueue, timeout: float) -> None:
-        """Wait until the report is acknowledged; after 2 s, tell the user why it is not."""
-        if not self.reporter.wait([own_queue], min(timeout, 2.0), self.interrupted) and timeout > 2.0:
+        """Wait until the report is acknowledged. If the first attempt fails, say at once why, and how long it waits."""
+        deadline = time.monotonic() + timeout
+        for _ in range(round(FIRST_ANSWER_S / FIRST_ANSWER_STEP_S)):
+            if self.reporter.wait([own_queue], min(timeout, FIRST_ANSWER_STEP_S), self.interrupted):
+                break
+            if own_queue.failure_reason or self.interrupted.is_set():
+                break
+        left = deadline - time.monotonic()
+        if own_queue.open_reports and left > 0 and not self.interrupted.is_set():
             reason = own_queue.failure_reason or "the gateway has not answered yet"
-            self.show_line(f"the report waits: {reason}. Ctrl-C leaves it in the spool")
-            self.reporter.wait([own_queue], timeout - 2.0, self.interrupted)
+            self.show_line(
+                f"the report waits for the gateway, {format_seconds(left)} at most: {reason}. Ctrl-C leaves it in the "
+                "spool, and `semel exec --flush` sends it later"
+            )
+            self.reporter.wait([own_queue], left, self.interrupted)
         if not own_queue.open_reports:  # the gateway answers, so post the reports of earlier runs, too
             same_target = [line for line in self.reporter.queues if line.target == self.target]
             self.reporter.wait(same_target, min(timeout, 2.0), self.interrupted)
@@ -115,6 +127,10 @@ class ExecRunner:
             self._command.signal(number)
         else:
             self.interrupted.set()
+
+
+def format_seconds(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 def run_and_report(
