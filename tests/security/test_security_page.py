@@ -252,4 +252,4 @@ def test_no_secret_travels_in_an_address() -> None:
     ]
     assert found == []
     login = (sources / "faces/page/login.js").read_text(encoding="utf-8")
-    assert "history.replaceState" in login and "#token=" in login
+    assert "history.replaceState" in login and "#(code|token)=" in login
