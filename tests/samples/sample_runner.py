@@ -182,7 +182,10 @@ class Scratch:
         else:
             os.close(terminal)
             process.wait()
-        return re.sub(LOG_LINE, "", printed.decode().replace("\r\n", "\n"), flags=re.M), process
+        output = printed.decode().replace("\r\n", "\n")
+        if until and until in output:  # what is read beyond it depends on the machine's speed
+            output = output[: output.index(until) + len(until)] + "\n"
+        return re.sub(LOG_LINE, "", output, flags=re.M), process
 
 
 def read_some(terminal: int) -> bytes:
