@@ -34,6 +34,7 @@ def test_ci_runs_what_a_person_runs() -> None:
     script = (ROOT / ".ci" / "run").read_text()
     assert re.search(r"^as_new_user env LEFT_TO_ROOT=1 make test$", script, re.M)
     assert re.search(r"^make test .*-m root", script, re.M), "what a new user's run leaves out"
+    assert re.search(r"^as_new_user make docs$", script, re.M), "a link may be broken for the site alone"
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
 
 
