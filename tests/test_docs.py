@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 import tomllib
 from collections.abc import Iterator
@@ -40,7 +41,8 @@ def walk(command: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield path, command
 
 
-COMMANDS = dict(walk(typer.main.get_command(load_commands()), "semel"))
+PROGRAM: Any = typer.main.get_command(load_commands())
+COMMANDS = dict(walk(PROGRAM, "semel"))
 
 
 @pytest.mark.parametrize("path", COMMANDS)
@@ -132,3 +134,35 @@ def test_every_message_of_the_troubleshooting_page_is_one_that_semel_gives() -> 
     messages = [message for message in quoted_messages("troubleshooting.md") if message not in COMMANDS]
     assert len(messages) > 20
     assert [message for message in messages if message.strip("…") not in given] == []
+
+
+def list_shown_sections(page: Path) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    """The sections of semel.toml that a page shows, with their settings."""
+    tokens = MarkdownIt("commonmark").parse(page.read_text("utf-8"))
+    for token in tokens:
+        is_toml = token.info == "toml" if token.type == "fence" else token.type == "code_block"
+        if is_toml and re.match(r"(#.*\n|\s)*\[[a-z]", token.content):
+            yield from list_tables(tomllib.loads(token.content))
+
+
+def list_tables(table: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    if find_table(ConfigFile, path) is not None and path:
+        yield path, table
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from list_tables(value, (*path, key))
+
+
+def test_every_setting_that_a_page_shows_exists_in_its_section() -> None:
+    pages = (ROOT / "README.md", *DOCS.rglob("*.md"))
+    shown = [(page.name, path, table) for page in pages for path, table in list_shown_sections(page)]
+    assert len(shown) > 40
+    wrong = []
+    for page, path, settings in shown:
+        table = find_table(ConfigFile, path)
+        keys = set(list_keys(table)) if table is not None else set()
+        kind = semel.channels.kinds().get(str(settings.get("kind")))
+        if path[0] == "channels" and kind is not None:
+            keys |= {field.name for field in dataclasses.fields(kind.settings)}
+        wrong += [f"{page}: {'.'.join(path)}: {key}" for key in settings.keys() - keys]
+    assert wrong == []
