@@ -136,6 +136,39 @@ def test_every_message_of_the_troubleshooting_page_is_one_that_semel_gives() -> 
     assert [message for message in messages if message.strip("…") not in given] == []
 
 
+def list_named_commands(page: Path) -> Iterator[str]:
+    """The command lines of `semel` in a page's code, up to a remark, a pipe or a redirection."""
+    tokens = MarkdownIt("commonmark").enable("table").parse(page.read_text("utf-8"))
+    code = [one.content for token in tokens for one in [token, *(token.children or [])] if "code" in one.type]
+    code += [token.content for token in tokens if token.type == "fence" and token.info in ("", "console", "sh")]
+    for line in "\n".join(code).splitlines():
+        if named := re.match(r"(?:\$ |\S+/)?semel ((?:(?!  | #|\||>|;|&| -- ).)+)", line):
+            yield named[1].strip()
+
+
+def find_command(line: str) -> tuple[Any, list[str]]:
+    """The command that a line names, and the words after its name. It is None if there is no such command."""
+    command = PROGRAM
+    words = re.findall(r"\"[^\"]*\"|'[^']*'|\S+", line)
+    while words and hasattr(command, "commands") and not words[0].startswith("-"):
+        command = command.commands.get(words.pop(0))
+    return command, words
+
+
+def test_every_command_that_a_page_names_exists_with_its_options() -> None:
+    pages = (ROOT / "README.md", *DOCS.rglob("*.md"))
+    lines = {line: page.name for page in pages for line in list_named_commands(page)}
+    wrong = []
+    for line, page in lines.items():
+        command, words = find_command(line)
+        options = {name for param in getattr(command, "params", ()) for name in (*param.opts, *param.secondary_opts)}
+        named = {re.split(r"[=\].,]", word)[0] for word in words if re.match(r"--?[a-z]", word)}
+        if command is None or named - options - {"--help", "-h"}:
+            wrong.append(f"{page}: semel {line}")
+    assert len(lines) > 150
+    assert wrong == []
+
+
 def list_shown_sections(page: Path) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
     """The sections of semel.toml that a page shows, with their settings."""
     tokens = MarkdownIt("commonmark").parse(page.read_text("utf-8"))
