@@ -30,7 +30,7 @@ from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parents[2]
 WIDTH = 116  # columns of the terminal: a line fits into a page, indented by four
-PAGES = sorted((ROOT / "README.md", *(ROOT / "docs").glob("*.md")))
+PAGES = sorted((ROOT / "README.md", *(ROOT / "docs").rglob("*.md")))
 TIMEOUT_S = 60.0  # for one command; other work may share the machine
 PROGRAMS = ("sh", "cat", "chmod", "curl", "grep", "head", "mkdir", "printf", "sleep", "tail")
 ADDRESS = "127.0.0.1:8420"
@@ -159,33 +159,30 @@ class Scratch:
     def _read_terminal(self, command: str, until: str = "") -> tuple[str, subprocess.Popen[bytes]]:
         """Run a command in a terminal. Return what it printed to its end, or up to the line with `until`."""
         terminal, side = pty.openpty()
+        shell = ["/bin/sh", "-c", command]
         process = subprocess.Popen(
-            ["/bin/sh", "-c", command],
-            stdin=side,
-            stdout=side,
-            stderr=side,
-            env=self.env,
-            cwd=self.work,
-            process_group=0,
+            shell, stdin=side, stdout=side, stderr=side, env=self.env, cwd=self.work, process_group=0
         )
         os.close(side)
-        watchdog = threading.Timer(TIMEOUT_S, process.kill)
-        watchdog.start()
-        printed = bytearray()
-        try:
-            while not (until and until.encode() in printed) and (data := read_some(terminal)):
-                printed += data
-        finally:
-            watchdog.cancel()
-        if until and until.encode() in printed:
+        output = read_output(terminal, process, until)
+        if until and until in output:
             threading.Thread(target=drain, args=(terminal,), daemon=True).start()
+            output = output[: output.index(until) + len(until)] + "\n"  # more may have been read on a slow machine
         else:
             os.close(terminal)
             process.wait()
-        output = printed.decode().replace("\r\n", "\n")
-        if until and until in output:  # what is read beyond it depends on the machine's speed
-            output = output[: output.index(until) + len(until)] + "\n"
         return re.sub(LOG_LINE, "", output, flags=re.M), process
+
+
+def read_output(terminal: int, process: subprocess.Popen[bytes], until: str) -> str:
+    """What a process prints until its end, or at least until it has printed `until`. A process that hangs is killed."""
+    watchdog = threading.Timer(TIMEOUT_S, process.kill)
+    watchdog.start()
+    printed = bytearray()
+    while not (until and until.encode() in printed) and (data := read_some(terminal)):
+        printed += data
+    watchdog.cancel()
+    return printed.decode().replace("\r\n", "\n")
 
 
 def read_some(terminal: int) -> bytes:
