@@ -58,12 +58,13 @@ def _list_agents(overview: dict[str, Any]) -> list[str | Text]:
     lines: list[str | Text] = []
     for name in overview["configured"]:
         processes = [live for live in overview["agents"] if live["agent"] == name]
-        check = overview.get("checks", {}).get(name)
-        texts = [f"{len(processes)} live, {sum(live['busy'] for live in processes)} busy"] if processes else []
-        if check is not None and check["level"] != "ok" and not processes:
-            texts.append(check["text"])
-        style = "yellow" if check is not None and check["level"] != "ok" and not processes else ""
-        lines.append(Text(visible(f"{name}: {'; '.join(texts)}" if texts else name), style))
+        check = overview.get("checks", {}).get(name, {"level": "ok"})
+        if processes:
+            lines.append(f"{name}: {len(processes)} live, {sum(live['busy'] for live in processes)} busy")
+        elif check["level"] == "ok":
+            lines.append(name)
+        else:
+            lines.append(Text(visible(f"{name}: {check['text']}"), "yellow"))
     return lines
 
 
@@ -106,7 +107,7 @@ def _list_storage(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
     if books is None:
         yield "books", "not checked yet (semel doctor checks them now)"
     elif books["broken"]:
-        text = f"{len(books['broken'])} of {books['laws']} laws were broken: {', '.join(books['broken'])}"
+        text = f"broken laws ({len(books['broken'])} of {books['laws']}): {', '.join(books['broken'])}"
         yield "books", Text(f"{text} ({format_time(books['at'])}; semel doctor --laws)", "bold red")
     else:
         yield "books", f"{books['laws']} laws held over {books['entries']:,} entries ({format_time(books['at'])})"

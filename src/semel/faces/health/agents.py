@@ -24,6 +24,9 @@ log = structlog.get_logger("semel.up")
 START_DELAY_S = 1.0
 """How long the background check leaves the machine to the gateway's start and to the turns that it resumes."""
 
+RETRY_DELAY_S = 10.0
+"""How long a check is put off if a session needed the room."""
+
 
 async def examine_agents(config: GatewayConfig) -> list[Finding]:
     """Try all configured agents at once and return a finding for each, with further ones for their notes."""
@@ -60,21 +63,30 @@ def _find_remedy(check: AgentCheck) -> str:
 async def check_agents_in_background(running: RunningGateway) -> None:
     """Try the agents of a running gateway one after the other; log what is found, and note it for its status.
 
-    An agent that a session uses already needs no check, and the bundled demo agent needs none either.
+    An agent that a session uses already needs no check, and the bundled demo agent needs none either. A check counts
+    towards `max_live_agents`: it waits for room, and is put off if a session needs the room.
     """
     await asyncio.sleep(START_DELAY_S)
     for settings in running.config.gateway.agents.values():
-        in_use = any(live["agent"] == settings.name for live in running.gateway.spawns.status())
-        if settings.kind == "demo" or in_use:
-            continue
-        findings = await examine_agent(settings, running.config)
-        running.agent_checks[settings.name] = {
-            "level": max((finding.level for finding in findings), key=("ok", "warning", "broken").index),
-            "text": "; ".join(finding.text for finding in findings),
-            "at": round(time.time() * 1000),
-        }
-        for finding in findings:
-            _log_finding(settings.name, finding)
+        if settings.kind != "demo" and (findings := await _check_beside_sessions(settings, running)):
+            running.agent_checks[settings.name] = {
+                "level": max((finding.level for finding in findings), key=("ok", "warning", "broken").index),
+                "text": "; ".join(finding.text for finding in findings),
+                "at": round(time.time() * 1000),
+            }
+            for finding in findings:
+                _log_finding(settings.name, finding)
+
+
+async def _check_beside_sessions(settings: AgentSettings, running: RunningGateway) -> list[Finding]:
+    """Try an agent when there is room for its process. Return no findings if a session uses it meanwhile."""
+    pool = running.gateway.spawns
+    while not any(live["agent"] == settings.name for live in pool.status()):
+        findings = await pool.lend_room(lambda: examine_agent(settings, running.config))
+        if findings is not None:
+            return findings
+        await asyncio.sleep(RETRY_DELAY_S)
+    return []
 
 
 def _log_finding(agent: str, finding: Finding) -> None:

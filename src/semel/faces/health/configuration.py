@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import semel.channels
 from semel.faces.config import ConfigError
+from semel.faces.config.file import NOT_SET
 from semel.faces.config.load import GatewayConfig, load_config
 from semel.faces.config.paths import find_config_file, read_config_file
 from semel.faces.config.problems import find_line
@@ -105,12 +106,23 @@ def _list_agent_warnings(config: GatewayConfig, text: str) -> Iterator[str]:
 # ---------------------------------------------------------------- findings
 
 
-def examine_config(checked: CheckedConfig) -> list[Finding]:
-    """Return the findings about the configuration itself. Missing agents are left to the check of agents."""
+def examine_config(checked: CheckedConfig, *, is_running: bool) -> list[Finding]:
+    """Return the findings about the configuration itself. Missing agents are left to the check of agents.
+
+    `is_running`: a gateway runs. Then a variable that is missing here is no fault of the installation: a service has
+    variables that the shell of its operator lacks.
+    """
     if checked.config is None:
-        return [Finding("configuration", "broken", problem) for problem in checked.problems]
+        return [_explain_problem(problem, is_running) for problem in checked.problems]
     warnings = [Finding("configuration", "warning", warning) for warning in checked.warnings]
     return [Finding("configuration", "ok", f"{checked.name}: {count_parts(checked.config)}"), *warnings]
+
+
+def _explain_problem(problem: str, is_running: bool) -> Finding:
+    if is_running and problem.endswith(NOT_SET):
+        remedy = "set it in this shell as the gateway has it, so that the agents can be checked, too"
+        return Finding("configuration", "warning", f"{problem} here, though perhaps for the running gateway", remedy)
+    return Finding("configuration", "broken", problem)
 
 
 def examine_credentials(checked: CheckedConfig) -> list[Finding]:

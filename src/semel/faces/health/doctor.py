@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from semel.faces.client import AsyncClient, GatewayNotTrusted, NoGateway
 from semel.faces.config import locate
-from semel.faces.config.load import GatewayConfig
 from semel.faces.health import installation
 from semel.faces.health.agents import examine_agents
 from semel.faces.health.configuration import CheckedConfig, check_config, examine_config, examine_credentials
 from semel.faces.health.finding import Finding, is_sound
 from semel.gateway.api.reads import audit_report
+from semel.gateway.settings import ChannelSettings
 from semel.ledger.storage.errors import LedgerError, LedgerMissing
 from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import Tx
@@ -55,12 +56,12 @@ async def examine(config_path: Path | None, data_dir: Path | None) -> Examinatio
     checked = check_config(config_path, data_dir)
     data, ledger = locate(config_path, data_dir)
     gateway = await _ask_gateway(data)
-    result = Examination(examine_config(checked))
+    result = Examination(examine_config(checked, is_running=gateway is not None))
     findings = result.findings
     if checked.config is not None:
         findings += await examine_agents(checked.config)
-        findings += _examine_channels(checked.config, gateway)
-        findings += examine_credentials(checked)
+    findings += _examine_channels({} if checked.config is None else checked.config.gateway.channels, gateway)
+    findings += examine_credentials(checked)
     findings += await _examine_installation(checked, data, ledger, gateway)
     _examine_ledger(result, data, ledger, gateway)
     return result
@@ -78,15 +79,15 @@ async def _ask_gateway(data_dir: Path) -> _Gateway | None:
         return None
 
 
-def _examine_channels(config: GatewayConfig, gateway: _Gateway | None) -> list[Finding]:
+def _examine_channels(configured: Mapping[str, ChannelSettings], gateway: _Gateway | None) -> list[Finding]:
     if gateway is None:
         return [
             Finding(f"channel {name}", "ok", f"{channel.kind}; whether it connects is known once the gateway runs")
-            for name, channel in config.gateway.channels.items()
+            for name, channel in configured.items()
         ]
     running = {str(channel["name"]): channel for channel in gateway.channels}
     findings = [_examine_channel(channel) for channel in running.values()]
-    for name in config.gateway.channels.keys() - running.keys():
+    for name in configured.keys() - running.keys():
         text = "it is configured, but the running gateway does not know it yet"
         findings.append(Finding(f"channel {name}", "warning", text, "restart the gateway"))
     return findings
@@ -145,7 +146,7 @@ def _read_times(tx: Tx) -> tuple[int, int]:
 def _examine_books(report: Json) -> Finding:
     broken = [book["name"] for book in report["books"] if not book["ok"]]
     if broken:
+        text = f"broken laws ({len(broken)} of {len(report['books'])}): {', '.join(broken)}"
         remedy = "see the rows with: semel doctor --laws; keep a copy of the data directory and report this"
-        return Finding("books", "broken", f"{len(broken)} of {len(report['books'])} laws are broken: "
-                       f"{', '.join(broken)}", remedy)  # fmt: skip
+        return Finding("books", "broken", text, remedy)
     return Finding("books", "ok", f"{len(report['books'])} laws hold over {report['ledger']['entries']:,} entries")

@@ -2,7 +2,8 @@
 
 A session has at most one agent. It is kept for `idle_after_s` seconds after a turn, because a start takes a second;
 then it is ended, and the next turn starts a new process, which loads its history. If the pool is full, the least
-recently used idle process is ended. An agent that is not a process (`Agent.process`) does not count.
+recently used idle process is ended. An agent that is not a process (`Agent.process`) does not count. Work outside of
+sessions that starts a process (a check of an agent) borrows room, and gives it back when a session needs it.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -26,6 +27,8 @@ from semel.gateway.turns.live_agent import LiveAgent
 from semel.ledger.storage.errors import LedgerError
 from semel.ledger.transcript import entries
 from semel.ledger.turns import spawns as rows
+
+T = TypeVar("T")
 
 log = structlog.get_logger("semel.spawns")
 
@@ -58,6 +61,7 @@ class AgentPool:
         self._opening = 0
         self._ending: set[int] = set()  # spawns being ended: their processes still use memory
         self._waiting = 0  # sessions that wait for room
+        self._guest: asyncio.Task[Any] | None = None  # the work that `lend_room` runs
         self._room = asyncio.Condition()
         self._closing: set[asyncio.Task[None]] = set()
         self._with_tools: set[int] = set()  # spawns that have reached the tools
@@ -110,12 +114,41 @@ class AgentPool:
             self._opening -= 1
             await self._notify()
 
+    async def lend_room(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
+        """Run `work`, which starts a process of its own, once there is room for it, and return its result.
+
+        If a session needs the room, `work` is cancelled, and the result is None. Only one caller at a time may do this.
+        """
+        async with self._room:
+            await self._room.wait_for(self._has_room)
+            self._guest = guest = asyncio.create_task(work(), name="a process beside the sessions")
+        try:
+            await asyncio.wait({guest})
+        finally:
+            self._end_guest()
+            await asyncio.wait({guest})
+            self._guest = None
+            await self._notify()
+        return None if guest.cancelled() else guest.result()
+
+    def _end_guest(self) -> None:
+        """Cancel the work that `lend_room` runs; only once, because a second time would interrupt its cleaning up."""
+        if self._guest is not None and not self._guest.cancelling():
+            self._guest.cancel()
+
+    def _has_room(self) -> bool:
+        live = sum(s.process for s in self.live.values())
+        guests = int(self._guest is not None)
+        return live + guests + self._opening + len(self._ending) < self.max_processes
+
     def _make_room(self) -> bool:
         """Whether there is room for a process. If not, end an idle process, at most one for each waiting session."""
-        live = [s for s in self.live.values() if s.process]
-        if len(live) + self._opening + len(self._ending) < self.max_processes:
+        if self._has_room():
             return True
-        idle = [s for s in live if not s.busy]
+        if self._guest is not None:
+            self._end_guest()
+            return False
+        idle = [s for s in self.live.values() if s.process and not s.busy]
         if idle and len(self._ending) < self._waiting:
             self._end_if_idle(min(idle, key=lambda s: s.last_used), "made room for another session")
         return False
