@@ -23,6 +23,7 @@ from semel.acp_stream.profiles import PROFILES
 from semel.faces.cli import load_commands
 from semel.faces.config.file import ConfigFile
 from semel.faces.config.template import build_template
+from semel.gateway.ports import Caps, Incoming, Op
 from semel.gateway.settings.tables import find_table, list_keys
 from semel.law import wake
 
@@ -199,3 +200,17 @@ def test_every_setting_that_a_page_shows_exists_in_its_section() -> None:
             keys |= {field.name for field in dataclasses.fields(kind.settings)}
         wrong += [f"{page}: {'.'.join(path)}: {key}" for key in settings.keys() - keys]
     assert wrong == []
+
+
+@pytest.mark.parametrize("table", [Caps, Op, Incoming])
+def test_every_field_of_a_channels_types_is_in_its_table(table: type) -> None:
+    (section,) = re.findall(rf"^### `{table.__name__}`: .*?\n(?:.*\n)*?((?:\|.*\n)+)", text("write-a-channel.md"), re.M)
+    rows = [line.replace("\\|", "¦").split(" | ") for line in section.splitlines() if line.startswith("| `")]
+    written = {row[0].strip("| `"): (row[1].strip("`").replace("¦", "|"), row[2].strip("`")) for row in rows}
+    declared = {}
+    for field in dataclasses.fields(table):
+        made = {} if field.default_factory is not dataclasses.MISSING else field.default
+        default = "*required*" if made is dataclasses.MISSING else repr(made)
+        declared[field.name] = (str(field.type).replace('"', "'"), default)
+    assert written == declared
+    assert all(len(row) == 4 and len(row[3].strip("| ")) > 8 for row in rows)

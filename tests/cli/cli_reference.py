@@ -39,6 +39,7 @@ GROUPS = {
     "Background jobs": ("[Background jobs](jobs.md).", ["jobs"]),
     "People": ("[People](people.md).", ["pair", "people"]),
     "The outbox": ("[Channels](channels.md), [the outbox](outbox.md).", ["channels", "outbox"]),
+    "Build": ("[Write a channel](write-a-channel.md).", ["channel"]),
 }
 """Heading -> (where to read more, names of commands and groups of commands)."""
 
