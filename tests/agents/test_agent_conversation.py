@@ -93,6 +93,26 @@ async def test_where_loading_fails_resuming_is_tried_and_what_was_half_told_is_f
     assert not talk._signals
 
 
+async def test_a_mode_is_set_where_the_agent_does_not_list_its_modes_again_after_a_load(house: House) -> None:
+    talk = await house.opened(
+        """
+        m = expect("initialize"); out(id=m["id"], result={"agentCapabilities": {"loadSession": True}})
+        m = expect("session/load"); out(id=m["id"], result={})
+        m = expect("session/set_mode")
+        assert m["params"] == {"sessionId": "old", "modeId": "plan"}, m
+        out(id=m["id"], result={})
+        m = expect("session/set_mode"); out(id=m["id"], error={"code": -32602, "message": "no such mode"})
+        m = expect("session/set_model"); out(id=m["id"], result={})
+        read()
+        """,
+        memory="old",
+    )
+    await talk.set_mode("plan")
+    with pytest.raises(AgentError, match="no such mode"):
+        await talk.set_mode("fly")
+    await talk.set_model("large")
+
+
 async def test_an_agent_that_tells_the_history_after_its_answer_is_heard_out_before_it_is_open(
     house: House,
 ) -> None:

@@ -154,6 +154,33 @@ DIFFERS: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
     # Their history holds what was complete, but not that the turn ended: they are asked to go on, and add nothing.
     ("codex", "kill_said"): _GOES_ON,
     ("codex-zed", "kill_said"): _GOES_ON,
+    # It asks before every command, and titles it with the model's description of it.
+    ("copilot", "think2"): {
+        "items": (
+            "thought: A thought before the tool.",
+            "tool done: Run the command -> think-tool-output",
+            "permission answered",
+            "thought: A thought after the tool.",
+        )
+    },
+    ("copilot", "load"): {
+        "items": (
+            "thought: A thought before the tool.",
+            "tool done: Run the command -> think-tool-output",
+            "permission answered",
+            "thought: A thought after the tool.",
+            "tool done",
+        )
+    },
+    ("copilot", "perm"): {
+        "rows": (
+            "agent: I will write a file. ",
+            "notice permission asked: Run the command",
+            "notice permission answered: Run the command",
+            "agent: The file is written.",
+        ),
+        "items": ("tool done: Run the command -> perm-done", "permission answered"),
+    },
     ("opencode", "load"): {"items": (*_ASKS_FOR_EVERY_COMMAND["items"], "tool done")},
 }
 """(agent, scenario) -> what is otherwise there."""

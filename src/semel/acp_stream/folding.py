@@ -50,6 +50,7 @@ class Fold:
         self._open_prompts = 0  # prompts that have not ended
         self._echoes: deque[str] = deque(maxlen=8)  # sent prompts, without white space; the agent may send them back
         self._user: TextBlock | None = None
+        self._greeting: list[str] = []  # what the agent said before the first prompt of a new session
         self._halves = PendingSurrogates()
 
     def __repr__(self) -> str:
@@ -117,7 +118,7 @@ class Fold:
         that joins a turn does not end the agent's open message.
         """
         ops = self._show_lost_halves() if not self._open_prompts else []
-        ops += self._finish_replay()
+        ops += self._finish_replay() + self._end_greeting()
         if not self._open_prompts:
             ops += self._end_user() + self.talk.begin_turn()
             self.state.begin_turn()
@@ -184,6 +185,22 @@ class Fold:
             return self._update(data, replay)
         except RecursionError:  # JSON that is nested a thousand levels deep
             return []
+
+    def update_before_prompt(self, data: Mapping[str, Any]) -> list[Op]:
+        """Fold an update that came before the first prompt of a new session.
+
+        A message is no answer then, but a greeting, such as the name of the model: it is shown as a notice, all of it
+        together, when the prompt comes.
+        """
+        text = text_at(data, "content", "text")
+        if data.get("sessionUpdate") != "agent_message_chunk" or text is None:
+            return self.update(data)
+        self._greeting.append(text)
+        return []
+
+    def _end_greeting(self) -> list[Op]:
+        text, self._greeting = "".join(self._greeting), []
+        return self.talk.notices.add(text) if text.strip() else []
 
     def _update_halves(self, data: Mapping[str, Any], text: str | None, replay: bool) -> list[Op]:
         """Fold an update whose text contains half of a surrogate pair, or that comes while an earlier half waits.

@@ -75,8 +75,13 @@ def read_failure_text(meta: object) -> str | None:
 
 
 def read_retry_text(data: Mapping[str, Any]) -> str | None:
-    """Return the text of an update that stands for Vibe's notification `_session/retrying`; None for other updates."""
+    """Return a notice for an update that stands for Vibe's notification `_session/retrying`; None for other updates.
+
+    The notification is {"sessionId", "category", "detail"}. Vibe sends it once for a request to its model, however
+    often it repeats that.
+    """
     if data.get("sessionUpdate") != "_session/retrying":
         return None
     detail = data.get("detail") or data.get("message") or data.get("category")
-    return detail if isinstance(detail, str) and detail else "retrying"
+    reason = f" ({detail.rstrip('. ')})" if isinstance(detail, str) and detail else ""
+    return f"The agent's model request failed{reason}. The agent is trying again."

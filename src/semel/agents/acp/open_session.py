@@ -136,7 +136,7 @@ class _SessionOpener:
                 log.warning("agent %s: %s of %s failed: %s", conversation.name, method, memory, error)
                 conversation.drop_signals()
                 continue
-            conversation.restored, conversation.choices = restored, Choices.read(result)
+            conversation.restored, conversation.choices = restored, Choices.read(result, restored=True)
             if replays_late:  # this agent replays after its answer, without any mark
                 await conversation.wait_for_silence(LATE_REPLAY_QUIET_S)
             return True

@@ -105,10 +105,12 @@ class Choices:
     model_option: str | None = None
     options: dict[str, str] = field(default_factory=dict)
     """The ids of the configuration options "mode" and "model", also where `modes` and `models` are what is shown."""
+    restored: bool = False
+    """The session was restored. Some agents (agentao) do not list again then what the session offers."""
 
     @classmethod
-    def read(cls, result: Any) -> Choices:
-        choices = cls(object_at(result, "modes") or None, object_at(result, "models") or None)
+    def read(cls, result: Any, restored: bool = False) -> Choices:
+        choices = cls(object_at(result, "modes") or None, object_at(result, "models") or None, restored=restored)
         choices.read_options(value_at(result, "configOptions"))
         return choices
 
@@ -136,6 +138,8 @@ class Choices:
 
         Raises ValueError, which lists what there is, if the session does not offer it.
         """
+        if self.restored and (self.modes if kind == "mode" else self.models) is None:
+            return choice  # it offers them, but did not say so again when it loaded the session
         offered = read_choices({"modes": self.modes, "models": self.models}, kind)[1]
         if (found := find_choice(choice, offered)) is None:
             raise ValueError(explain_no_choice(kind, choice, offered))

@@ -13,7 +13,6 @@ from semel.faces.busy_texts import number_waiting
 from semel.faces.cli.app import Config, DataDir, Json, Session, app, ask_gateway
 from semel.faces.cli.offline import ask_or_read
 from semel.faces.cli.printing import format_time, print_json, print_table, stdout_console
-from semel.faces.client import session_path
 from semel.faces.transcript import format_body, format_entry, is_summary, list_remarks, speaker
 from semel.text.visible import visible
 from semel.text.wellformed import shorten_to_line
@@ -74,9 +73,7 @@ def show(
     If no gateway runs, the ledger itself is read.
     """
     if diff_agent:
-        _print_memory_difference(
-            ask_gateway(config, data_dir, lambda client: client.get(f"{session_path(session)}/memory")), json
-        )
+        _print_memory_difference(ask_gateway(config, data_dir, lambda client: client.compare_memory(session)), json)
         return
     all_entries = ask_or_read(config, data_dir, lambda reader: reader.list_entries(session))
     entries = all_entries if last is None else all_entries[len(all_entries) - min(last, len(all_entries)) :]

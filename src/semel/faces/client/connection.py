@@ -22,6 +22,9 @@ import httpx2
 from semel.text.json_types import Json
 from semel.tools.address import LOCAL_URL, GatewayUnreachable, NoGateway, find_socket
 
+ANSWER_TIMEOUT_S = 30.0
+AGENT_START_TIMEOUT_S = 300.0
+"""How long an operation may take that starts an agent."""
 RETRY_DELAYS_S = (0.1, 0.4, 1.0, 2.0)
 """Seconds between attempts to send a message whose answer was lost. All attempts carry the same id (Law 1)."""
 
@@ -43,6 +46,15 @@ class OutcomeUnknown(Exception):
         self.id = id
 
 
+class NoAnswer(NoGateway):
+    """The gateway was reached and did not answer in time. It may still carry out the request."""
+
+    def __init__(self, timeout_s: float):
+        Exception.__init__(
+            self, f"the gateway did not answer within {timeout_s:g} s; it may still be at work on it. Try again later."
+        )
+
+
 class Connection:
     """Sends requests to the gateway of `data_dir` or, if that is None, to the one at `url` with the owner's `token`.
 
@@ -54,11 +66,15 @@ class Connection:
         self._place = url or str(data_dir)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         if data_dir is None:
-            self._http = httpx2.AsyncClient(base_url=url or "", headers=headers, timeout=30, trust_env=False)
+            self._http = httpx2.AsyncClient(
+                base_url=url or "", headers=headers, timeout=ANSWER_TIMEOUT_S, trust_env=False
+            )
             return
         socket = find_socket(data_dir)
         transport = httpx2.AsyncHTTPTransport(uds=str(socket), verify=False, trust_env=False)  # no TLS
-        self._http = httpx2.AsyncClient(transport=transport, base_url=LOCAL_URL, timeout=30, trust_env=False)
+        self._http = httpx2.AsyncClient(
+            transport=transport, base_url=LOCAL_URL, timeout=ANSWER_TIMEOUT_S, trust_env=False
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -103,6 +119,11 @@ class Connection:
             if not page["more"]:
                 return rows
             query["after"] = page["next"]
+
+    async def compare_memory(self, session: str) -> Json:
+        """Compare the agent's own memory with the transcript, as GET /v1/sessions/{key}/memory, which starts the
+        agent."""
+        return await self._ask("GET", f"{session_path(session)}/memory", timeout_s=AGENT_START_TIMEOUT_S)
 
     async def post_message(self, session: str, body: Json) -> Json:
         """Send a message, which needs an `id`, and return the gateway's answer. If the answer is lost, send the message
@@ -172,17 +193,19 @@ class Connection:
 
     # ------------------------------------------------------------ requests
 
-    async def _ask(self, method: str, path: str, body: Json | None = None) -> Json:
+    async def _ask(self, method: str, path: str, body: Json | None = None, timeout_s: float = ANSWER_TIMEOUT_S) -> Json:
         try:
-            return await self._call(method, path, body)
+            return await self._call(method, path, body, timeout_s)
+        except httpx2.ReadTimeout:
+            raise NoAnswer(timeout_s) from None
         except httpx2.TransportError:
             raise self._no_gateway() from None
 
     def _no_gateway(self) -> NoGateway:
         return NoGateway(self.data_dir) if self.data_dir is not None else GatewayUnreachable(self._place)
 
-    async def _call(self, method: str, path: str, body: Json | None) -> Json:
-        response = await self._http.request(method, path, json=body)
+    async def _call(self, method: str, path: str, body: Json | None, timeout_s: float = ANSWER_TIMEOUT_S) -> Json:
+        response = await self._http.request(method, path, json=body, timeout=timeout_s)
         if response.is_error:
             raise _parse_refusal(response)
         return dict(response.json()) if response.content else {}

@@ -68,6 +68,11 @@ class LiveAgent:
     pump: asyncio.Task[None] | None = field(default=None, repr=False)
 
     @property
+    def is_unprompted(self) -> bool:
+        """Whether its conversation is new and was never prompted, so that nothing it has said is an answer."""
+        return self.last_used == 0.0 and self.conversation.restored == "new"
+
+    @property
     def tools_problem(self) -> str:
         """Why the agent has no tools, and what that means for people."""
         reason = self.conversation.tools_problem or "it has not started Semel's MCP server"

@@ -230,7 +230,10 @@ class Run:
         waiting = self.live.take_waiting()
         if all(isinstance(signal, Update) and not signal.replay for signal in waiting):
             for signal in waiting:
-                self._take_signal(signal)
+                if isinstance(signal, Update) and self.live.is_unprompted:
+                    self.view.take(self.fold.update_before_prompt(signal.data))
+                else:
+                    self._take_signal(signal)
         else:
             self.live.put_back(waiting)
 
@@ -428,7 +431,8 @@ class Run:
         ops += self.speech.leave(but_last=True)
         if event == "answered" and end.stop == "end_turn":
             ops += self.speech.claim_silence()
-        end_notices = tuple(make_end_notices(event, end, self.begun.attempt))
+        last_text = self.speech.last_spoken[-1].text if self.speech.last_spoken else ""
+        end_notices = tuple(make_end_notices(event, end, self.begun.attempt, last_text))
         was_told = self.was_prompted and event != "errored"  # otherwise the next prompt tells the entries again
         told_upto = max((t.seq for t in self.begun.untold_entries), default=0) if was_told else 0
         held_notice = self.corrections.notice(self.speech.problems, self.begun.home) if event == "answered" else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 
 from semel.acp_stream.notices import read_failure_text
@@ -14,6 +15,9 @@ from semel.ledger.turns import turn_ops
 from semel.text.message_markup import MarkupProblem
 
 LONG_DELAY_S = 30.0  # delays of this many seconds or more are announced in chats, too
+LEAST_REASON_CHARS = 8  # a shorter reason may stand in a text by chance
+_MARKUP = re.compile(r"[*_`#>]+")
+_ERROR_PREFIX = re.compile(r"(?:(?:internal\s+)?error\s*:\s*)+", re.IGNORECASE)
 MAX_JITTER_FACTOR = 1.1  # jitter, so that sessions that failed together do not retry together
 
 
@@ -54,10 +58,15 @@ def make_retry_notice(reason: str, delay_s: float, attempt: int) -> turn_ops.Not
     return turn_ops.Notice(f"{text} It is tried again in {delay} (attempt {attempt}).", kind)
 
 
-def make_end_notices(event: law.Event, end: Answered, attempt: int) -> list[turn_ops.Notice]:
-    """Make the notices about the end of a turn; none if a person stopped it, or it ended normally."""
+def make_end_notices(event: law.Event, end: Answered, attempt: int, last_text: str = "") -> list[turn_ops.Notice]:
+    """Make the notices about the end of a turn; none if a person stopped it, or it ended normally.
+
+    `last_text`: the agent's last words at home. If they are the failure itself, no other notice goes to a chat.
+    """
     if event == "cancelled":
         return []
+    if event == "errored" and tells_failure(last_text, failure_reason(end)):
+        return [turn_ops.Notice("The agent's turn failed, as it says itself.", "failed")]
     if event == "errored":
         tried = f" (tried {attempt} times)" if attempt > 1 else ""
         return [turn_ops.Notice(f"The agent's turn failed: {failure_reason(end)}{tried}", "turn.failed")]
@@ -67,6 +76,18 @@ def make_end_notices(event: law.Event, end: Answered, attempt: int) -> list[turn
         "refusal": "The model refused to continue.",
     }
     return [turn_ops.Notice(words[end.stop], f"turn.{end.stop}")] if end.stop in words else []
+
+
+def tells_failure(text: str, reason: str) -> bool:
+    """Whether a text ends with the reason of a failure: some agents write an error as text and answer with it, too."""
+    told, failure = _strip_error_marks(text), _strip_error_marks(reason)
+    return len(failure) >= LEAST_REASON_CHARS and told.endswith(failure)
+
+
+def _strip_error_marks(text: str) -> str:
+    """Return a text without emphasis, the word "error" at its beginning, and a full stop at its end."""
+    plain = " ".join(_MARKUP.sub(" ", text).split())
+    return _ERROR_PREFIX.sub("", plain).rstrip(".! ").casefold()
 
 
 class Corrections:
