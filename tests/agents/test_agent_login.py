@@ -106,8 +106,9 @@ async def test_an_agent_that_would_decide_by_itself_is_put_into_a_mode_in_which_
     """claude-agent-acp 0.101.0 starts in `auto`."""
     talk = await house.open(house.agent(command("modes")))
     assert talk.modes is not None and talk.modes["currentModeId"] == "default"
-    allowed = await house.open(house.agent(command("modes"), permissions="allow"))
-    assert allowed.modes is not None and allowed.modes["currentModeId"] == "auto"
+    for permissions in ("allow", "deny"):  # the gateway answers its requests, so it has to ask
+        answered = await house.open(house.agent(command("modes"), permissions=permissions))
+        assert answered.modes is not None and answered.modes["currentModeId"] == "default"
 
 
 async def test_a_configured_mode_is_set_and_one_that_is_not_offered_is_an_error(house: House) -> None:

@@ -190,7 +190,7 @@ def _read_choices(conversation: AcpConversation, agent: AcpAgent, check: AgentCh
     check.modes, check.models = list(modes), list(models)
     if conversation.is_logged_out:
         check.problem = f"agent {agent.name!r} is not logged in: {conversation.login_help}"
-    if agent.permissions == "ask" and conversation.decides_alone:
+    if agent.permissions != "allow" and conversation.decides_alone:
         check.notes.append(f"in the mode {check.mode} it decides by itself what it may do, and asks nobody")
 
 

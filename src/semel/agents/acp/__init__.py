@@ -32,8 +32,8 @@ class AcpAgent:
     - `command`: its argv. The program is looked up on the PATH that the agent gets.
     - `cwd`: its workspace, an absolute path.
     - `env`: variables added to the ordinary ones (`semel.agents.acp.environment`).
-    - `permissions`: "ask", "allow" or "deny" its permission requests. The gateway answers them; with "ask", an agent
-      that would decide by itself is put into a mode in which it asks.
+    - `permissions`: "ask", "allow" or "deny" its permission requests. The gateway answers them; an agent that would
+      decide by itself is put into a mode in which it asks.
     - `mode`, `model`: what each of its sessions starts with; None: the agent's own choice.
     - `hidden`: names of variables that are never passed on from the gateway's environment.
     - `trace`: the directory for traces of the messages, in the format that `semel fold` reads; None: no traces.
@@ -134,8 +134,7 @@ class AcpAgent:
         return AcpConversation(self.name, process, process.stdout, trace)
 
     def _session_options(self, env: Mapping[str, str]) -> SessionOptions:
-        asks = self.permissions == "ask"
-        return SessionOptions(str(self.cwd), env, self._timeout, self._tools, self.mode, self.model, asks)
+        return SessionOptions(str(self.cwd), env, self._timeout, self._tools, self.mode, self.model)
 
     def environment(self) -> dict[str, str]:
         """Build the agent's environment and check that workspace and command exist. Raises AgentError."""

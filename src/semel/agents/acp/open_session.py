@@ -42,8 +42,8 @@ class SessionOptions:
     """How an agent's sessions are opened.
 
     `cwd`: the workspace. `env`: the agent's environment. `timeout`: seconds for each request. `tools`: the command of
-    Semel's MCP server. `mode`, `model`: what each session starts with; None: the agent's own choice. `asks`: a person
-    is asked for permissions, so the agent should not be in a mode in which it decides by itself.
+    Semel's MCP server. `mode`, `model`: what each session starts with; None: the agent's own choice, but not a mode in
+    which it decides by itself.
     """
 
     cwd: str
@@ -52,7 +52,6 @@ class SessionOptions:
     tools: Sequence[str]
     mode: str | None = None
     model: str | None = None
-    asks: bool = True
 
 
 async def initialize(conversation: AcpConversation, command: Sequence[str], timeout: float) -> InitializeResult:
@@ -163,13 +162,13 @@ class _SessionOpener:
     async def apply_choices(self) -> None:
         """Set the configured mode and model. Raises AgentError if the agent does not offer them.
 
-        Without a configured mode, an agent that would decide by itself is put into a mode in which it asks, if a person
-        is to be asked and the agent has such a mode.
+        Without a configured mode, an agent that would decide by itself is put into a mode in which it asks, if it has
+        one: otherwise `permissions` would mean nothing.
         """
         conversation, options = self.conversation, self.options
         current = str((conversation.modes or {}).get("currentModeId"))
         mode = options.mode
-        if mode is None and options.asks and conversation.decides_alone:
+        if mode is None and conversation.decides_alone:
             mode = self.profile.asking_mode
         try:
             if mode is not None and mode != current:
