@@ -85,6 +85,7 @@ class Process(Deeds):
     modes: Json | None = None
     models: Json | None = None
     images = False
+    tools_problem = ""
 
     def __init__(self, agent: SeededAgent, launch: Launch, memory: str, restored: str) -> None:
         self.agent, self.launch, self.memory, self.restored = agent, launch, memory, restored

@@ -156,6 +156,8 @@ _COPILOT_RETRY = re.compile(
     r"Retrying\.\.\.\s*\Z"
 )
 
+_GPTME_GREETING = re.compile(r"ℹ️ New session\nUsing model: [^\n]*\nUsing workspace: [^\n]*\s*\Z")
+
 CAREFUL = Profile(synthetic_user=_SYNTHETIC, window_marks=(_DOTS,), cut_notes=(_CLAUDE_CUT,))
 
 PROFILES: dict[str, Profile] = {
@@ -236,6 +238,20 @@ PROFILES: dict[str, Profile] = {
         ),
         replace(CAREFUL, name="openclaw", content="window"),
         replace(CAREFUL, name="copilot", prose=((_COPILOT_RETRY, "retry"),), starts_mcp_servers=False),
+        replace(
+            CAREFUL,
+            name="gptme",
+            prose=((_GPTME_GREETING, "note"),),  # it may cross the first prompt on its way
+            unattended_modes=frozenset(("auto",)),
+            asking_mode="default",
+        ),
+        replace(
+            CAREFUL,
+            name="nanocoder",
+            unattended_modes=frozenset(("auto-accept", "yolo")),  # it starts in auto-accept
+            asking_mode="normal",
+        ),
+        replace(CAREFUL, name="agentao", unattended_modes=frozenset(("full-access",)), asking_mode="workspace-write"),
     )
 }
 
@@ -260,6 +276,9 @@ _NAMES: tuple[tuple[str, str], ...] = (
     ("fastagent", "fast-agent"),
     ("openclaw", "openclaw"),
     ("copilot", "copilot"),
+    ("gptme", "gptme"),
+    ("nanocoder", "nanocoder"),
+    ("agentao", "agentao"),
 )
 
 
