@@ -28,7 +28,7 @@ def _installer() -> ModuleType:
 
 INSTALLER = _installer()
 ROOT: Path = INSTALLER.ROOT
-Api = Literal["anthropic", "openai"]
+Api = Literal["anthropic", "openai", "gemini"]
 Env = dict[str, str]
 
 
@@ -128,6 +128,19 @@ def _copilot(home: Path, port: int) -> tuple[list[str], Env]:
     return [str(ROOT / "copilot/node_modules/.bin/copilot"), "--acp"], {**_base(home), **env}
 
 
+def _gemini(home: Path, port: int) -> tuple[list[str], Env]:
+    (home / ".gemini").mkdir()
+    settings = {
+        "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
+        "telemetry": {"enabled": False}, "privacy": {"usageStatisticsEnabled": False},
+        "general": {"enableAutoUpdate": False}, "model": {"name": "gemini-2.5-flash"},
+    }  # fmt: skip
+    (home / ".gemini/settings.json").write_text(json.dumps(settings))
+    keys = {"GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": f"http://127.0.0.1:{port}"}
+    main = ROOT / "gemini/node_modules/@google/gemini-cli/bundle/gemini.js"
+    return [INSTALLER.node(), str(main), "--acp"], {**_base(home), **keys, "GEMINI_CLI_TRUST_WORKSPACE": "true"}
+
+
 def _qwen(home: Path, port: int) -> tuple[list[str], Env]:
     (home / ".qwen").mkdir()
     settings = {
@@ -175,6 +188,7 @@ AGENTS = {
         RealAgent("codex", "openai", _codex, ".codex/sessions/**/*.jsonl"),
         RealAgent("copilot", "openai", _copilot),
         RealAgent("qwen", "openai", _qwen),
+        RealAgent("gemini", "gemini", _gemini),
         RealAgent("pi", "openai", _pi),
     )
 }

@@ -16,6 +16,7 @@ import httpx2
 from fleet import RealAgent
 from models.anthropic import Messages
 from models.chat import OpenAI
+from models.gemini import Gemini
 from models.http import Reply, Request, Server
 from models.script import Script
 from watcher import Watcher
@@ -42,8 +43,8 @@ class House:
         self.home.mkdir()
         self.work.mkdir()
         async with contextlib.AsyncExitStack() as stack:
-            api = Messages(self.script) if self.agent.api == "anthropic" else OpenAI(self.script)
-            self.model = await stack.enter_async_context(Server(api))
+            api = {"anthropic": Messages, "openai": OpenAI, "gemini": Gemini}[self.agent.api]
+            self.model = await stack.enter_async_context(Server(api(self.script)))
             self.receiver = await stack.enter_async_context(Server(self._received))
             self.http = await stack.enter_async_context(httpx2.AsyncClient(timeout=30, trust_env=False))
             self._configure()

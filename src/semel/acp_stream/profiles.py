@@ -156,6 +156,7 @@ _COPILOT_RETRY = re.compile(
     r"Retrying\.\.\.\s*\Z"
 )
 
+_ACP_MODES = "https://agentclientprotocol.com/protocol/session-modes"  # how Copilot's ids of modes begin
 _GPTME_GREETING = re.compile(r"ℹ️ New session\nUsing model: [^\n]*\nUsing workspace: [^\n]*\s*\Z")
 
 CAREFUL = Profile(synthetic_user=_SYNTHETIC, window_marks=(_DOTS,), cut_notes=(_CLAUDE_CUT,))
@@ -201,7 +202,14 @@ PROFILES: dict[str, Profile] = {
         ),
         replace(CAREFUL, name="codex-zed", retry="whole", fences=("console", "sh")),
         replace(CAREFUL, name="gemini", retry="whole", replay_until="prompt", thought_frame="****\n"),
-        replace(CAREFUL, name="qwen", retry="whole", empty_is_break=False),
+        replace(
+            CAREFUL,
+            name="qwen",
+            retry="whole",
+            empty_is_break=False,
+            unattended_modes=frozenset(("auto-edit", "auto", "yolo")),
+            asking_mode="default",
+        ),
         replace(
             CAREFUL,
             name="opencode",
@@ -237,7 +245,14 @@ PROFILES: dict[str, Profile] = {
             ),
         ),
         replace(CAREFUL, name="openclaw", content="window"),
-        replace(CAREFUL, name="copilot", prose=((_COPILOT_RETRY, "retry"),), starts_mcp_servers=False),
+        replace(
+            CAREFUL,
+            name="copilot",
+            prose=((_COPILOT_RETRY, "retry"),),
+            starts_mcp_servers=False,
+            unattended_modes=frozenset((f"{_ACP_MODES}#autopilot",)),
+            asking_mode=f"{_ACP_MODES}#agent",
+        ),
         replace(
             CAREFUL,
             name="gptme",
