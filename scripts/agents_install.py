@@ -1,8 +1,8 @@
 """Install the real agents that tests/real_agents drives: `python scripts/agents_install.py [NAME...]`.
 
-Everything goes below `.agents/` in the project, one npm project for each agent with exact versions, so nothing else
-on the machine changes and `make clean` removes it. A stamp is written last: an interrupted installation is done
-again, a finished one costs nothing.
+Everything goes below `.agents/` in the project, one npm project or virtual environment for each agent with exact
+versions, so nothing else on the machine changes and `make clean` removes it. A stamp is written last: an interrupted
+installation is done again, a finished one costs nothing.
 """
 
 from __future__ import annotations
@@ -28,6 +28,13 @@ AGENTS: dict[str, dict[str, str]] = {
     "pi": {"pi-acp": "0.0.34", "@earendil-works/pi-coding-agent": "0.87.1"},
 }
 
+PYTHON_AGENTS: dict[str, tuple[str, tuple[int, int]]] = {
+    "vibe": ("mistral-vibe==3.0.2", (3, 12)),
+    "fast-agent": ("fast-agent-mcp==0.10.46", (3, 13)),
+}
+"""Agents from PyPI: the package, and the oldest Python that it takes."""
+NEWEST_PYTHON = 14
+
 
 class CannotInstall(Exception):
     """The message says what to do."""
@@ -48,6 +55,33 @@ def node() -> str:
     if system and node_version(system) >= OLDEST_NODE:
         return system
     return str(ROOT / "node/node_modules/node/bin/node")
+
+
+def find_python(oldest: tuple[int, int]) -> str | None:
+    """The newest Python on PATH that is not older than this."""
+    names = [f"python3.{minor}" for minor in range(NEWEST_PYTHON, oldest[1] - 1, -1)]
+    return next((path for name in names if (path := shutil.which(name))), None)
+
+
+def install_python(name: str) -> None:
+    """An agent from PyPI, in the virtual environment `.agents/<name>`."""
+    package, oldest = PYTHON_AGENTS[name]
+    home = ROOT / name
+    stamp = home / ".installed"
+    if stamp.exists() and stamp.read_text() == package:
+        return
+    python = find_python(oldest)
+    if python is None:
+        raise CannotInstall(
+            f"{package} needs Python {oldest[0]}.{oldest[1]} or newer: install it, or choose other agents with AGENTS"
+        )
+    print(f"Installing {package} ...", flush=True)  # noqa: T201
+    shutil.rmtree(home, ignore_errors=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(home / "bin/python"), "install", "-q", package]
+    for command in ([python, "-m", "venv", "--without-pip", str(home)], pip):
+        if done := subprocess.run(command, check=False).returncode:
+            raise CannotInstall(f"{package} could not be installed (exit {done}): see the words above")
+    stamp.write_text(package)
 
 
 def install(folder: str, packages: dict[str, str]) -> None:
@@ -75,11 +109,12 @@ def install(folder: str, packages: dict[str, str]) -> None:
 
 
 def main() -> int:
+    everyone = [*AGENTS, *PYTHON_AGENTS]
     parser = argparse.ArgumentParser(description="Install real agents below .agents/ for `make test-agents`.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which agents; all of {', '.join(AGENTS)} if none")
-    names = parser.parse_args().names or list(AGENTS)
-    if unknown := [name for name in names if name not in AGENTS]:
-        parser.error(f"no agent is called {unknown[0]!r}; there are {', '.join(AGENTS)}")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which agents; all if none: {', '.join(everyone)}")
+    names = parser.parse_args().names or everyone
+    if unknown := [name for name in names if name not in everyone]:
+        parser.error(f"no agent is called {unknown[0]!r}; there are {', '.join(everyone)}")
     try:
         system = shutil.which("node")
         if not system or node_version(system) < OLDEST_NODE:
@@ -87,7 +122,10 @@ def main() -> int:
             if node_version(node()) < OLDEST_NODE:
                 raise CannotInstall(f"{node()} does not run: remove {ROOT / 'node'} and try again")
         for name in names:
-            install(name, AGENTS[name])
+            if name in PYTHON_AGENTS:
+                install_python(name)
+            else:
+                install(name, AGENTS[name])
     except CannotInstall as fault:
         print(f"agents_install: {fault}", file=sys.stderr)  # noqa: T201
         return 1

@@ -179,6 +179,34 @@ def _pi(home: Path, port: int) -> tuple[list[str], Env]:
     return [INSTALLER.node(), str(main)], {**env, "PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1"}
 
 
+def _vibe(home: Path, port: int) -> tuple[list[str], Env]:
+    (home / ".vibe").mkdir()
+    (home / ".vibe/config.toml").write_text(f"""
+active_model = "scripted"
+enable_telemetry = false
+enable_update_checks = false
+enable_auto_update = false
+[[providers]]
+name = "scripted"
+api_base = "http://127.0.0.1:{port}/v1"
+api_key_env_var = "SCRIPTED_API_KEY"
+api_style = "openai"
+backend = "generic"
+[[models]]
+name = "scripted"
+provider = "scripted"
+alias = "scripted"
+""")
+    keys = {"VIBE_HOME": str(home / ".vibe"), "SCRIPTED_API_KEY": "none", "MISTRAL_API_KEY": "none"}
+    return [str(ROOT / "vibe/bin/vibe-acp")], {**_base(home), **keys}
+
+
+def _fast_agent(home: Path, port: int) -> tuple[list[str], Env]:
+    keys = {"GENERIC_API_KEY": "none", "GENERIC_BASE_URL": f"http://127.0.0.1:{port}/v1"}
+    command = [str(ROOT / "fast-agent/bin/fast-agent-acp"), "--model", "generic.scripted", "-x"]
+    return command, {**_base(home), **keys, "FAST_AGENT_DISABLE_UPDATE_CHECK": "1"}
+
+
 AGENTS = {
     one.name: one
     for one in (
@@ -190,6 +218,8 @@ AGENTS = {
         RealAgent("qwen", "openai", _qwen),
         RealAgent("gemini", "gemini", _gemini),
         RealAgent("pi", "openai", _pi),
+        RealAgent("vibe", "openai", _vibe),
+        RealAgent("fast-agent", "openai", _fast_agent),
     )
 }
 
