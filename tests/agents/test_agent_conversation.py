@@ -436,6 +436,23 @@ async def test_an_agent_that_takes_no_tools_is_opened_without(house: House) -> N
     assert talk.memory == "s1"
 
 
+async def test_an_agent_that_takes_no_tools_is_loaded_without(house: House) -> None:
+    talk = await house.opened(
+        """
+        m = expect("initialize"); out(id=m["id"], result={"agentCapabilities": {"loadSession": True}})
+        m = expect("session/load")
+        out(id=m["id"], error={"code": -32602, "message": "per-session MCP servers are not supported"})
+        m = expect("session/load")
+        assert m["params"]["mcpServers"] == []
+        out(id=m["id"], result={})
+        read()
+        """,
+        memory="old",
+    )
+    assert (talk.restored, talk.memory) == ("loaded", "old")
+    assert talk.tools_problem == "it refuses MCP servers (per-session MCP servers are not supported)"
+
+
 async def test_after_death_only_death_is_heard(house: House) -> None:
     talk = await house.scripted()
     heard = await turn(talk, script({"stderr": "out of memory"}, "before", {"exit": 5}))

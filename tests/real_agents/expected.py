@@ -154,6 +154,10 @@ DIFFERS: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
     # Their history holds what was complete, but not that the turn ended: they are asked to go on, and add nothing.
     ("codex", "kill_said"): _GOES_ON,
     ("codex-zed", "kill_said"): _GOES_ON,
+    # It tells no output of a command, and strips each piece of a thought.
+    ("gemini", "think2"): {
+        "items": ("thought: A thought", "tool done: echo think-tool-output -> ", "thought: A thought")
+    },
     # It asks before every command, and titles it with the model's description of it.
     ("copilot", "think2"): {
         "items": (

@@ -129,8 +129,7 @@ class _SessionOpener:
         for method, restored in ways:
             conversation.replaying = True
             try:
-                params = {"sessionId": memory, **self.session_params}
-                result = await self._request(method, params, ends_replay=not replays_late)
+                result = await self._open(method, {"sessionId": memory}, ends_replay=not replays_late)
             except RpcError as error:
                 log.warning("agent %s: %s of %s failed: %s", conversation.name, method, memory, error)
                 conversation.drop_signals()
@@ -145,13 +144,7 @@ class _SessionOpener:
         """Create a new session. Raises AgentError."""
         conversation = self.conversation
         try:
-            try:
-                result = await self._request("session/new", self.session_params)
-            except RpcError as error:
-                if "mcp" not in str(error).lower():
-                    raise
-                conversation.tools_problem = f"it refuses MCP servers ({error})"
-                result = await self._request("session/new", {**self.session_params, "mcpServers": []})
+            result = await self._open("session/new", {})
         except RpcError as error:
             raise AgentError(f"agent {conversation.name!r} refused a new session: {error}") from error
         memory = text_at(result, "sessionId")
@@ -182,6 +175,20 @@ class _SessionOpener:
                 )
                 return
             raise AgentError(f"{error}. Correct `mode` or `model` under [agents.{conversation.name}]") from error
+
+    async def _open(self, method: str, params: Json, *, ends_replay: bool = False) -> Any:
+        """Send a request that opens a session; again without Semel's MCP server, if the agent refuses that.
+
+        Raises RpcError, AgentError.
+        """
+        try:
+            return await self._request(method, {**params, **self.session_params}, ends_replay=ends_replay)
+        except RpcError as error:
+            if "mcp" not in str(error).lower() or not self.session_params["mcpServers"]:
+                raise
+            self.conversation.tools_problem = f"it refuses MCP servers ({error})"
+            self.session_params["mcpServers"] = []
+        return await self._request(method, {**params, **self.session_params}, ends_replay=ends_replay)
 
     async def _request(self, method: str, params: Json, *, ends_replay: bool = False) -> Any:
         """Send a request that opens a session. If the agent demands a login, log in if possible, and send it again.
