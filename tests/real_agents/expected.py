@@ -158,6 +158,7 @@ DIFFERS: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
     ("gemini", "think2"): {
         "items": ("thought: A thought", "tool done: echo think-tool-output -> ", "thought: A thought")
     },
+    ("gemini", "perm"): {"items": (f"tool done: {PERM} -> ", "permission answered")},
     # It asks before every command, and titles it with the model's description of it.
     ("copilot", "think2"): {
         "items": (

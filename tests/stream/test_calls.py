@@ -166,6 +166,15 @@ def test_arguments_rendered_as_content_are_not_output() -> None:
     assert tool(folded(claude, PROFILES["claude"]))["output"] == ""
 
 
+def test_gemini_describes_a_call_where_others_put_its_output() -> None:
+    """gemini-cli 0.61.0"""
+    described = call(status="in_progress", content=content("[current working directory /work] (Run the command)"))
+    updates = [described, result(status="completed", content=[])]
+    assert tool(folded(updates, PROFILES["gemini"]))["output"] == ""
+    updates = [described, result(status="completed", content=content("the result"))]
+    assert tool(folded(updates, PROFILES["gemini"]))["output"] == "the result"
+
+
 def test_hermes_says_the_result_in_prose() -> None:
     prose = "terminal result\n- **output:** out\n- **odd\n- **exit_code:** 3\n- **approval:** granted."
     shown = tool(

@@ -201,7 +201,16 @@ PROFILES: dict[str, Profile] = {
             unattended_modes=frozenset(("agent-full-access",)),
         ),
         replace(CAREFUL, name="codex-zed", retry="whole", fences=("console", "sh")),
-        replace(CAREFUL, name="gemini", retry="whole", replay_until="prompt", thought_frame="****\n"),
+        replace(
+            CAREFUL,
+            name="gemini",
+            retry="whole",
+            replay_until="prompt",
+            thought_frame="****\n",
+            content_before_result="none",  # it is the description of the call
+            unattended_modes=frozenset(("autoEdit", "yolo")),
+            asking_mode="default",
+        ),
         replace(
             CAREFUL,
             name="qwen",
