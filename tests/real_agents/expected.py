@@ -151,12 +151,16 @@ DIFFERS: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
     ("opencode", "think2"): _ASKS_FOR_EVERY_COMMAND,
     # It begins again in the same block, without a sign, and shorter than what is taken for a retry without one.
     ("codex-zed", "drop"): {"rows": (f"agent: {DROPPED}{DROPPED}And now the complete answer.",)},
+    ("gemini", "drop"): {"rows": (f"agent: {DROPPED}{DROPPED}And now the complete answer.",)},
     # Their history holds what was complete, but not that the turn ended: they are asked to go on, and add nothing.
     ("codex", "kill_said"): _GOES_ON,
     ("codex-zed", "kill_said"): _GOES_ON,
     # It tells no output of a command, and strips each piece of a thought.
     ("gemini", "think2"): {
         "items": ("thought: A thought", "tool done: echo think-tool-output -> ", "thought: A thought")
+    },
+    ("gemini", "load"): {
+        "items": ("thought: A thought", "tool done: echo think-tool-output -> ", "thought: A thought", "tool done")
     },
     ("gemini", "perm"): {"items": (f"tool done: {PERM} -> ", "permission answered")},
     # It asks before every command, and titles it with the model's description of it.

@@ -239,7 +239,13 @@ PROFILES: dict[str, Profile] = {
             cut_notes=(_HERMES_CUT,),
             permission_is_call=False,
         ),
-        replace(CAREFUL, name="vibe", retry="whole"),
+        replace(
+            CAREFUL,
+            name="vibe",
+            retry="whole",
+            unattended_modes=frozenset(("accept-edits", "auto-approve")),  # it starts in accept-edits
+            asking_mode="ask",
+        ),
         replace(CAREFUL, name="fast-agent", retry="whole", empty_is_break=False, unfinished="done"),
         replace(
             CAREFUL,
