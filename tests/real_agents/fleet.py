@@ -36,13 +36,16 @@ Env = dict[str, str]
 class RealAgent:
     """`start(home, port)` prepares a fresh home and answers (command, environment); the model listens at `port`.
 
-    `memory`: the files below home that hold a message as soon as it is complete, before the turn is over.
+    `memory`: the files below home that hold a message as soon as it is complete, before the turn is over. `tools`: it
+    uses Semel's MCP server. `asks`: it asks for permission.
     """
 
     name: str
     api: Api
     start: Callable[[Path, int], tuple[list[str], Env]]
     memory: str | None = None
+    tools: bool = True
+    asks: bool = True
 
 
 def _base(home: Path) -> Env:
@@ -217,9 +220,9 @@ AGENTS = {
         RealAgent("copilot", "openai", _copilot),
         RealAgent("qwen", "openai", _qwen),
         RealAgent("gemini", "gemini", _gemini),
-        RealAgent("pi", "openai", _pi),
+        RealAgent("pi", "openai", _pi, tools=False, asks=False),
         RealAgent("vibe", "openai", _vibe),
-        RealAgent("fast-agent", "openai", _fast_agent),
+        RealAgent("fast-agent", "openai", _fast_agent, asks=False),
     )
 }
 

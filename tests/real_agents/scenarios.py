@@ -209,3 +209,6 @@ PLANS: dict[str, Plan] = {
     "kill_gateway_before_send": _kill_gateway_before_send,
     "load": _load,
 }
+
+NEED_TOOLS = frozenset(PLANS) - {"plain", "think2", "perm", "cancel_text", "steer", "interrupt", "drop", "kill_said"}
+"""The scenarios in which the model calls Semel's tools."""
