@@ -444,13 +444,39 @@ async def test_an_agent_that_takes_no_tools_is_loaded_without(house: House) -> N
         out(id=m["id"], error={"code": -32602, "message": "per-session MCP servers are not supported"})
         m = expect("session/load")
         assert m["params"]["mcpServers"] == []
+        content = {"type": "text", "text": "said long ago"}
+        update(session="old", sessionUpdate="agent_message_chunk", content=content)
         out(id=m["id"], result={})
         read()
         """,
         memory="old",
     )
     assert (talk.restored, talk.memory) == ("loaded", "old")
+    told = await talk.next()
+    assert isinstance(told, Update) and told.replay
     assert talk.tools_problem == "it refuses MCP servers (per-session MCP servers are not supported)"
+
+
+async def test_what_is_told_by_a_load_behind_a_login_is_history(house: House) -> None:
+    talk = await house.opened(
+        """
+        m = expect("initialize")
+        methods = [{"id": "key", "name": "Key", "vars": [{"name": "MY_KEY"}]}]
+        out(id=m["id"], result={"agentCapabilities": {"loadSession": True}, "authMethods": methods})
+        m = expect("session/load"); out(id=m["id"], error={"code": -32000, "message": "log in first"})
+        m = expect("authenticate"); out(id=m["id"], result={})
+        m = expect("session/load")
+        content = {"type": "text", "text": "said long ago"}
+        update(session="old", sessionUpdate="agent_message_chunk", content=content)
+        out(id=m["id"], result={})
+        read()
+        """,
+        memory="old",
+        env={"MY_KEY": "x"},
+    )
+    assert talk.restored == "loaded"
+    told = await talk.next()
+    assert isinstance(told, Update) and told.replay
 
 
 async def test_after_death_only_death_is_heard(house: House) -> None:

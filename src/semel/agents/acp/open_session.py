@@ -181,6 +181,7 @@ class _SessionOpener:
 
         Raises RpcError, AgentError.
         """
+        is_load = self.conversation.replaying
         try:
             return await self._request(method, {**params, **self.session_params}, ends_replay=ends_replay)
         except RpcError as error:
@@ -188,6 +189,7 @@ class _SessionOpener:
                 raise
             self.conversation.tools_problem = f"it refuses MCP servers ({error})"
             self.session_params["mcpServers"] = []
+        self.conversation.replaying = is_load  # the refusal ended the replay
         return await self._request(method, {**params, **self.session_params}, ends_replay=ends_replay)
 
     async def _request(self, method: str, params: Json, *, ends_replay: bool = False) -> Any:
@@ -196,12 +198,14 @@ class _SessionOpener:
         Raises RpcError for any other error of the agent, and AgentError if a person has to log in.
         """
         conversation, timeout = self.conversation, self.options.timeout
+        is_load = conversation.replaying
         try:
             return await conversation.request(method, params, timeout, ends_replay=ends_replay)
         except RpcError as error:
             if not self._demands_login(error):
                 raise
             used_variable = await self._authenticate(error)
+        conversation.replaying = is_load  # the refusal ended the replay
         try:
             return await conversation.request(method, params, timeout, ends_replay=ends_replay)
         except RpcError as error:
