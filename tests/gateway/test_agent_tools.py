@@ -12,6 +12,7 @@ from unittest.mock import Mock
 import pytest
 from gateway_world import World, script, until
 
+from semel.faces.config.load import DEMO_COMMAND
 from semel.faces.http import Settings, make_app
 from semel.faces.http.server import serve
 from semel.gateway.turns import agent_pool
@@ -105,3 +106,13 @@ async def test_an_agent_that_starts_its_tools_late_has_them_after_all(tmp_path: 
         await world.ask(script({"call": "send_message", "arguments": {"text": "Here."}}, "End."))
         await until(lambda: is_told(True))
         assert (await status_of(world))["problem"] == ""
+
+
+async def test_the_demo_has_its_tools_before_it_calls_one(tmp_path: Path) -> None:
+    async with World(tmp_path, command=DEMO_COMMAND, env={"XDG_STATE_HOME": str(tmp_path / "state")}) as world:
+        await world.ask("say: hello")
+
+        async def has_tools() -> bool:
+            return (await status_of(world))["tools"] is True
+
+        await until(has_tools)

@@ -106,12 +106,15 @@ class DemoSession:
         self.cancelled = threading.Event()
         self._client, self._id, self._mcp_servers = client, session_id, mcp_servers
         self._tools: DemoPeer | None = None
+        self._tools_lock = threading.Lock()
         self._lock = threading.Lock()
         self._prompt_ids: list[Any] = []  # of the running turn
         self._joined: list[str] = []  # texts of prompts that joined the turn and were not answered yet
         self._history: list[Json] = []  # updates of the running turn
         self._history_file = STATE_DIR / f"{session_id}.jsonl"
         self._history_file.touch()
+        if mcp_servers:
+            threading.Thread(target=self._connect_tools, daemon=True).start()
 
     def replay(self) -> None:
         for line in self._history_file.read_text().splitlines():
@@ -182,13 +185,18 @@ class DemoSession:
             if self.cancelled.wait(delay_s):
                 raise TurnCancelled
 
+    def _connect_tools(self) -> DemoPeer:
+        """Return the MCP server, started if it does not run."""
+        with self._tools_lock:
+            if self._tools is None:
+                self._tools = start_mcp_server(self._mcp_servers[0])
+            return self._tools
+
     def _send_message(self, text: str) -> None:
         call = {"toolCallId": make_id("tool"), "title": "mcp__semel__send_message", "rawInput": {"text": text}}
         self._emit({"sessionUpdate": "tool_call", **call, "status": "in_progress"})
-        if self._tools is None:
-            self._tools = start_mcp_server(self._mcp_servers[0])
-        meta = {"claudecode/toolUseId": call["toolCallId"]}
-        result = self._tools.request("tools/call", name="send_message", arguments=call["rawInput"], _meta=meta)
+        tools, meta = self._connect_tools(), {"claudecode/toolUseId": call["toolCallId"]}
+        result = tools.request("tools/call", name="send_message", arguments=call["rawInput"], _meta=meta)
         answer = "".join(block.get("text", "") for block in result.get("content", []))
         if not result:
             self._tools = None  # it may have ended: the next message starts another one
