@@ -32,8 +32,6 @@ from semel.gateway.settings.tables import (
 
 MIN_TOKEN_CHARS = 16
 DEFAULT_PORTS = {"http": 80, "https": 443}
-NOT_SET = "is not set"
-"""The end of the problem with an `env:NAME` whose variable is missing."""
 
 
 class ServerOptions(Table):
@@ -195,5 +193,5 @@ class ConfigSource:
             return value
         name = value.removeprefix("env:")
         if name not in self.env:
-            raise ValueError(f"{value!r} cannot be read: the environment variable {name} {NOT_SET}")
+            raise ValueError(f"{value!r} cannot be read: the environment variable {name} is not set")
         return self.env[name]

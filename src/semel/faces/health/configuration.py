@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 import semel.channels
 from semel.faces.config import ConfigError
-from semel.faces.config.file import NOT_SET
 from semel.faces.config.load import GatewayConfig, load_config
 from semel.faces.config.paths import find_config_file, read_config_file
 from semel.faces.config.problems import find_line
@@ -119,7 +118,7 @@ def examine_config(checked: CheckedConfig, *, is_running: bool) -> list[Finding]
 
 
 def _explain_problem(problem: str, is_running: bool) -> Finding:
-    if is_running and problem.endswith(NOT_SET):
+    if is_running and problem.endswith("is not set"):  # an `env:NAME`
         remedy = "set it in this shell as the gateway has it, so that the agents can be checked, too"
         return Finding("configuration", "warning", f"{problem} here, though perhaps for the running gateway", remedy)
     return Finding("configuration", "broken", problem)
