@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 LABEL_WIDTH = 10
 QR_MARGIN = 2
 """Columns and rows of the light border around a QR code. The standard asks for 4; readers need no more than 2."""
-NO_TLS = "none: others on the network can read along. A proxy such as Caddy adds it (docs/security.md)"
+NO_TLS = "none: others on the network can read along. A proxy such as Caddy adds it (semel docs behind-a-proxy)"
 
 
 def print_greeting(running: RunningGateway) -> None:
