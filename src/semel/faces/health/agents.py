@@ -38,7 +38,7 @@ async def examine_agent(settings: AgentSettings, config: GatewayConfig) -> list[
     """Try one configured agent. A model behind an API has no process; its settings and key were checked already."""
     subject = f"agent {settings.name}"
     if settings.kind == "model":
-        return [Finding(subject, "ok", f"{settings.model}, whose key is set; nothing was sent to it")]
+        return [Finding(subject, "ok", f"{settings.model}: its settings are complete; nothing was sent to it")]
     return list(_list_findings(subject, await check_quickly(build_acp_agent(settings, config))))
 
 
