@@ -84,6 +84,8 @@ async def test_a_configured_name_is_known(gateway: Gateway) -> None:
     async with client_of(gateway, Settings(hosts=frozenset({"chat.example.org"}))) as client:
         assert await say(client, Host="chat.example.org", Origin="https://chat.example.org") == (202, "")
         assert await say(client, Host="other.example.org") == (403, "foreign-host")
+        refused = await client.get("/v1/sessions", headers={"Host": "Other.example.org:8443"})
+        assert 'semel.toml, written as "other.example.org".' in refused.json()["detail"]
 
 
 async def test_by_a_configured_name_which_is_a_proxys_everybody_needs_the_token(gateway: Gateway) -> None:

@@ -13,6 +13,7 @@ import enum
 import functools
 import hashlib
 import hmac
+import json
 import os
 import socket
 import time
@@ -165,7 +166,7 @@ def _check_host(request: Request, settings: Settings) -> None:
         raise Problem(
             "foreign-host",
             f"{host!r} is not a name of this gateway. Use its own address, send the token as a bearer token, "
-            "or add the name to `hosts` in the [gateway] section of semel.toml.",
+            f"or add it to `hosts` in the [gateway] section of semel.toml, written as {json.dumps(host_name(host))}.",
         )
 
 
