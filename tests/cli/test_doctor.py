@@ -120,6 +120,8 @@ def test_a_clock_behind_the_ledger_and_an_old_backup_are_told(cli: Cli) -> None:
     }  # fmt: skip
     cli("backup", str(cli.home / "copies"))
     assert "0 minutes ago, in " in findings(cli)["backup"][0]["text"]
+    (cli.home / "copies").rename(cli.home / "elsewhere")
+    assert "which is not there now" in findings(cli)["backup"][0]["text"]
     change(cli.data / "ledger.db", f"UPDATE event SET at = at + {day_ms}")
     [clock] = findings(cli, rc=1)["clock"]
     assert "behind the newest row of the ledger" in clock["text"] and clock["remedy"].startswith("set the clock")
@@ -216,6 +218,20 @@ address = "x"
     assert cli.json("config", "check", "--config", "mine.toml", rc=2)["problems"] == [
         line.removeprefix("semel: ") for line in lines
     ]
+
+
+def test_a_model_whose_key_is_missing_and_two_channels_with_one_account_are_mistakes(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    bot = 'kind = "telegram"\ntoken = "123456:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"\n'
+    (cli.home / "semel.toml").write_text(
+        f'[agents.m]\nkind = "model"\nmodel = "anthropic:claude-opus-5"\n[channels.a]\n{bot}[channels.b]\n{bot}'
+    )
+    told = cli.json("config", "check", rc=2)["problems"]
+    assert len(told) == 2, told
+    assert "semel.toml:7: [channels.b]: this is the account of [channels.a]" in told[0]
+    assert 'semel.toml:1: [agents.m] model "anthropic:claude-opus-5"' in told[1] and "ANTHROPIC_API_KEY" in told[1]
 
 
 def test_what_is_allowed_and_cannot_be_meant_is_a_warning(cli: Cli) -> None:

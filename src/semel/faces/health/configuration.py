@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -54,7 +55,7 @@ def check_config(path: Path | None, data_dir: Path | None = None, env: Mapping[s
     except ConfigError as error:
         return CheckedConfig(file, raw, problems=error.problems)
     if problems := find_build_problems(config):
-        return CheckedConfig(file, raw, problems=tuple(problems))
+        return CheckedConfig(file, raw, problems=tuple(_place_problem(problem, config, text) for problem in problems))
     return CheckedConfig(
         file, raw, config, (), tuple(list_warnings(config, text)), tuple(_list_agent_warnings(config, text))
     )
@@ -70,6 +71,12 @@ def _place(config: GatewayConfig, text: str, *location: str) -> str:
     """Return the file and the line of a setting, as the beginning of a message. `text`: the file's content."""
     line = find_line(text, location)
     return f"{config.path or 'semel.toml'}:{f'{line}:' if line else ''} "
+
+
+def _place_problem(problem: str, config: GatewayConfig, text: str) -> str:
+    """Put file and line before a problem that begins with the header of its section."""
+    section = re.match(r"\[(\w+)\.([\w-]+)\]", problem)
+    return f"{_place(config, text, *section.groups())}{problem}" if section else problem
 
 
 def list_warnings(config: GatewayConfig, text: str) -> Iterator[str]:

@@ -103,6 +103,8 @@ def examine_backup(data_dir: Path, ledger_began_ms: int, now_ms: int) -> Finding
     last = read_last_backup(data_dir)
     newest = ledger_began_ms if last is None else last.at
     text = "none is known" if last is None else f"{_format_age(now_ms - last.at)} ago, in {last.folder}"
+    if last is not None and not Path(last.folder).exists():
+        return Finding("backup", "warning", f"{text}, which is not there now", "make another one: semel backup")
     if now_ms - newest > BACKUP_WARNING_AGE_MS:
         return Finding("backup", "warning", text, "make one: semel backup")
     return Finding("backup", "ok", text)
