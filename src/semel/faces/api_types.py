@@ -154,6 +154,11 @@ class ItemBase(Struct, kw_only=True, omit_defaults=True, tag_field="kind"):
     name: str | None = None
     files: list[File] = []
 
+    @property
+    def kind(self) -> str:
+        """The kind of the item, as in the JSON: `tool`, `permission` and so on."""
+        return str(self.__struct_config__.tag)
+
 
 class ToolItem(ItemBase, tag="tool", kw_only=True):
     """A tool call. `text` is the head of its output, `gap` the number of characters left out after it, `tail` the end
