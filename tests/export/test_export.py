@@ -15,6 +15,7 @@ from semel.faces.documents import FORMATS, HtmlDocument, MarkdownDocument
 from semel.faces.documents.markdown import contain_markdown
 from semel.gateway.errors import NoSuchSession
 from semel.ledger.admin import export
+from semel.ledger.transcript import entries, views
 
 Json = dict[str, Any]
 
@@ -158,3 +159,60 @@ def test_a_document_is_the_same_in_whatever_pages_it_is_written(format: str) -> 
     whole, pieces = FORMATS[format](), FORMATS[format]()
     one = whole.page(records) + whole.end()
     assert one == b"".join(pieces.page([record]) for record in records) + pieces.end()
+
+
+# ---------------------------------------------------------------- tool calls and decisions, for people
+
+
+async def documents(world: World) -> tuple[str, str, list[Json]]:
+    """The session as Markdown and HTML, and the records of which they are made."""
+    records = [record async for page in world.gateway.export("s", with_items=True) for record in page]
+    return MarkdownDocument().page(records).decode(), HtmlDocument().page(records).decode(), records
+
+
+def add_item(kind: str, **body: Any) -> Any:
+    def write(tx: Any) -> None:
+        session = views.find_session(tx, "s")
+        assert session is not None
+        entries.add_item(tx, session.id, turn=None, kind=kind, body=body, live=False)
+
+    return write
+
+
+OPTIONS = [{"optionId": "y", "name": "Allow once"}, {"optionId": "n", "name": "Reject"}]
+
+
+@pytest.mark.parametrize("page_size", [1, 2, 3, 200])
+async def test_a_document_says_what_was_run_and_who_allowed_it_in_its_place(
+    world: World, monkeypatch: pytest.MonkeyPatch, page_size: int
+) -> None:
+    monkeypatch.setattr(export, "PAGE", page_size)
+    write = world.gateway.record.write
+    await world.gateway.report("s", "note", "first", wakes=False)
+    await write(add_item("tool", title="ls -la", status="done"))
+    await write(add_item("thought"))
+    await world.gateway.report("s", "note", "second", wakes=False)
+    answered = {"state": "answered", "answer": "y", "by": "ann", "options": OPTIONS}
+    await write(add_item("permission", title="rm -r ./build", **answered))
+    await write(add_item("tool", title="rm -r ./build", status="failed", exit=1))
+    await world.gateway.report("s", "note", "third", wakes=False)
+    await write(add_item("permission", title="reboot", state="expired", options=OPTIONS))
+
+    markdown, html, records = await documents(world)
+    shown = [line for line in markdown.splitlines() if line.startswith((">", "first", "second", "third"))]
+    assert shown == [
+        "first", "> tool · ls -la · done",
+        "second", "> permission · rm -r ./build · Allow once by ann", "> tool · rm -r ./build · failed · exit 1",
+        "third", "> permission · reboot · expired",
+    ]  # fmt: skip
+    assert "<b>permission</b><span>rm -r ./build</span><span>Allow once by ann</span>" in html
+    assert [record["line"] for record in records].count("item") == 4
+    assert b'"item"' not in await exported(world.gateway, "s")
+
+
+async def test_a_title_of_a_tool_call_is_text_in_a_document(world: World) -> None:
+    await world.gateway.report("s", "note", "first", wakes=False)
+    await world.gateway.record.write(add_item("tool", title=f"{EVIL}\n## 7 · forged", status="done"))
+    markdown, html, _ = await documents(world)
+    assert "<script" not in html and "<img" not in html
+    assert "\n## 7" not in markdown and "\n<" not in markdown and " <script" not in markdown

@@ -6,6 +6,9 @@ import time
 
 from semel.faces.busy_texts import format_waiting_state
 from semel.text.json_types import Json
+from semel.text.wellformed import shorten_to_line
+
+MAX_ITEM_TITLE_CHARS = 200  # characters of a tool call's title in a document
 
 
 def speaker(entry: Json) -> str:
@@ -115,3 +118,14 @@ def flatten_record(record: Json) -> Json:
     """Convert an entry record of an export (docs/export.md) to the form that these functions take."""
     fields = {name: value for name, value in record.items() if name not in ("line", "more", "event", "claim")}
     return {**(record.get("more") or {}), **fields}
+
+
+def describe_item(record: Json) -> list[str]:
+    """Say in some words what a tool call or permission request of an export was, and what became of it."""
+    title = shorten_to_line(str(record["title"]), MAX_ITEM_TITLE_CHARS)
+    if record["kind"] == "tool":
+        exit_code = [f"exit {record['exit']}"] if record.get("exit") else []
+        return ["tool", title or "a tool", str(record.get("status") or "pending"), *exit_code]
+    state, by = str(record.get("state")), f"by {record['by']}" if record.get("by") else ""
+    outcome = " ".join(part for part in (str(record.get("answer") or "cancelled"), by) if part)
+    return ["permission", title, outcome if state == "answered" else state]

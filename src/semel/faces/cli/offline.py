@@ -80,7 +80,8 @@ class OfflineLedger:
         document = FORMATS[format]()
         scope = await self._record.read(export.read_scope, await self._find_session(session))
         yield document.page([scope.header])
-        for read_page in (export.read_turns, export.read_entries, export.read_unsaid_claims):
+        read_entries = export.read_entries_with_items if document.shows_items else export.read_entries
+        for read_page in (export.read_turns, read_entries, export.read_unsaid_claims):
             after: int | None = 0
             while after is not None:
                 records, after = await self._record.read(read_page, scope, after)

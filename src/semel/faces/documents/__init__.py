@@ -16,12 +16,14 @@ from semel.text.json_types import Json
 
 
 class Document(Protocol):
-    """A writer for one session. `media` is the media type of the document.
+    """A writer for one session. `media` is the media type of the document. `shows_items`: whether it takes the records
+    of tool calls and permission requests, too.
 
     `page` returns the bytes for one page of records, `end` the bytes that follow the last page.
     """
 
     media: str
+    shows_items: bool
 
     def page(self, records: Sequence[Json]) -> bytes: ...
 
@@ -32,6 +34,7 @@ class JsonlDocument:
     """One JSON object per line, without loss: the format that `semel import` reads."""
 
     media = "application/jsonl"
+    shows_items = False
 
     def __init__(self) -> None:
         self._writer = ExportWriter()

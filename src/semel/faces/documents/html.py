@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-from semel.faces.transcript import flatten_record, format_body, format_timestamp, list_remarks, speaker
+from semel.faces.transcript import describe_item, flatten_record, format_body, format_timestamp, list_remarks, speaker
 from semel.text.json_types import Json
 from semel.text.visible import visible
 
@@ -52,6 +52,7 @@ a { color: var(--accent); }
 
 class HtmlDocument:
     media = "text/html"
+    shows_items = True
 
     def page(self, records: Sequence[Json]) -> bytes:
         return "".join(map(self._render_record, records)).encode()
@@ -62,6 +63,10 @@ class HtmlDocument:
     def _render_record(self, record: Json) -> str:
         if record["line"] == "session":
             return _render_head(record)
+        if record["line"] == "item":
+            label, *parts = describe_item(record)
+            spans = "".join(f"<span>{escape(part)}</span>" for part in parts)
+            return f'<article class="item">\n<header><b>{escape(label)}</b>{spans}</header>\n</article>\n'
         return _render_article(flatten_record(record)) if record["line"] == "entry" else ""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from semel.faces.transcript import flatten_record, format_body, format_timestamp, list_remarks, speaker
+from semel.faces.transcript import describe_item, flatten_record, format_body, format_timestamp, list_remarks, speaker
 from semel.text.fences import find_fences
 from semel.text.json_types import Json
 from semel.text.visible import visible
@@ -22,6 +22,7 @@ _INLINE_MARKUP = re.compile(r"[\\`*_\[\]<>#|]")
 
 class MarkdownDocument:
     media = "text/markdown"
+    shows_items = True
 
     def page(self, records: Sequence[Json]) -> bytes:
         return "".join(map(self._render_record, records)).encode()
@@ -33,6 +34,8 @@ class MarkdownDocument:
         if record["line"] == "session":
             title = f"\n{_escape_line(record['title'])}\n" if record["title"] else ""
             return f"# {record['key']}\n{title}"
+        if record["line"] == "item":
+            return f"\n> {' · '.join(_escape_line(part) for part in describe_item(record))}\n"
         if record["line"] != "entry":
             return ""
         entry = flatten_record(record)

@@ -26,15 +26,17 @@ STEP_BYTES = 256 << 10
 class ArchiveApi(Components):
     """The part of the gateway's API that exports and imports sessions."""
 
-    async def export(self, session: str) -> AsyncIterator[list[Json]]:
+    async def export(self, session: str, with_items: bool = False) -> AsyncIterator[list[Json]]:
         """Yield a session as pages of records: header, turns, entries, claims without an entry (docs/export.md).
 
-        Entries that are added during the export are left out. Raises NoSuchSession.
+        `with_items`: also the tool calls and permission requests between the entries, for documents. Entries that are
+        added during the export are left out. Raises NoSuchSession.
         """
         number = await self.record.find_session(session)
         scope = await self.record.read(export.read_scope, number)
         yield [scope.header]
-        pages: tuple[Page, ...] = (export.read_turns, export.read_entries, export.read_unsaid_claims)
+        read_entries = export.read_entries_with_items if with_items else export.read_entries
+        pages: tuple[Page, ...] = (export.read_turns, read_entries, export.read_unsaid_claims)
         for page in pages:
             after: int | None = 0
             while after is not None:

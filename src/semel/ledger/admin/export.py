@@ -17,7 +17,7 @@ from semel.law.echo import ClaimWay as ClaimHow
 from semel.law.echo import Outcome
 from semel.law.turn import How as TurnHow
 from semel.law.turn import State as TurnState
-from semel.ledger.storage.rows import ClaimKind, EntryRole, LedgerRow, Row, SessionRow
+from semel.ledger.storage.rows import ClaimKind, EntryRole, EntryRow, ItemRow, LedgerRow, Row, SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript.entries import load
 from semel.ledger.transcript.views import ClaimDelivery
@@ -200,6 +200,33 @@ def read_entries(tx: Tx, export: ExportScope, after: int) -> tuple[list[Json], i
         limit=PAGE,
     )
     return [_entry_record(tx, export, row) for row in rows], rows[-1].seq if len(rows) == PAGE else None
+
+
+def read_entries_with_items(tx: Tx, export: ExportScope, after: int) -> tuple[list[Json], int | None]:
+    """Do what `read_entries` does, with the tool calls and permission requests between the entries, for documents that
+    people read. An item's record is {"line": "item", "kind", "title"} and "status", "exit" of a tool call or "state",
+    "answer" (the option's name), "by" of a request.
+    """
+    records, next_after = read_entries(tx, export, after)
+    first = max(after, export.before)
+    page = tx.all(EntryRow, "entries_last", session=export.session, before=first + len(records) + 1, limit=len(records))
+    following = tx.one(EntryRow, "entry_get", session=export.session, seq=first + len(records) + 1)
+    borns = [*(row.born for row in reversed(page)), following.born if following is not None else 1 << 62]
+    lowest = borns[0] if after else 0
+    items = tx.all(ItemRow, "items_between", session=export.session, lo=lowest, hi=borns[-1])
+    mixed = [(row.born, _item_record(row)) for row in items if row.kind in ("tool", "permission")]
+    mixed += zip(borns, records, strict=False)
+    return [record for _, record in sorted(mixed, key=lambda pair: pair[0])], next_after
+
+
+def _item_record(row: ItemRow) -> Json:
+    body = load(row.body)
+    out: Json = {"line": "item", "kind": row.kind, "title": str(body.get("title") or body.get("name") or "")}
+    if row.kind == "tool":
+        return {**out, "status": body.get("status"), "exit": body.get("exit")}
+    names = {option.get("optionId"): option.get("name") for option in body.get("options", ())}
+    answer = body.get("answer")
+    return {**out, "state": body.get("state"), "answer": names.get(answer) or answer, "by": body.get("by")}
 
 
 def read_unsaid_claims(tx: Tx, export: ExportScope, after: int) -> tuple[list[Json], int | None]:

@@ -96,7 +96,7 @@ async def export_session(
 ) -> Response:
     """Export a session: Markdown or HTML for people, or every record as a line of JSON."""
     document = FORMATS[format]()
-    pages = call.gateway.export(key)
+    pages = call.gateway.export(key, with_items=document.shows_items)
     first = await anext(aiter(pages))  # an unknown session must become a 404 before the answer starts
     name = re.sub(r"[^A-Za-z0-9._-]", "_", key)
     headers = {
