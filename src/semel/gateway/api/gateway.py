@@ -19,6 +19,7 @@ import structlog
 
 from semel.gateway.api.archive import ArchiveApi
 from semel.gateway.api.reads import ReadApi
+from semel.gateway.api.replies import ReplyApi
 from semel.gateway.api.sessions import SessionApi
 from semel.gateway.errors import BadRequest, NoSuchSession
 from semel.gateway.files import clear_drafts
@@ -37,7 +38,7 @@ CUSTOMARY_NAME = "main"
 STOP_TIMEOUT_S = 10.0  # how long `stop` waits for cancelled background tasks, such as a channel's `run`
 
 
-class Gateway(ReadApi, SessionApi, ArchiveApi):
+class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
     """A gateway. Create it with `Gateway(settings, store, agents, channels)`, `start` it, call its API, `stop` it."""
 
     # ------------------------------------------------------------ start and stop
@@ -129,13 +130,15 @@ class Gateway(ReadApi, SessionApi, ArchiveApi):
         busy: Mode | None = None,
         automatic: bool = False,
         seen: int | None = None,
+        wakes: bool | None = None,
     ) -> Heard:
         """Accept a person's message and return after the commit. Creates the session if needed.
 
         `session`: the session's key. `key`: the idempotency key. `source`: by default that of API callers on this
         session. `busy`: replaces the session's mode for messages during a turn. `automatic`: whether a program wrote
         it. `seen`: the rev of the view that the person saw; a command that answers a request never answers one that is
-        newer (Law 13). Raises BadRequest, GatewayUnavailable.
+        newer (Law 13). `wakes`: false if the message waits for the next turn and starts none. Raises BadRequest,
+        GatewayUnavailable.
         """
         self._check_running()
         if not text.strip():
@@ -143,7 +146,7 @@ class Gateway(ReadApi, SessionApi, ArchiveApi):
         note = await self._explain_default_agent(session)
         heard = await self.inbox.hear(
             source=source or f"api:{session}", session=session, key=key, text=text, sender=sender,
-            stable=("text", "sender"), busy=busy, automatic=automatic, seen=seen,
+            stable=("text", "sender"), busy=busy, automatic=automatic, seen=seen, wakes=wakes,
         )  # fmt: skip
         return replace(heard, note=note) if note is not None and heard.status == "accepted" else heard
 

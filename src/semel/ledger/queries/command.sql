@@ -30,6 +30,10 @@ UPDATE command SET state = 'void' WHERE session = :session AND state = 'open'
 -- the sessions in which an event is a command
 SELECT c.session, s.key, c.seq, c.name, c.state, c.answer FROM command c JOIN session s ON s.id = c.session WHERE c.event = :event
 
+-- name: command_of_event
+-- an event that is a command, in the first session that it was addressed to
+SELECT {CommandRow} FROM command WHERE event = :event ORDER BY session LIMIT 1
+
 -- name: turn_last
 -- the newest turn of a session
 SELECT {TurnRow} FROM turn WHERE session = :session ORDER BY epoch DESC LIMIT 1

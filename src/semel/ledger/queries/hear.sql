@@ -35,6 +35,14 @@ INSERT INTO hearing(event, session, seq, wakes, busy) VALUES(:event, :session, :
 SELECT h.session, s.key, h.seq, h.wakes, h.busy, h.turn, t.state, t.attempt, t.root
 FROM hearing h JOIN session s ON s.id = h.session LEFT JOIN turn t ON t.id = h.turn WHERE h.event = :event
 
+-- name: hearing_of_event
+-- the first session that an event was addressed to, and the turn that took it there
+SELECT session, seq, turn FROM hearing WHERE event = :event ORDER BY session LIMIT 1
+
+-- name: entry_of_person_after
+-- whether a person has said something in a session since an entry
+SELECT 1 FROM entry WHERE session = :session AND seq > :seq AND role = 'user' LIMIT 1
+
 -- name: cursor_get
 -- the cursor of a source
 SELECT value FROM cursor WHERE source = :source

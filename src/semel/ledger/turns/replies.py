@@ -1,0 +1,174 @@
+"""What answers a message: the turns that took it, and the rows that these turns have added to the view since.
+
+A turn may be older than the message that joined it, and a request may be answered in the middle of a turn. So a reply
+consists of the rows that were born after a certain rev: that of the message's entry, or of the request's item.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from semel.law.access import APPROVALS
+from semel.law.turn import State as TurnState
+from semel.ledger.storage.rows import CommandRow, EntryRow, ItemRow, Row, SessionRow, TurnRow
+from semel.ledger.storage.sql import Tx
+from semel.ledger.transcript import entries, views
+from semel.ledger.turns import permission_requests
+from semel.text.json_types import Json
+
+COMMAND = "command"  # the kind of notices that answer a command
+ENDED: tuple[TurnState, ...] = ("done", "failed", "cancelled")
+
+
+class EventPlace(Row):
+    """Where an event is in a session: its entry, and the turn that took it."""
+
+    session: int
+    seq: int
+    turn: int | None
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The reply to an event, or to the answer that a request got, as it stands at the rev `rev`.
+
+    `session`: the session's key. `running`: the turn that runs there. `seq`: the event's entry, `at` when it happened
+    (ms). `turns`: the state of each attempt of the turn that took it, by id, oldest first; empty while the event waits.
+    `rows`: entries and items in the order of `born`. While the event waits, these are the requests that it waits for;
+    after a request, older items that changed since are among them. `born`: the rev with which the event or the request
+    appeared. `is_command`: the gateway answers the event, by a notice.
+    """
+
+    session: str
+    running: int | None
+    rev: int
+    at: int
+    turns: dict[int, TurnState]
+    rows: list[Json]
+    born: int
+    seq: int | None = None
+    is_command: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing will be added, because the turn ended, or the gateway answered."""
+        if self.is_command and not any(row.get("kind") == COMMAND for row in self.rows):
+            return False
+        return list(self.turns.values())[-1] in ENDED if self.turns else self.is_command
+
+
+def read_reply(tx: Tx, event: int) -> Reply | None:
+    """Return the reply to an event, as it stands now; None if the event is in no session, or its session was deleted.
+
+    The reply to a command is the gateway's answer and, if the command answered a request, what the turn that asked has
+    shown since.
+    """
+    command, place = _find_place(tx, event)
+    if place is None:
+        return None
+    session = tx.get(SessionRow, "session_by_id", id=place.session)
+    if session.deleted is not None or place.seq <= session.erased:
+        return None
+    entry = tx.get(EntryRow, "entry_get", session=place.session, seq=place.seq)
+    rows = _list_later(tx, place.turn, entry.born)
+    if command is None and place.turn is None and session.turn is not None:
+        rows += [views.item_json(tx, item) for item in _list_open_requests(tx, session.turn)]
+    if command is not None and command.answer is not None:
+        rows.append(views.entry_json(tx, tx.get(EntryRow, "entry_get", session=entry.session, seq=command.answer)))
+    return _make_reply(tx, entry.session, place.turn, rows, entry.at, entry.born, entry.seq, command is not None)
+
+
+def _find_place(tx: Tx, event: int) -> tuple[CommandRow | None, EventPlace | None]:
+    """Return the event's command, if it is one, and its place. The turn of an answer is the one that asked."""
+    command = tx.one(CommandRow, "command_of_event", event=event)
+    if command is None:
+        return None, tx.one(EventPlace, "hearing_of_event", event=event)
+    item = entries.load(command.result).get("item") if command.name in APPROVALS else None
+    request = tx.one(ItemRow, "item_get", id=item) if item is not None else None
+    return command, EventPlace(command.session, command.seq, None if request is None else request.turn)
+
+
+def read_reply_after_request(tx: Tx, session: int, item: int) -> Reply | None:
+    """Return what a turn has shown since it made the permission request `item`; None if there is no such request."""
+    row = tx.one(ItemRow, "item_get", id=item)
+    if row is None or row.session != session or row.kind != permission_requests.KIND or row.turn is None:
+        return None
+    rows = _list_later(tx, row.turn, row.born)
+    older = [each for each in tx.all(ItemRow, "items_of_turn", turn=row.turn) if each.born < row.born < each.rev]
+    return _make_reply(tx, session, row.turn, [*map(partial(views.item_json, tx), older), *rows], tx.now, row.born)
+
+
+def _make_reply(
+    tx: Tx,
+    session: int,
+    turn: int | None,
+    rows: list[Json],
+    at: int,
+    born: int,
+    seq: int | None = None,
+    is_command: bool = False,
+) -> Reply:
+    row = tx.get(SessionRow, "session_by_id", id=session)
+    states = {attempt.id: attempt.state for attempt in _list_attempts(tx, turn)}
+    ordered = sorted(rows, key=lambda each: int(each["born"]))
+    return Reply(row.key, row.turn, row.rev, at, states, ordered, born, seq, is_command)
+
+
+def _list_later(tx: Tx, turn: int | None, born: int) -> list[Json]:
+    """Return the rows of a turn's attempts that were born after the rev `born`."""
+    rows: list[Json] = []
+    for attempt in _list_attempts(tx, turn):
+        entry_rows = tx.all(EntryRow, "entries_of_turn", turn=attempt.id)
+        item_rows = tx.all(ItemRow, "items_of_turn", turn=attempt.id)
+        rows += [views.entry_json(tx, row) for row in entry_rows if row.born > born]
+        rows += [views.item_json(tx, row) for row in item_rows if row.born > born]
+    return rows
+
+
+def _list_open_requests(tx: Tx, turn: int) -> list[ItemRow]:
+    return [
+        item
+        for item in tx.all(ItemRow, "items_of_turn", turn=turn)
+        if item.kind == permission_requests.KIND and item.live
+    ]
+
+
+def _list_attempts(tx: Tx, turn: int | None) -> list[TurnRow]:
+    row = tx.one(TurnRow, "turn_get", id=turn)
+    return [] if row is None else tx.all(TurnRow, "turns_of_root", root=row.root)
+
+
+# ---------------------------------------------------------------- the place of a message in its conversation
+
+
+@dataclass(frozen=True)
+class KnownMessage:
+    """An accepted message. `session`: the key of its session. `is_last`: no person has said anything since, not even
+    /new. `is_deleted`: its session was deleted since, and with it what answered the message.
+    """
+
+    event: int
+    session: str
+    is_last: bool
+    is_deleted: bool
+
+
+def find_message(tx: Tx, key: str) -> KnownMessage | None:
+    """Return the newest message with this event key, from any source; None if there is none."""
+    event = tx.value(int, "event_by_key", key=key)
+    _, place = (None, None) if event is None else _find_place(tx, event)
+    if event is None or place is None:
+        return None
+    row = tx.get(SessionRow, "session_by_id", id=place.session)
+    is_last = not tx.exists("entry_of_person_after", session=row.id, seq=place.seq)
+    return KnownMessage(event, row.key, is_last, row.deleted is not None or place.seq <= row.erased)
+
+
+def list_last_said(tx: Tx, session: str, limit: int) -> list[str]:
+    """Return what people said among the newest `limit` entries of a session, newest first; [] if there is none."""
+    row = views.find_session(tx, session)
+    if row is None:
+        return []
+    newest = tx.all(EntryRow, "entries_last", session=row.id, before=row.seq + 1, limit=limit)
+    return [entry.text for entry in newest if entry.role == "user"]
