@@ -7,20 +7,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from semel.faces.http import static
 from semel.faces.http.cors import AllowedOrigins
 from semel.faces.http.login_codes import LoginCodes
 from semel.faces.http.operations import agent_tools, operations
-from semel.faces.http.problems import CatchAll, Problem, handle_exception
+from semel.faces.http.problems import KNOWN_ERRORS, CatchAll, handle_exception
 from semel.faces.http.routing import Operation, make_routes
 from semel.faces.http.security import SecurityHeaders
 from semel.faces.http.settings import Settings
-from semel.gateway.errors import GatewayError
-from semel.gateway.ports import AgentError
-from semel.ledger.storage.errors import LedgerError
 
 if TYPE_CHECKING:
     from semel.gateway.api.gateway import Gateway
@@ -32,7 +28,6 @@ def make_app(gateway: Gateway, settings: Settings, declared: Sequence[Operation]
     Setting `app.state.stopping` ends its open streams. `app.state.page_urls` is where browsers reach the page.
     """
     declared = declared or [*agent_tools.router.operations, *operations(), *static.router.operations]
-    errors = (Problem, GatewayError, AgentError, LedgerError, HTTPException)
     app = Starlette(
         routes=make_routes(declared, gateway, settings),
         middleware=[
@@ -40,7 +35,7 @@ def make_app(gateway: Gateway, settings: Settings, declared: Sequence[Operation]
             Middleware(AllowedOrigins, origins=settings.origins),
             Middleware(CatchAll),
         ],
-        exception_handlers=dict.fromkeys(errors, handle_exception),
+        exception_handlers=dict.fromkeys(KNOWN_ERRORS, handle_exception),
     )
     app.router.redirect_slashes = False
     app.state.stopping = asyncio.Event()

@@ -102,9 +102,11 @@ def _describe_operation(operation: Operation) -> Json:
 
 def _describe_responses(operation: Operation) -> Json:
     responses: Json = {str(status): _describe_response(returns) for status, returns in operation.returns.items()}
+    content: Json = {PROBLEM_MEDIA_TYPE: {"schema": {"$ref": REF.format(name="Problem")}}}
+    if operation.error_format is not None:
+        content = {"application/json": {"schema": _make_schema(operation.error_format.type)}}
     for code in list_error_codes(operation):
         status, title = CODES[code]
-        content = {PROBLEM_MEDIA_TYPE: {"schema": {"$ref": REF.format(name="Problem")}}}
         response = responses.setdefault(str(status), {"description": "", "content": content})
         if response["content"] is content or PROBLEM_MEDIA_TYPE in response["content"]:
             response["description"] = f"{response['description']} `{code}`: {title}.".strip()
@@ -133,7 +135,7 @@ def _describe_response(returns: Returns) -> Json:
 
 def _make_answer_schema(returns: Returns) -> Json:
     if returns.media == EVENT_STREAM:
-        return _make_stream_schema(returns.type)
+        return _make_stream_schema(returns)
     return _make_schema(returns.type) if returns.media == "application/json" else {"type": "string"}
 
 
@@ -163,7 +165,9 @@ def _make_schemas(operations: Sequence[Operation]) -> Json:
     """Return the schemas of all types that the operations name, and of those inside of these."""
     bodies = [operation.body for operation in operations]
     answers = [answer for operation in operations for answer in operation.returns.values()]
-    types = [*bodies, *(answer.type for answer in answers if answer.media in ("application/json", EVENT_STREAM))]
+    formats = [operation.error_format.type for operation in operations if operation.error_format is not None]
+    typed = [answer.type for answer in answers if answer.media in ("application/json", EVENT_STREAM)]
+    types = [*bodies, *formats, *typed]
     unions, schemas = msgspec.json.schema_components(
         [*api_types.NAMED_UNIONS.values(), *(type_ for type_ in types if type_ is not None)], ref_template=REF
     )
@@ -196,16 +200,20 @@ def _inlined_unions() -> list[tuple[str, Json]]:
     return list(zip(api_types.NAMED_UNIONS, unions, strict=True))
 
 
-def _make_stream_schema(type_: Any) -> Json:
-    """Return the schema of one event of a stream, whose data is JSON of `type_`.
+def _make_stream_schema(returns: Returns) -> Json:
+    """Return the schema of one event of a stream, whose data is JSON of its type.
 
     OpenAPI 3.1 has no word for a sequence (3.2 has `itemSchema`). Tools read the schema of an event stream as that of
     each event (docs/decisions/openapi-version.md).
     """
-    data = {"type": "string", "contentMediaType": "application/json", "contentSchema": _make_schema(type_)}
-    properties = {
-        "id": {"type": "string", "description": "The rev of the view after this event."},
-        "event": {"type": "string", "description": "The `type` of the data."},
-        "data": data,
-    }
+    data = {"type": "string", "contentMediaType": "application/json", "contentSchema": _make_schema(returns.type)}
+    properties: Json = (
+        {}
+        if returns.only_data
+        else {
+            "id": {"type": "string", "description": "The rev of the view after this event."},
+            "event": {"type": "string", "description": "The `type` of the data."},
+        }
+    )
+    properties["data"] = data
     return {"type": "object", "required": list(properties), "properties": properties}

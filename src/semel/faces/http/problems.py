@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -14,7 +15,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from semel.gateway.errors import BadRequest, Conflict, GatewayUnavailable, NoSuchSession, NotFound, UnknownSpawn
+from semel.gateway.errors import (
+    BadRequest,
+    Conflict,
+    GatewayError,
+    GatewayUnavailable,
+    NoSuchSession,
+    NotFound,
+    UnknownSpawn,
+)
 from semel.gateway.ports import AgentError
 from semel.ledger.storage.errors import LedgerError
 
@@ -42,6 +51,7 @@ CODES: dict[str, tuple[int, str]] = {
     "too-large": (413, "The body is too large"),
     "not-json": (415, "The body must be sent as application/json"),
     "internal": (500, "The gateway failed"),
+    "turn-failed": (502, "The agent did not answer"),
     "unavailable": (503, "The gateway is not able to answer now"),
 }
 """code -> status, title. A problem's `type` is `urn:semel:problem:<code>`."""
@@ -74,6 +84,18 @@ def make_response(
     refuses a webhook)."""
     body = {"type": type, "title": title or HTTPStatus(status).phrase, "status": status, "detail": detail}
     return Response(msgspec.json.encode(body | dict(members or {})), status, headers, media_type=PROBLEM_MEDIA_TYPE)
+
+
+KNOWN_ERRORS = (Problem, GatewayError, AgentError, LedgerError, HTTPException)
+"""The exceptions that an operation may raise to refuse a request."""
+
+
+@dataclass(frozen=True)
+class ErrorFormat:
+    """How an operation of a foreign API shows problems. `type`: the shape of the body that `render` makes."""
+
+    render: Callable[[Problem], Response]
+    type: type[msgspec.Struct]
 
 
 def make_problem(exc: Exception) -> Problem | None:

@@ -29,7 +29,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from semel.faces.http.problems import Problem
+from semel.faces.http.problems import KNOWN_ERRORS, ErrorFormat, Problem, make_problem
 from semel.faces.http.security import Access, check_access
 from semel.faces.http.settings import NodeSettings, Settings
 
@@ -102,12 +102,16 @@ class RequestBody(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Returns:
-    """What an operation returns with one status: a msgspec type as JSON, another media type, or nothing."""
+    """What an operation returns with one status: a msgspec type as JSON, another media type, or nothing.
+
+    `only_data`: the events of a stream have neither an id nor a name.
+    """
 
     description: str
     type: Any = None
     media: str = "application/json"
     status: int = 200
+    only_data: bool = False
 
 
 @dataclass
@@ -142,6 +146,7 @@ class Operation:
     body_optional: bool = False
     streamed: bool = False  # the handler reads the body itself
     documented: bool = True
+    error_format: ErrorFormat | None = None  # None: problem details (RFC 9457)
 
     def __post_init__(self) -> None:
         hints = get_type_hints(self.handler, include_extras=True)
@@ -216,15 +221,25 @@ def make_routes(operations: Sequence[Operation], gateway: Gateway, settings: Set
 def _make_route(path: str, methods: Mapping[str, Operation], gateway: Gateway, settings: Settings) -> Route:
     async def endpoint(request: Request) -> Response:
         operation = methods["GET" if request.method == "HEAD" else request.method]
-        check_access(request, settings, operation.access)
-        arguments = _read_query(request, operation)
-        body = await _read_body(request, operation, settings)
-        if operation.body is not None or (operation.raw_body and not operation.streamed):
-            arguments["body"] = body
-        arguments |= _read_path(request, operation)
-        return await operation.handler(ApiCall(request, gateway, settings), **arguments)
+        try:
+            return await _handle(request, operation, gateway, settings)
+        except KNOWN_ERRORS as error:
+            problem = make_problem(error)
+            if operation.error_format is None or problem is None:
+                raise
+            return operation.error_format.render(problem)
 
     return Route(path, endpoint, methods=list(methods), name=path)
+
+
+async def _handle(request: Request, operation: Operation, gateway: Gateway, settings: Settings) -> Response:
+    check_access(request, settings, operation.access)
+    arguments = _read_query(request, operation)
+    body = await _read_body(request, operation, settings)
+    if operation.body is not None or (operation.raw_body and not operation.streamed):
+        arguments["body"] = body
+    arguments |= _read_path(request, operation)
+    return await operation.handler(ApiCall(request, gateway, settings), **arguments)
 
 
 # ---------------------------------------------------------------- reading

@@ -144,6 +144,12 @@ def _strip_quotes(value: str) -> str:
 
 
 def event_response(event: Heard) -> Response:
+    status = check_accepted(event)
+    return json_response(Accepted(event.event, status, event.waiting, event.place, event.why, event.note), 202)
+
+
+def check_accepted(event: Heard) -> Literal["accepted", "duplicate"]:
+    """Return the event's status. Raises a Problem if its key was used with other content."""
     if event.status == "conflict":
         raise Problem(
             "conflict",
@@ -152,7 +158,7 @@ def event_response(event: Heard) -> Response:
             kept=event.digest,
             given=event.other,
         )
-    return json_response(Accepted(event.event, event.status, event.waiting, event.place, event.why, event.note), 202)
+    return event.status
 
 
 @router.route(

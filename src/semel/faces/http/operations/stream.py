@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import hashlib
 import weakref
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -111,18 +111,32 @@ UNICODE_LINE_ENDS = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"
 
 
 def encode_frame(message: dict[str, Any]) -> bytes:
+    return b"id: %d\nevent: %s\n%s" % (message["rev"], message["type"].encode(), encode_data(message))
+
+
+def encode_data(message: Any) -> bytes:
+    """Return a message as the data of an event that has neither id nor name, or as the end of one that has."""
     data = msgspec.json.encode(message)
     for raw, escaped in UNICODE_LINE_ENDS:
         data = data.replace(raw, escaped)
-    return b"id: %d\nevent: %s\ndata: %s\n\n" % (message["rev"], message["type"].encode(), data)
+    return b"data: %s\n\n" % data
 
 
 class Stream(EventSourceResponse):
-    """An event stream that ends at once, and cleanly, when the server stops."""
+    """An event stream that ends at once, and cleanly, when the server stops. `farewell`: what it sends then."""
 
-    def __init__(self, frames: AsyncIterator[bytes], call: ApiCall):
+    def __init__(
+        self,
+        frames: AsyncIterator[bytes],
+        call: ApiCall,
+        farewell: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+    ):
         heartbeat = ServerSentEvent(comment="still here", sep="\n")
-        super().__init__(frames, sep="\n", ping=call.settings.heartbeat_s, ping_message_factory=lambda: heartbeat)
+        super().__init__(
+            frames, headers=headers, sep="\n", ping=call.settings.heartbeat_s, ping_message_factory=lambda: heartbeat
+        )
+        self._farewell = farewell
         self._stopping: asyncio.Event = call.request.app.state.stopping
         self._send_timeout = call.settings.send_timeout  # seconds for each chunk
 
@@ -132,7 +146,7 @@ class Stream(EventSourceResponse):
 
         async def until_stopped() -> Message:
             nonlocal stopped
-            message = await _receive_until_stopped(receive, self._stopping)
+            message = await receive_until_stopped(receive, self._stopping)
             stopped = message is None
             return message or {"type": "http.disconnect"}
 
@@ -152,7 +166,7 @@ class Stream(EventSourceResponse):
         if stopped and not ended:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(1):  # a watcher that does not read is cut off
-                    await send({"type": "http.response.body", "body": b"", "more_body": False})
+                    await send({"type": "http.response.body", "body": self._farewell, "more_body": False})
 
 
 def _split_chunks(message: Message) -> Iterator[Message]:
@@ -165,7 +179,7 @@ def _split_chunks(message: Message) -> Iterator[Message]:
         yield {**message, "body": body[start : start + MAX_CHUNK_BYTES], "more_body": more_body}
 
 
-async def _receive_until_stopped(receive: Receive, stopping: asyncio.Event) -> Message | None:
+async def receive_until_stopped(receive: Receive, stopping: asyncio.Event) -> Message | None:
     """Return the client's next ASGI message; `None` if the server stops first."""
     message = asyncio.ensure_future(receive())
     stop = asyncio.ensure_future(stopping.wait())
