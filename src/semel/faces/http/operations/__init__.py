@@ -16,6 +16,7 @@ from semel.faces.http.operations import (
     jobs,
     login,
     messages,
+    openai_chat,
     outbox,
     people,
     schedules,
@@ -28,7 +29,7 @@ from semel.faces.http.routing import ApiCall, Operation, Returns, Router
 router = Router("books")
 MODULES = (
     messages, sessions, transcripts, archive, stream, files, outbox, channels, schedules, jobs, people, diagnostics,
-    login,
+    login, openai_chat,
 )  # fmt: skip
 
 

@@ -1,0 +1,181 @@
+"""Accept the new message of a client that sends a whole conversation each time (OpenAI's chat API, AG-UI).
+
+Such a client repeats the history with every message, and the agent remembers it. So only what the person said after the
+last answer is new, and becomes an event. Everything before it is told to the agent only if its session is new: once, as
+an event that starts no turn. What was said earlier and never arrived, because a request was lost, is accepted with the
+new message.
+
+A conversation without a name gets a session of its own, found by its content: the *chain* digests of agent,
+instructions and what the person said, up to each message. A request continues the session whose last message has the
+chain of the request's history. If that conversation went on differently since, the request begins a new session. So two
+conversations that begin with the same words never mix, and a repeated request is the same event (Law 1).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from semel.faces.http.operations.messages import check_accepted
+from semel.faces.http.problems import Problem
+from semel.gateway.errors import NoSuchSession
+from semel.law.identity import escape_address
+
+if TYPE_CHECKING:
+    from semel.gateway.api.gateway import Gateway
+
+HISTORY_HEAD = "The conversation so far. It took place before this session began:"
+MAX_ID_CHARS = 100  # of a client's conversation id in a session key; a longer one is replaced by its digest
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """One message of a conversation."""
+
+    role: Literal["user", "assistant"]
+    text: str
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """What a client sent. `agent`: whom it addresses. `instructions`: its system messages, for the agent."""
+
+    agent: str
+    utterances: tuple[Utterance, ...]
+    instructions: str = ""
+
+    @property
+    def history(self) -> tuple[Utterance, ...]:
+        """Everything up to the last answer."""
+        answers = [number for number, each in enumerate(self.utterances) if each.role == "assistant"]
+        return self.utterances[: answers[-1] + 1] if answers else ()
+
+    @property
+    def new_texts(self) -> list[str]:
+        """What the person said after the last answer."""
+        return [each.text for each in self.utterances[len(self.history) :]]
+
+    def chain(self, count: int = 0) -> str:
+        """Return the event key that stands for the content of the first `count` messages of the person (0: of all)."""
+        said = [each.text for each in self.utterances if each.role == "user"]
+        return f"chat:{_digest(self.agent, self.instructions, *said[: count or None])}"
+
+    def chain_of_history(self) -> str | None:
+        """Return the event key of the last message that was answered; `None` if none was."""
+        count = sum(each.role == "user" for each in self.history)
+        return self.chain(count) if count else None
+
+
+@dataclass(frozen=True)
+class HeardMessage:
+    """The accepted message, and the key of its session."""
+
+    session: str
+    event: int
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.blake2b(msgspec.json.encode(texts), digest_size=16).hexdigest()
+
+
+def name_session(agent: str, client: str, id: str) -> str:
+    """Return the key of the session for a conversation that a client identifies by `id`."""
+    address = escape_address(id)
+    return f"{agent}:web:{client}-{address if len(address) <= MAX_ID_CHARS else _digest(id)}"
+
+
+async def hear_message(
+    gateway: Gateway, conversation: Conversation, session: str | None, key: str | None, client: str
+) -> HeardMessage:
+    """Accept the conversation's new message and return after the commit. A repeat returns the first event.
+
+    `session`: the key of its session; None if it is to be found. `key`: the idempotency key. `client`: begins the
+    address of a new session. Raises a Problem: `conflict` if the key was used with another text.
+    """
+    if session is None:
+        session, key = await _find_session(gateway, conversation, key, client)
+    await check_agent(gateway, session, conversation.agent)
+    if key is None or not await gateway.is_known(f"api:{session}", key):
+        await _tell_before(gateway, session, conversation)
+    heard = await gateway.say(session, conversation.new_texts[-1], key=key)
+    check_accepted(heard)
+    return HeardMessage(session, heard.event)
+
+
+async def list_unheard(gateway: Gateway, session: str, conversation: Conversation) -> Conversation:
+    """Return the conversation without those new messages that the session has already."""
+    count = _count_known(conversation.new_texts, await gateway.last_said(session))
+    kept = len(conversation.history)
+    utterances = conversation.utterances[:kept] + conversation.utterances[kept + count :]
+    return Conversation(conversation.agent, utterances, conversation.instructions)
+
+
+def check_name(gateway: Gateway, agent: str, field: str) -> None:
+    """Raise a Problem about `field` if there is no agent with this name."""
+    if agent not in gateway.settings.agents:
+        names = ", ".join(gateway.settings.agents)
+        raise Problem("not-found", f"There is no agent {agent!r}. The agents here: {names}.", field=field)
+
+
+async def check_agent(gateway: Gateway, session: str, agent: str) -> None:
+    """Raise a Problem if the session is, or would be, one of another agent."""
+    try:
+        owner = str((await gateway.session(session))["agent"])
+    except NoSuchSession:
+        owner = gateway.inbox.target(session).agent
+    if owner != agent:
+        detail = f"Session {session!r} belongs to {owner!r}, and the request is for {agent!r}. "
+        raise Problem("bad-field", detail + f"Begin the session's key with {agent}: for a session of its own.")
+
+
+async def _find_session(gateway: Gateway, conversation: Conversation, key: str | None, client: str) -> tuple[str, str]:
+    """Return session and event key of a conversation without a name."""
+    chain, begun = conversation.chain(), conversation.chain_of_history()
+    if key is None and (known := await gateway.find_message(chain)) is not None:
+        if not known.is_deleted:
+            return known.session, chain
+        return f"{conversation.agent}:web:{client}-{_digest(chain, str(known.event))}", chain
+    before = await gateway.find_message(begun) if begun is not None else None
+    if (
+        before is not None
+        and not before.is_deleted
+        and (before.is_last or (key is not None and await gateway.is_known(f"api:{before.session}", key)))
+    ):
+        return before.session, key or chain
+    return f"{conversation.agent}:web:{client}-{_digest(conversation.agent, key or chain)}", key or chain
+
+
+async def _tell_before(gateway: Gateway, session: str, conversation: Conversation) -> None:
+    """Accept what belongs before the new message: instructions, an unknown history, messages that never arrived."""
+    said = await gateway.last_said(session)
+    if conversation.instructions:
+        await _report(gateway, session, "instructions", conversation.instructions)
+    if conversation.history and not said:
+        await _report(gateway, session, "history", _write_history(conversation.history))
+    earlier = conversation.new_texts[:-1]
+    count = sum(each.role == "user" for each in conversation.history)
+    for number in range(_count_known(earlier, said), len(earlier)):
+        key = conversation.chain(count + number + 1)
+        await gateway.say(session, earlier[number], key=key, wakes=False)
+
+
+async def _report(gateway: Gateway, session: str, kind: str, text: str) -> None:
+    """Report an event that starts no turn. The same text is reported once per session."""
+    await gateway.report(session, kind, text, key=f"{kind}:{_digest(text)}", wakes=False)
+
+
+def _write_history(history: Sequence[Utterance]) -> str:
+    names = {"user": "User", "assistant": "Assistant"}
+    return "\n\n".join([HISTORY_HEAD, *(f"{names[each.role]}: {each.text}" for each in history)])
+
+
+def _count_known(texts: Sequence[str], said: Sequence[str]) -> int:
+    """Return how many of the first `texts` are the last that was said in the session. `said`: newest first."""
+    for count in range(len(texts), 0, -1):
+        if list(reversed(texts[:count])) == list(said[:count]):
+            return count
+    return 0
