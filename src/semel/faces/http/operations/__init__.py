@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from semel.faces.http.openapi import make_document
 from semel.faces.http.operations import (
+    ag_ui,
     archive,
     channels,
     diagnostics,
@@ -29,7 +30,7 @@ from semel.faces.http.routing import ApiCall, Operation, Returns, Router
 router = Router("books")
 MODULES = (
     messages, sessions, transcripts, archive, stream, files, outbox, channels, schedules, jobs, people, diagnostics,
-    login, openai_chat,
+    login, openai_chat, ag_ui,
 )  # fmt: skip
 
 

@@ -1,0 +1,300 @@
+"""Operation: run an agent in the AG-UI protocol, for front ends such as CopilotKit and assistant-ui (docs/ag-ui.md).
+
+A thread is a session, and a run is one message with the run's id as its key: a repeated run id shows the same run again
+(https://docs.ag-ui.com/spec/1.0). A run may not wait for its consumer, so one that needs a permission ends with an
+interrupt. The turn waits in Semel, and the run that answers continues it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Struct
+from starlette.responses import Response
+
+from semel.faces.http import conversations
+from semel.faces.http.conversations import Conversation, Utterance
+from semel.faces.http.operations.messages import OWNER
+from semel.faces.http.operations.stream import Stream, encode_data
+from semel.faces.http.problems import Problem
+from semel.faces.http.routing import ApiCall, Param, Returns, Router
+from semel.faces.reply_stream import Activity, NoticePiece, Piece, ReplyEnd, TextPiece, follow_reply
+from semel.gateway.errors import NoSuchSession
+from semel.ledger.turns.replies import Reply
+from semel.text.json_types import Json, text_at
+
+PROTOCOL_VERSION = "1.0"
+CLIENT = "ag-ui"  # in the session keys of threads
+REQUEST_ID = re.compile(r"request-(\d{1,18})", re.A)  # the id of an interrupt, with the permission request's item
+ROLES = {"user": "user", "agent": "assistant", "notice": "assistant"}  # of entries, in a thread
+MAX_HISTORY = 200  # entries of a session that a run without a new message shows
+router = Router("ag-ui")
+
+
+class ResumeEntry(Struct, rename="camel"):
+    """The answer to an interrupt. `payload`: an option's id, alone or as `option`, or whether it is `approved`."""
+
+    interrupt_id: str
+    status: Literal["resolved", "cancelled"]
+    payload: Any = None
+
+
+class ContextEntry(Struct):
+    """What an application wants the agent to know."""
+
+    description: str
+    value: str
+
+
+class RunAgentInput(Struct, rename="camel"):
+    """The input of a run, as AG-UI defines it. `messages`: the conversation; what comes after the last answer is said
+    to the agent. `tools`, `state` and `forwardedProps` have no effect.
+    """
+
+    thread_id: str
+    run_id: str
+    messages: list[dict[str, Any]]
+    context: list[ContextEntry] = []
+    resume: list[ResumeEntry] = []
+
+
+class AgUiEvent(Struct):
+    """An event of AG-UI 1.0. Its other fields depend on its type."""
+
+    type: str
+
+
+RUN_EVENTS = Returns("The events of the run.", AgUiEvent, "text/event-stream", only_data=True)
+
+
+@router.route("POST", "/ag-ui/{agent}", RUN_EVENTS, errors=("conflict", "bad-request", "not-found", "unavailable"))
+async def run_agent(call: ApiCall, agent: Annotated[str, Param("Name of the agent.")], body: RunAgentInput) -> Response:
+    """Run an agent in the AG-UI protocol, and stream what it does. A repeated run id shows the same run again."""
+    conversations.check_name(call.gateway, agent, "agent")
+    is_key = body.thread_id.startswith(f"{agent}:")
+    session = body.thread_id if is_key else conversations.name_session(agent, CLIENT, body.thread_id)
+    await conversations.check_agent(call.gateway, session, agent)
+    run = _Run(call, session, body)
+    await run.begin(_read_conversation(agent, body))
+    stopping = run.event("RUN_ERROR", message="The gateway stops. Run again with the same id.", code="unavailable")
+    return Stream(run.stream(), call, stopping)
+
+
+def _read_conversation(agent: str, body: RunAgentInput) -> Conversation:
+    """Return the conversation of a run. Parts that are no text are left out, as the protocol demands."""
+    utterances = []
+    for message in body.messages:
+        role, content = message.get("role"), message.get("content")
+        if role == "user" and isinstance(content, list):
+            content = "\n".join(part["text"] for part in content if text_at(part, "text") is not None)
+        if role in ("user", "assistant"):
+            utterances.append(Utterance(role, content if isinstance(content, str) else ""))
+    given = [str(message.get("content")) for message in body.messages if message.get("role") in ("system", "developer")]
+    context = [f"{entry.description}: {entry.value}" for entry in body.context]
+    return Conversation(agent, tuple(utterances), "\n\n".join([*given, *context]))
+
+
+class _Run:
+    """One run: what it does first, and its events."""
+
+    def __init__(self, call: ApiCall, session: str, body: RunAgentInput):
+        self._gateway = call.gateway
+        self._url = str(call.request.base_url).rstrip("/")
+        self._session = session
+        self._input = body
+        self._reads: list[Callable[[], Awaitable[Reply]]] = []  # the replies that the run shows, in order
+        self._end = ReplyEnd("done")  # of the last reply
+        self._texts: set[str] = set()  # messages that are open
+        self._thoughts: dict[int, int] = {}  # thought -> how many of its characters were sent
+        self._tools: dict[int, bool] = {}  # tool call -> whether its result was sent
+        self._requests: list[Json] = []  # open permission requests
+
+    async def begin(self, conversation: Conversation) -> None:
+        """Accept the answers and the message of the input. Raises a Problem if that is impossible."""
+        items = [await self._answer(entry) for entry in self._input.resume]
+        if answered := [item for item in items if item is not None]:
+            self._reads.append(lambda: self._gateway.reply_after_request(self._session, min(answered)))
+            conversation = await conversations.list_unheard(self._gateway, self._session, conversation)
+        known = await self._gateway.find_message(self._input.run_id)
+        if conversation.new_texts and conversation.new_texts[-1].strip():
+            heard = await conversations.hear_message(
+                self._gateway, conversation, self._session, self._input.run_id, "ag-ui"
+            )
+            self._reads.append(lambda: self._gateway.reply(heard.event))
+        elif known is not None and known.session == self._session:
+            self._reads.append(lambda: self._gateway.reply(known.event))
+
+    async def _answer(self, entry: ResumeEntry) -> int | None:
+        """Answer a permission request. Returns its item; `None` if the run knows no such interrupt."""
+        if (match := REQUEST_ID.fullmatch(entry.interrupt_id)) is None:
+            return None
+        item = int(match[1])
+        option = None if entry.status == "cancelled" else await self._read_option(item, entry.payload)
+        await self._gateway.controls.answer(self._session, item, option, OWNER)
+        return item
+
+    async def _read_option(self, item: int, payload: Any) -> str:
+        """Return the option that a payload chooses. Raises a Problem if it chooses none."""
+        chosen = payload.get("option", payload.get("approved")) if isinstance(payload, dict) else payload
+        if isinstance(chosen, bool):
+            page = await self._gateway.history(self._session, 1 << 62, MAX_HISTORY)
+            options = [option for each in page["items"] if each["id"] == item for option in each.get("options", [])]
+            kind = "allow_once" if chosen else "reject_once"
+            chosen = next((option["optionId"] for option in options if option.get("kind") == kind), None)
+        if not isinstance(chosen, str):
+            raise Problem("bad-field", "A payload names an option's id, or says if it is `approved`.", field="resume")
+        return chosen
+
+    # ------------------------------------------------------------ events
+
+    def event(self, type: str, **fields: Any) -> bytes:
+        return encode_data({"type": type, **fields})
+
+    async def stream(self) -> AsyncGenerator[bytes]:
+        """Yield the events of the run."""
+        ids = {"threadId": self._input.thread_id, "runId": self._input.run_id}
+        yield self.event("RUN_STARTED", **ids, protocolVersion=PROTOCOL_VERSION)
+        messages = await self._list_earlier() if self._reads else await self._read_history()
+        if messages != self._input.messages:
+            yield self.event("MESSAGES_SNAPSHOT", messages=messages)
+        outcome: Json = {"type": "success"}
+        for read in self._reads:
+            async with aclosing(self._follow(read)) as events:
+                async for event in events:
+                    yield event
+            if self._end.outcome == "failed":
+                yield self.event("RUN_ERROR", message=self._end.reason, code="turn-failed")
+                return
+            outcome = {"type": "cancelled"} if self._end.outcome == "cancelled" else outcome
+        if self._requests:
+            outcome = {"type": "interrupt", "interrupts": [_describe_request(item) for item in self._requests]}
+        yield self.event("RUN_FINISHED", **ids, outcome=outcome)
+
+    async def _follow(self, read: Callable[[], Awaitable[Reply]]) -> AsyncGenerator[bytes]:
+        """Yield the events of one reply, until it ends or its turn waits for an answer."""
+        since = (await read()).born
+        async with aclosing(follow_reply(self._gateway, read, self._url)) as pieces:
+            async for piece in pieces:
+                for event in self._write(piece, since):
+                    yield event
+                if self._requests:
+                    break
+        for event in self._close():
+            yield event
+
+    def _write(self, piece: Piece, since: int) -> list[bytes]:
+        match piece:
+            case TextPiece():
+                return self._write_text(f"entry-{piece.id}", piece.text, piece.is_last)
+            case NoticePiece():
+                return self._write_text(f"entry-{piece.entry['seq']}", piece.entry["text"], True)
+            case Activity():
+                return self._write_item(piece.item, since)
+        self._end = piece
+        return []
+
+    def _write_text(self, id: str, text: str, is_last: bool) -> list[bytes]:
+        events = []
+        if id not in self._texts:
+            self._texts.add(id)
+            events.append(self.event("TEXT_MESSAGE_START", messageId=id, role="assistant"))
+        if text:
+            events.append(self.event("TEXT_MESSAGE_CONTENT", messageId=id, delta=text))
+        if is_last:
+            self._texts.discard(id)
+            events.append(self.event("TEXT_MESSAGE_END", messageId=id))
+        return events
+
+    def _write_item(self, item: Json, since: int) -> list[bytes]:
+        if item["kind"] == "tool":
+            return self._write_tool(item, since)
+        if item["kind"] == "thought":
+            return self._write_thought(item)
+        if item["kind"] == "plan":
+            plan = {"activityType": "plan", "content": {"entries": item.get("entries", [])}}
+            return [self.event("ACTIVITY_SNAPSHOT", messageId=f"item-{item['id']}", **plan)]
+        if item["kind"] == "permission" and item.get("state") == "open":
+            self._requests.append(item)
+        return []
+
+    def _write_tool(self, item: Json, since: int) -> list[bytes]:
+        id, events = f"tool-{item['id']}", []
+        if item["id"] not in self._tools:
+            self._tools[item["id"]] = False
+            if item["born"] > since:  # else an earlier run announced it
+                events.append(self.event("TOOL_CALL_START", toolCallId=id, toolCallName=item.get("title") or "tool"))
+                if item.get("input") is not None:
+                    arguments = msgspec.json.encode(item["input"]).decode()
+                    events.append(self.event("TOOL_CALL_ARGS", toolCallId=id, delta=arguments))
+                events.append(self.event("TOOL_CALL_END", toolCallId=id))
+        if not item.get("live") and not self._tools[item["id"]]:
+            gap = f"\n[{item['gap']} characters are left out]\n" if item.get("gap") else ""
+            events.append(self._write_result(item["id"], f"{item['text']}{gap}{item.get('tail') or ''}"))
+        return events
+
+    def _write_result(self, item: int, output: str) -> bytes:
+        self._tools[item] = True
+        return self.event("TOOL_CALL_RESULT", messageId=f"result-{item}", toolCallId=f"tool-{item}", content=output)
+
+    def _write_thought(self, item: Json) -> list[bytes]:
+        id, text, events = f"item-{item['id']}", str(item["text"]), []
+        sent = self._thoughts.setdefault(item["id"], 0)
+        if sent == 0:
+            events.append(self.event("REASONING_START", messageId=id))
+            events.append(self.event("REASONING_MESSAGE_START", messageId=id, role="reasoning"))
+        if text[sent:]:
+            events.append(self.event("REASONING_MESSAGE_CONTENT", messageId=id, delta=text[sent:]))
+        self._thoughts[item["id"]] = len(text)
+        return events + (self._end_thought(item["id"]) if not item.get("live") else [])
+
+    def _end_thought(self, item: int) -> list[bytes]:
+        del self._thoughts[item]
+        ends = ("REASONING_MESSAGE_END", "REASONING_END")
+        return [self.event(end, messageId=f"item-{item}") for end in ends]
+
+    def _close(self) -> list[bytes]:
+        """End what is open. A tool call that waits for a permission gets its result from the run that answers."""
+        events = [event for item in list(self._thoughts) for event in self._end_thought(item)]
+        events += [self.event("TEXT_MESSAGE_END", messageId=id) for id in sorted(self._texts)]
+        self._texts.clear()
+        if not self._requests:
+            events += [self._write_result(item, "") for item, is_done in self._tools.items() if not is_done]
+        return events
+
+    async def _list_earlier(self) -> list[Json]:
+        """Return the input's messages without those that this run will show again, because it was broken off."""
+        shown: set[str] = set()
+        for reply in [await read() for read in self._reads]:
+            for row in reply.rows:
+                shown |= {f"entry-{row['seq']}"} if "seq" in row else {f"item-{row['id']}", f"result-{row['id']}"}
+                shown |= {f"tool-{row['id']}"} if "id" in row and row["born"] > reply.born else set()
+        return [message for message in self._input.messages if message.get("id") not in shown]
+
+    async def _read_history(self) -> list[Json]:
+        """Return what the session's transcript says, as messages; note open requests, which become interrupts."""
+        try:
+            page = await self._gateway.history(self._session, 1 << 62, MAX_HISTORY)
+        except NoSuchSession:
+            return self._input.messages
+        self._requests += [item for item in page["items"] if item["kind"] == "permission" and item["state"] == "open"]
+        return [
+            {"id": f"entry-{entry['seq']}", "role": ROLES[entry["role"]], "content": entry["text"]}
+            for entry in page["entries"]
+            if entry["role"] in ROLES and not entry.get("superseded")
+        ]
+
+
+def _describe_request(item: Json) -> Json:
+    """Return a permission request as an interrupt."""
+    options = [option for option in item.get("options") or () if isinstance(option, dict)]
+    names = "; ".join(f"{option.get('optionId')}: {option.get('name')}" for option in options)
+    return {
+        "id": f"request-{item['id']}",
+        "reason": "permission",
+        "message": f"{item.get('title') or 'May the agent go on?'} ({names})",
+        "responseSchema": {"type": "string", "enum": [option.get("optionId") for option in options]},
+    }

@@ -1,0 +1,256 @@
+"""AG-UI over a real gateway: a thread is a session, a run is one message, and a repeated run is shown once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+from gateway_house import GatewayHouse, PlayedConversation, until
+from http_house import TOKEN, client_of
+
+from semel.faces.http import Settings
+from semel.gateway import Gateway
+
+Json = dict[str, Any]
+SESSION = "main:web:ag-ui-t1"
+OPTIONS = [
+    {"optionId": "y", "name": "Yes", "kind": "allow_once"},
+    {"optionId": "n", "name": "No", "kind": "reject_once"},
+]
+
+
+def user(text: Any, id: str = "u1") -> Json:
+    return {"id": id, "role": "user", "content": text}
+
+
+class Front:
+    """Runs the agent `main` in one thread, and plays it."""
+
+    def __init__(self, world: GatewayHouse, client: httpx2.AsyncClient):
+        self.world = world
+        self.client = client
+
+    def run(self, *messages: Json, run: str = "r1", thread: str = "t1", **more: Any) -> asyncio.Task[httpx2.Response]:
+        body = {"threadId": thread, "runId": run, "messages": list(messages), "tools": [], "state": {}, **more}
+        return asyncio.ensure_future(self.client.post("/ag-ui/main", json=body))
+
+    async def agent(self, prompts: int = 1, session: str = SESSION) -> PlayedConversation:
+        played = self.world.agents["main"].conversations
+
+        async def prompted() -> bool:
+            return session in played and played[session].prompts >= prompts
+
+        await until(prompted)
+        return played[session]
+
+
+@pytest.fixture
+def front(world: GatewayHouse, client: httpx2.AsyncClient) -> Front:
+    return Front(world, client)
+
+
+async def events(running: asyncio.Task[httpx2.Response]) -> list[Json]:
+    answer = await running
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    return [msgspec.json.decode(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")]
+
+
+def types(shown: list[Json]) -> list[str]:
+    return [event["type"] for event in shown]
+
+
+async def test_a_run_shows_what_the_agent_says_and_does(front: Front) -> None:
+    running = front.run(user("hello"))
+    agent = await front.agent()
+    agent.update("agent_thought_chunk", content={"type": "text", "text": "Hm."})
+    agent.say("One.")
+    agent.update("tool_call", toolCallId="c1", title="ls", status="in_progress", rawInput={"path": "/"})
+    output = [{"type": "content", "content": {"type": "text", "text": "etc"}}]
+    agent.update("tool_call_update", toolCallId="c1", status="completed", content=output)
+    agent.say("Two.")
+    agent.end()
+    shown = await events(running)
+
+    assert shown[0] == {"type": "RUN_STARTED", "threadId": "t1", "runId": "r1", "protocolVersion": "1.0"}
+    assert [event["delta"] for event in shown if event["type"] == "TEXT_MESSAGE_CONTENT"] == ["One.", "Two."]
+    assert [event["delta"] for event in shown if event["type"] == "REASONING_MESSAGE_CONTENT"] == ["Hm."]
+    assert [event["delta"] for event in shown if event["type"] == "TOOL_CALL_ARGS"] == ['{"path":"/"}']
+    assert [event["content"] for event in shown if event["type"] == "TOOL_CALL_RESULT"] == ["etc"]
+    assert shown[-1] == {"type": "RUN_FINISHED", "threadId": "t1", "runId": "r1", "outcome": {"type": "success"}}
+
+
+async def test_only_the_new_message_is_an_event(front: Front) -> None:
+    first = front.run(user("hello"))
+    agent = await front.agent()
+    agent.say("Hi!")
+    agent.end()
+    answer = {"id": "entry-2", "role": "assistant", "content": "Hi!"}
+    assert types(await events(first))[-1] == "RUN_FINISHED"
+    second = front.run(user("hello"), answer, user("more", "u2"), run="r2")
+    await front.agent(2)
+    agent.say("More.")
+    agent.end()
+    await events(second)
+    assert [(each["role"], each["text"]) for each in await front.world.entries(SESSION)] == [
+        ("user", "hello"), ("agent", "Hi!"), ("user", "more"), ("agent", "More."),
+    ]  # fmt: skip
+
+
+async def test_a_repeated_run_takes_back_what_the_client_has_of_it_and_shows_it_whole(front: Front) -> None:
+    first = front.run(user("hello"))
+    agent = await front.agent()
+    agent.say("One two")
+    agent.end()
+    await events(first)
+    again = await events(front.run(user("hello"), {"id": "entry-2", "role": "assistant", "content": "One"}))
+
+    assert types(again) == [
+        "RUN_STARTED", "MESSAGES_SNAPSHOT", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END",
+        "RUN_FINISHED",
+    ]  # fmt: skip
+    assert again[1]["messages"] == [user("hello")]
+    assert again[3]["delta"] == "One two"
+    assert agent.prompts == 1
+
+
+async def test_a_run_id_with_another_message_is_a_conflict(front: Front) -> None:
+    first = front.run(user("hello"))
+    (await front.agent()).end()
+    await events(first)
+    refused = await front.run(user("goodbye"))
+    assert (refused.status_code, refused.json()["type"]) == (409, "urn:semel:problem:conflict")
+
+
+@pytest.mark.parametrize(
+    ("answer", "chosen"),
+    [
+        ({"status": "resolved", "payload": "y"}, "y"),
+        ({"status": "resolved", "payload": {"approved": True}}, "y"),
+        ({"status": "resolved", "payload": {"option": "n"}}, "n"),
+        ({"status": "resolved", "payload": False}, "n"),
+        ({"status": "cancelled"}, None),
+    ],
+)
+async def test_a_permission_interrupts_the_run_and_the_answer_continues_the_turn(
+    front: Front, answer: Json, chosen: str | None
+) -> None:
+    running = front.run(user("clean up"))
+    agent = await front.agent()
+    agent.update("tool_call", toolCallId="t1", title="rm", status="pending")
+    agent.ask("rm -rf build", OPTIONS)
+    shown = await events(running)
+    (interrupt,) = shown[-1]["outcome"]["interrupts"]
+    assert interrupt["message"].startswith("rm -rf build") and interrupt["responseSchema"]["enum"] == ["y", "n"]
+    assert "TOOL_CALL_RESULT" not in types(shown)
+
+    resumed = front.run(user("clean up"), run="r2", resume=[{"interruptId": interrupt["id"], **answer}])
+
+    async def answered() -> bool:
+        return agent.answers == {"1": chosen}
+
+    await until(answered)
+    agent.update("tool_call_update", toolCallId="t1", status="completed")
+    agent.say("Done.")
+    agent.end()
+    rest = await events(resumed)
+    assert types(rest) == [
+        "RUN_STARTED", "TOOL_CALL_RESULT", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END",
+        "RUN_FINISHED",
+    ]  # fmt: skip
+    assert rest[-1]["outcome"] == {"type": "success"}
+    assert [each["text"] for each in await front.world.entries(SESSION) if each["role"] == "user"] == ["clean up"]
+
+
+async def test_a_message_behind_an_open_request_ends_with_that_interrupt(front: Front) -> None:
+    running = front.run(user("clean up"))
+    (await front.agent()).ask("rm", OPTIONS)
+    first = (await events(running))[-1]["outcome"]
+    behind = (await events(front.run(user("clean up"), user("hello?", "u2"), run="r2")))[-1]["outcome"]
+    assert behind == first
+
+
+async def test_an_unknown_interrupt_is_left_aside(front: Front) -> None:
+    resume = [{"interruptId": "request-x", "status": "cancelled"}]
+    running = front.run(user("hello"), resume=resume)
+    (await front.agent()).end()
+    assert types(await events(running))[-1] == "RUN_FINISHED"
+
+
+async def test_a_payload_that_chooses_nothing_is_refused(front: Front) -> None:
+    running = front.run(user("clean up"))
+    (await front.agent()).ask("rm", OPTIONS)
+    (interrupt,) = (await events(running))[-1]["outcome"]["interrupts"]
+    for payload in ({}, "maybe", 7):
+        resume = [{"interruptId": interrupt["id"], "status": "resolved", "payload": payload}]
+        assert (await front.run(run="r2", resume=resume)).status_code == 400
+
+
+async def test_a_failed_turn_is_a_run_error(front: Front) -> None:
+    running = front.run(user("hello"))
+    agent = await front.agent()
+    agent.say("Half")
+    agent.end("error", "invalid api key")
+    shown = await events(running)
+    assert types(shown)[-2:] == ["TEXT_MESSAGE_END", "RUN_ERROR"]
+    assert "invalid api key" in shown[-1]["message"]
+
+
+async def test_a_stopped_turn_is_cancelled(front: Front, gateway: Gateway) -> None:
+    running = front.run(user("hello"))
+    await front.agent()
+    await gateway.controls.stop_turn(SESSION, "Ann")
+    shown = await events(running)
+    assert shown[-1]["outcome"] == {"type": "cancelled"}
+
+
+async def test_a_run_without_a_message_shows_the_session(front: Front) -> None:
+    running = front.run(user("hello"))
+    agent = await front.agent()
+    agent.say("Hi!")
+    agent.end()
+    await events(running)
+    shown = await events(front.run(run="r2"))
+    assert types(shown) == ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]
+    assert [(each["role"], each["content"]) for each in shown[1]["messages"]] == [
+        ("user", "hello"), ("assistant", "Hi!"),
+    ]  # fmt: skip
+    assert types(await events(front.run(thread="new", run="r3"))) == ["RUN_STARTED", "RUN_FINISHED"]
+
+
+async def test_context_is_told_once_and_parts_that_are_no_text_are_left_out(front: Front) -> None:
+    parts = [{"type": "text", "text": "look"}, {"type": "image", "source": {"type": "url", "value": "x"}}]
+    running = front.run(user(parts), context=[{"description": "Time zone", "value": "UTC"}])
+    (await front.agent()).end()
+    await events(running)
+    texts = [(each["role"], each["text"]) for each in await front.world.entries(SESSION)]
+    assert texts[:2] == [("event", "Time zone: UTC"), ("user", "look")]
+
+
+async def test_a_thread_may_be_a_session_of_the_agent(front: Front) -> None:
+    running = front.run(user("hello"), thread="main:web:kitchen")
+    (await front.agent(session="main:web:kitchen")).end()
+    assert types(await events(running))[-1] == "RUN_FINISHED"
+
+
+async def test_what_is_no_run_is_refused(client: httpx2.AsyncClient, gateway: Gateway) -> None:
+    run = {"threadId": "t1", "runId": "r1", "messages": []}
+    assert (await client.post("/ag-ui/nobody", json=run)).status_code == 404
+    assert (await client.post("/ag-ui/main", json={**run, "messages": 7})).status_code == 400
+    assert (await client.post("/ag-ui/main", json={"runId": "r1", "messages": []})).status_code == 400
+    assert (await client.post("/ag-ui/main", content=b"x" * 1_100_000)).status_code == 413
+    assert (await client.post("/ag-ui/main", content=b"{}", headers={"Content-Type": "text/plain"})).status_code == 415
+    for header in ({"Host": "evil.example"}, {"Origin": "https://evil.example"}):
+        assert (await client.post("/ag-ui/main", json=run, headers=header)).status_code == 403
+    assert await gateway.sessions() == []
+
+
+async def test_beyond_loopback_a_run_needs_the_token(gateway: Gateway) -> None:
+    run = {"threadId": "t1", "runId": "r1", "messages": []}
+    async with client_of(gateway, Settings(listen="0.0.0.0", token=TOKEN)) as client:
+        assert (await client.post("/ag-ui/main", json=run)).status_code == 401
+        bearer = {"Authorization": f"Bearer {TOKEN}"}
+        assert (await client.post("/ag-ui/main", json=run, headers=bearer)).status_code == 200
