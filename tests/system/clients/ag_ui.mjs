@@ -1,0 +1,29 @@
+// Runs an agent with AG-UI's own client: node ag_ui.mjs URL TOKEN THREAD, a list of steps as JSON on stdin.
+// A step is {"say": TEXT} or {"resume": PAYLOAD}, with a `run` id; a step with neither runs again what was there.
+// Prints, for each step, the types of its events, the error or the outcome, and the messages the client then has.
+import { HttpAgent } from "@ag-ui/client";
+import { text } from "node:stream/consumers";
+
+const [url, token, threadId] = process.argv.slice(2);
+const agent = new HttpAgent({ url, threadId, headers: { Authorization: `Bearer ${token}` } });
+const steps = JSON.parse(await text(process.stdin));
+const results = [];
+
+for (const step of steps) {
+  if (step.say) agent.addMessage({ id: `user-${step.run}`, role: "user", content: step.say });
+  if (step.forget) agent.messages.splice(-1, 1, { ...agent.messages.at(-1), content: step.forget });
+  const resume = step.resume === undefined ? undefined : agent.pendingInterrupts.map((interrupt) => (
+    { interruptId: interrupt.id, status: "resolved", payload: step.resume }
+  ));
+  const result = { events: [], error: null, outcome: null };
+  await agent.runAgent({ runId: step.run, resume }, {
+    onEvent: ({ event }) => { result.events.push(event.type); },
+    onRunErrorEvent: ({ event }) => { result.error = event.message; },
+    onRunFinishedEvent: ({ event }) => { result.outcome = event.outcome?.type; },
+  }).catch((error) => { result.error ??= error.message; });
+  result.messages = agent.messages.map(({ role, content, toolCalls }) => (
+    [role, content ?? toolCalls.map((call) => call.function.name).join()]
+  ));
+  results.push(result);
+}
+console.log(JSON.stringify(results));
