@@ -181,7 +181,9 @@ def test_the_check_lists_the_modes_and_models_and_what_the_agent_says_of_itself(
     error = {"message": "Reconnecting... 1/5", "willRetry": True}
     retry = {"update": {"sessionUpdate": "session_info_update", "_meta": {"codex": {"error": error}}}}
     failing = prompt(retry, {"error": {"code": -32603, "message": "stream disconnected"}})
-    said = cli("agents", "check", "--prompt", failing, rc=1).stdout
+    done = cli("agents", "check", "--prompt", failing, rc=1)
+    said = done.stdout
+    assert done.stderr == "codex says: Reconnecting... 1/5\n"
     assert "mode     auto (of auto, ask)" in said and "model    brisk (of brisk, slow)" in said
     assert "note     it said: Reconnecting... 1/5" in said and "problem  stream disconnected" in said
 

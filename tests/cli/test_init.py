@@ -20,6 +20,7 @@ from semel.faces.config.load import load_config
 from semel.testing.scripted_agent import command
 from semel.testing.telegram import TOKEN
 
+LOGIN_AGENT = Path(__file__).parent.parent / "agents" / "login_agent.py"
 ASKS_TOKEN = "token (The bot's token from BotFather, like 123456:AA..): "
 
 
@@ -185,6 +186,12 @@ def test_an_agent_that_does_not_work_yet_is_told_with_the_command_to_try_it_agai
     assert "codex: cannot be used" in done.stdout
     assert done.stdout.endswith("semel agents check codex --config elsewhere.toml\n")
     assert "[agents.codex]" in (cli.home / "elsewhere.toml").read_text()
+
+
+def test_after_an_agent_that_is_not_logged_in_the_next_command_is_its_login(cli: Cli) -> None:
+    install(cli, "codex-acp", sys.executable, str(LOGIN_AGENT), "key")
+    done = cli("init", "--agent", "codex", rc=1)
+    assert "is not logged in" in done.stdout and done.stdout.endswith("semel agents login codex\n")
 
 
 def test_a_channel_of_options_is_checked_and_a_refused_account_is_not_written(

@@ -12,12 +12,12 @@ import json
 import secrets
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from semel.acp_stream import Fold, profile_for
+from semel.acp_stream import Began, Fold, Op, profile_for
 from semel.acp_stream.choices import read_choices
 from semel.agents.acp import AcpAgent, AcpConversation
 from semel.agents.acp.login import PROVIDER_VARIABLES
@@ -96,15 +96,17 @@ async def check_agent(
     prompt: str | None = None,
     answer_timeout: float = ANSWER_TIMEOUT_S,
     quick: bool = False,
+    on_notice: Callable[[str], None] = lambda text: None,
 ) -> AgentCheck:
     """Start the agent, open a session and end it again. With a `prompt`, wait for its answer, `answer_timeout` s.
 
     Of a model behind an API, only the settings are checked without a `prompt`: no request is sent. `quick`: do not wait
-    for the tools, and do not measure the memory.
+    for the tools, and do not measure the memory. `on_notice` is called with what the agent says about itself meanwhile,
+    such as that it reconnects to its model.
     """
     if isinstance(agent, ModelAgent):
         return await _check_model(agent, prompt, answer_timeout)
-    return await _check_program(agent, prompt, answer_timeout, quick)
+    return await _check_program(agent, prompt, answer_timeout, quick, on_notice)
 
 
 async def _check_model(agent: ModelAgent, prompt: str | None, answer_timeout: float) -> AgentCheck:
@@ -125,7 +127,9 @@ async def _check_model(agent: ModelAgent, prompt: str | None, answer_timeout: fl
     return check
 
 
-async def _check_program(agent: AcpAgent, prompt: str | None, answer_timeout: float, quick: bool) -> AgentCheck:
+async def _check_program(
+    agent: AcpAgent, prompt: str | None, answer_timeout: float, quick: bool, on_notice: Callable[[str], None]
+) -> AgentCheck:
     check = AgentCheck(agent.name, list(agent.command))
     gateway = _CheckGateway(agent)
     with tempfile.TemporaryDirectory(prefix="semel-check-") as folder:
@@ -142,7 +146,7 @@ async def _check_program(agent: AcpAgent, prompt: str | None, answer_timeout: fl
                 _read_choices(conversation, agent, check)
                 check.notes += find_stale_key(agent)
                 if prompt is not None and not check.problem:
-                    await _ask(conversation, prompt, answer_timeout, check)
+                    await _ask(conversation, prompt, answer_timeout, check, on_notice)
                 if agent.command == DEMO_COMMAND:
                     gateway.tools_reached.set()  # it starts Semel's MCP server when it first calls one of its tools
                 if not quick:
@@ -155,8 +159,8 @@ async def _check_program(agent: AcpAgent, prompt: str | None, answer_timeout: fl
 def find_stale_key(agent: AcpAgent) -> list[str]:
     """Return a note if Codex uses another key than the one in its environment.
 
-    It keeps the key with which it was logged in first, in auth.json (OpenAI's documentation, "Codex authentication"),
-    and looks at the environment no more.
+    It keeps the key with which it was logged in, in auth.json, and looks at the environment no more (codex 0.169.0,
+    codex-acp 2.6.0).
     """
     if not any(known.name == "codex" for known in recognise_command(agent.command)):
         return []
@@ -207,8 +211,12 @@ async def _look_at_processes(conversation: AcpConversation, check: AgentCheck, t
         check.notes.append(f"{reason}. {WITHOUT_TOOLS}")
 
 
-async def _ask(conversation: AcpConversation, prompt: str, timeout: float, check: AgentCheck) -> None:
+async def _ask(
+    conversation: AcpConversation, prompt: str, timeout: float, check: AgentCheck, on_notice: Callable[[str], None]
+) -> None:
+    """Send the prompt, and note the answer, and the last notices of the agent about itself."""
     begun, fold = time.monotonic(), Fold(profile_for(conversation.profile))
+    notices: dict[str, None] = {}  # in their order, each once
     fold.prompt(prompt)
     await conversation.prompt([{"type": "text", "text": prompt}])
     try:
@@ -216,7 +224,10 @@ async def _ask(conversation: AcpConversation, prompt: str, timeout: float, check
             while True:
                 match await conversation.next():
                     case Update(data):
-                        fold.update(data)
+                        for notice in _read_notices(fold.update(data)):
+                            if notice not in notices:
+                                on_notice(notice)
+                            notices[notice] = None
                     case Asked(id):
                         await conversation.answer(id, None)
                     case Answered(_, error):
@@ -228,12 +239,16 @@ async def _ask(conversation: AcpConversation, prompt: str, timeout: float, check
     except TimeoutError:
         check.problem = f"it did not answer within {timeout:g} s"
     fold.end("end_turn")
-    texts = [item.text for item in fold.items() if item.kind == "message" and item.fields.get("role") == "agent"]
+    messages = [item for item in fold.items() if item.kind == "message" and item.fields.get("role") == "agent"]
+    texts = [message.text for message in messages if not message.fields.get("superseded")]
     check.answer, check.answer_s = "".join(texts).strip(), round(time.monotonic() - begun, 2)
     if not check.problem and not check.answer:
         check.problem = NO_WORD
-    notices = [item.text for item in fold.items() if item.kind == "notice" and item.text]
-    check.notes += [f"it said: {text}" for text in list(dict.fromkeys(notices))[-MAX_NOTICES:]]
+    check.notes += [f"it said: {text}" for text in list(notices)[-MAX_NOTICES:]]
+
+
+def _read_notices(ops: Iterable[Op]) -> list[str]:
+    return [str(op.fields["text"]) for op in ops if isinstance(op, Began) and op.kind == "notice" and op.fields["text"]]
 
 
 def _resident_mb(pids: set[int]) -> int | None:

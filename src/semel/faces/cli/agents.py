@@ -9,14 +9,16 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from semel.faces.cli.app import Config, DataDir, Json, app
-from semel.faces.cli.printing import count_of, print_error, print_json, print_remark, print_table
+from semel.faces.cli.printing import count_of, name_command, print_error, print_json, print_remark, print_table
 from semel.text.visible import visible
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ app.add_typer(agents_app, name="agents")
 
 AgentName = Annotated[str, typer.Argument(metavar="NAME", help="An agent's name.")]
 LOGIN_TIMEOUT_S = 600.0
+MAX_LISTED = 12
+"""The most modes and models of an agent that a check lists for people."""
 
 
 @agents_app.command("list")
@@ -56,7 +60,7 @@ def list_agents(json: Json = False, config: Config = None) -> None:
         return
     print_table(
         ("NAME", "STATE", "COMMAND", "TO DO"),
-        ((row["name"], row["state"], shlex.join(row["command"]), row["todo"]) for row in rows),
+        ((row["name"], row["state"], shlex.join(row["command"]), name_command(str(row["todo"]))) for row in rows),
         "no agent is configured or installed; semel agents add NAME says how to install one (semel docs use-an-agent)",
     )
 
@@ -118,7 +122,7 @@ def check(
 
     checks = []
     for agent in load_agents(names, config, data_dir):
-        result = asyncio.run(check_agent(agent, prompt))
+        result = asyncio.run(check_agent(agent, prompt, on_notice=partial(_print_notice, agent.name)))
         checks.append(result)
         if not json:
             print_check(result)
@@ -330,6 +334,16 @@ def _choose(methods: tuple[Any, ...]) -> Any:
 # ---------------------------------------------------------------- printing
 
 
+def _print_notice(agent: str, text: str) -> None:
+    print_remark(f"{agent} says: {text}")
+
+
+def _list_others(offered: Sequence[str]) -> str:
+    """Return " (of a, b)" for what an agent offers, shortened if it is much; "" if it is nothing."""
+    more = f" and {len(offered) - MAX_LISTED} more; --json lists all" if len(offered) > MAX_LISTED else ""
+    return f" (of {', '.join(offered[:MAX_LISTED])}{more})" if offered else ""
+
+
 def print_check(check: AgentCheck) -> None:
     print(f"{check.name}: {'ok' if not check.problem else 'cannot be used'}")
     if check.session_s is not None or check.answer_s is not None:
@@ -337,10 +351,9 @@ def print_check(check: AgentCheck) -> None:
         opened = "" if check.session_s is None else f", a session after {check.session_s:g} s"
         lines = [("program", program + opened)]
         if check.mode is not None:
-            lines.append(("mode", f"{check.mode} (of {', '.join(check.modes)})"))
+            lines.append(("mode", check.mode + _list_others(check.modes)))
         if check.model is not None:
-            others = f" (of {', '.join(check.models)})" if check.models else ""
-            lines.append(("model", check.model + others))
+            lines.append(("model", check.model + _list_others(check.models)))
         lines.append(("tools", "it takes Semel's tools" if check.tools else "it does not take Semel's tools"))
         if check.memory_mb is not None:
             lines.append(
@@ -351,6 +364,6 @@ def print_check(check: AgentCheck) -> None:
         for label, text in lines:
             print(f"  {label:<9}{visible(text)}")
     for note in check.notes:
-        print(f"  {'note':<9}{visible(note)}")
+        print(f"  {'note':<9}{visible(name_command(note))}")
     if check.problem:
-        print(f"  {'problem':<9}{visible(check.problem)}")
+        print(f"  {'problem':<9}{visible(name_command(check.problem))}")

@@ -253,7 +253,9 @@ def _finish(path: Path, section: str) -> None:
     print_check(check)
     found = find_config_file(None, os.environ)
     option = "" if found is not None and found.samefile(path) else f" --config {shlex.quote(str(path))}"
-    following = f"agents check {section}" if check.problem else "up"
+    is_logged_out = "is not logged in" in check.problem and agent.process
+    retry = f"agents {'login' if is_logged_out else 'check'} {section}"
+    following = retry if check.problem else "up"
     print(name_command(f"\nNext: semel {following}{option}"))
     if check.problem:
         raise typer.Exit(1)
