@@ -30,6 +30,12 @@ def test_a_key_that_begins_with_no_agents_name_is_told_once(house: Cli) -> None:
     assert "No agent is named 'x'. The default agent" in house.json("say", "x:y", "say: hello")["note"]
 
 
+def test_the_chat_tells_it_too(house: Cli) -> None:
+    done = house("chat", "demmo:web:chat", "--plain", stdin="say: hello\n")
+    assert "No agent is named 'demmo'; did you mean demo?" in done.stderr
+    assert done.stdout == "agent: hello\n"
+
+
 def test_a_turn_that_ends_without_a_word_says_so(house: Cli) -> None:
     done = house("say", "wordless", prompt(), "--wait")
     assert done.stdout == ""

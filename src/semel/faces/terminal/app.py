@@ -293,6 +293,8 @@ class ChatApp(App[None]):
                 self.show_note("it had arrived before, and was not accepted twice")
             elif accepted.why:
                 self.show_note(describe_waiting(accepted))
+            elif accepted.note:
+                self.show_note(accepted.note)
         except OutcomeUnknown as error:
             self._unsure_ids[text] = error.id
             self._restore_message(text, mode, f"{error} Enter sends it again, at most once.")

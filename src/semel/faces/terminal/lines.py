@@ -109,6 +109,8 @@ class LineChat:
             else:
                 accepted = await self.link.say(line, self.sender)
                 self._last_event = accepted.event
+                if accepted.note:
+                    self._print_notice(accepted.note)
                 if waiting := describe_waiting(accepted):
                     self._print_notice(waiting)
         except (NoGateway, RequestRefused, OutcomeUnknown) as error:
