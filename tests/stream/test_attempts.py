@@ -135,6 +135,14 @@ def test_vibe_says_that_it_retries_beside_the_updates() -> None:
     assert (messages(view), superseded(view)) == (["".join(OTHER)], [A])
 
 
+def test_a_retry_that_vibe_announces_many_times_in_a_row_is_one_notice() -> None:
+    retrying = {"sessionUpdate": "_session/retrying", "category": "rate_limited", "detail": "HTTP 429"}
+    usage = {"sessionUpdate": "usage_update", "used": 0, "size": 10}
+    view = folded([usage, *[retrying, usage] * 5, say("The answer.", "m"), retrying], PROFILES["vibe"])
+    told = "The agent's model request failed (HTTP 429). The agent is trying again."
+    assert [item.text for item in view.items if item.kind == "notice"] == [told, told]
+
+
 def test_pi_types_its_retries_into_the_answer() -> None:
     updates = [
         *(say(c) for c in FIRST),

@@ -50,6 +50,7 @@ class Fold:
         self._open_prompts = 0  # prompts that have not ended
         self._echoes: deque[str] = deque(maxlen=8)  # sent prompts, without white space; the agent may send them back
         self._user: TextBlock | None = None
+        self._retry_notice = ("", 0)  # the latest notice of a retry: its text and id
         self._greeting: list[str] = []  # what the agent said before the first prompt of a new session
         self._halves = PendingSurrogates()
 
@@ -313,7 +314,14 @@ class Fold:
         if isinstance(kind, str) and (kind in V2_KINDS or kind == "user_message"):
             return self._fold_version2(kind, data)
         text = read_retry_text(data)
-        return self.talk.notices.add(text) + self.talk.announce_retry() if text is not None else []
+        return self._fold_retry(text) if text is not None else []
+
+    def _fold_retry(self, text: str) -> list[Op]:
+        """Fold an announced retry. The same one again, with nothing in between, adds no other notice."""
+        is_repeat = self._retry_notice == (text, self.board.last_id)
+        ops = [] if is_repeat else self.talk.notices.add(text)
+        self._retry_notice = text, self.board.last_id
+        return ops + self.talk.announce_retry()
 
     def _fold_version2(self, kind: str, data: Mapping[str, Any]) -> list[Op]:
         """Fold an update that only ACP v2 has. In a replay or user message, fold each block of a message as a chunk."""

@@ -77,8 +77,7 @@ def read_failure_text(meta: object) -> str | None:
 def read_retry_text(data: Mapping[str, Any]) -> str | None:
     """Return a notice for an update that stands for Vibe's notification `_session/retrying`; None for other updates.
 
-    The notification is {"sessionId", "category", "detail"}. Vibe sends it once for a request to its model, however
-    often it repeats that.
+    The notification is {"sessionId", "category", "detail"}; Vibe sends it each time it repeats a request to its model.
     """
     if data.get("sessionUpdate") != "_session/retrying":
         return None
