@@ -163,6 +163,23 @@ DIFFERS: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
         "items": ("thought: A thought", "tool done: echo think-tool-output -> ", "thought: A thought", "tool done")
     },
     ("gemini", "perm"): {"items": (f"tool done: {PERM} -> ", "permission answered")},
+    ("vibe", "think2"): {
+        "items": (
+            "thought: A thought before the tool.",
+            "tool done: bash: echo think-tool-output -> think-tool-output",
+            "permission answered",
+            "thought: A thought after the tool.",
+        )
+    },
+    ("vibe", "perm"): {
+        "rows": (
+            "agent: I will write a file. ",
+            f"notice permission asked: bash: {PERM}",
+            f"notice permission answered: bash: {PERM}",
+            "agent: The file is written.",
+        ),
+        "items": (f"tool done: bash: {PERM} -> perm-done", "permission answered"),
+    },
     # It asks before every command, and titles it with the model's description of it.
     ("copilot", "think2"): {
         "items": (

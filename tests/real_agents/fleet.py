@@ -36,8 +36,8 @@ Env = dict[str, str]
 class RealAgent:
     """`start(home, port)` prepares a fresh home and answers (command, environment); the model listens at `port`.
 
-    `memory`: the files below home that hold a message as soon as it is complete, before the turn is over. `tools`: it
-    uses Semel's MCP server. `asks`: it asks for permission.
+    `memory`: the files below home that hold a message as soon as it is complete, before the turn is over. `tools`: its
+    model calls Semel's tools as functions. `asks`: it asks for permission.
     """
 
     name: str
@@ -222,7 +222,7 @@ AGENTS = {
         RealAgent("qwen", "openai", _qwen),
         RealAgent("gemini", "gemini", _gemini),
         RealAgent("pi", "openai", _pi, tools=False, asks=False),
-        RealAgent("vibe", "openai", _vibe),
+        RealAgent("vibe", "openai", _vibe, tools=False),  # its model calls them in TypeScript
         RealAgent("fast-agent", "openai", _fast_agent, asks=False),
     )
 }
