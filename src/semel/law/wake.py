@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+PERSON_KINDS = frozenset({"message", "answer"})  # what a person said; all other kinds are things that happened
 QUIET_KINDS = frozenset({"exec.started", "exec.progress", "reaction", "edit", "delete", "notice"})
 """Kinds of events that wait for the next turn instead of causing one."""
 

@@ -47,6 +47,12 @@ def _instant(zone: tzinfo, wall: datetime, fold: int) -> int:
         raise BadSchedule("that is further away than the calendar goes, from the year 1 to 9999") from None
 
 
+def find_day(zone: tzinfo, at: int) -> tuple[str, int]:
+    """Return the date in this zone at an instant, like "2026-03-29", and the instant at which the next one begins."""
+    midnight = wall_at(zone, at).replace(hour=0, minute=0, second=0, microsecond=0)
+    return midnight.date().isoformat(), first_at(zone, midnight + timedelta(days=1))
+
+
 def format_instant(instant: int) -> str:
     """Format an instant in UTC, like 2026-03-29T01:00:00Z. The event key of a firing has this form."""
     return f"{wall_at(UTC, instant).isoformat()}Z"

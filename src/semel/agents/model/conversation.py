@@ -233,8 +233,9 @@ class ModelConversation:
         self._task = None
         late_prompts = [] if has_failed else self._steered_prompts
         count, self._open_prompts, self._steered_prompts = self._open_prompts - len(late_prompts), len(late_prompts), []
-        for _ in range(count):
-            self._add_signal(end)
+        with_usage = replace(end, meta={**end.meta, "usage": {"totalTokens": self._loop.tokens}})
+        for number in range(count):  # the tokens are those of the whole run, so only one answer states them
+            self._add_signal(with_usage if number == 0 and self._loop.tokens else end)
         if late_prompts and self._died is None:
             self._start_run([block for content in late_prompts for block in content])
 

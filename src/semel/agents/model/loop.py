@@ -70,6 +70,7 @@ class RequestLoop:
         self._prefix = prefix
         self._requests = 0
         self.answered_requests = 0  # how many requests of the last run were answered
+        self.tokens = 0  # what the requests of the last run used
         self.joined_prompts: list[Block] = []  # prompts that joined the last run
 
     def __repr__(self) -> str:
@@ -81,7 +82,7 @@ class RequestLoop:
         `messages`: the messages before the prompt; requests and responses are appended. `content`: the prompt's ACP
         content blocks. Raises the errors of a failed request.
         """
-        self.joined_prompts, self.answered_requests = [], 0
+        self.joined_prompts, self.answered_requests, self.tokens = [], 0, 0
         history.append_prompt(messages, history.convert_content(content))
         for _ in range(self._models.agent.max_requests):
             self._join_prompts(messages, self._take_steered())
@@ -146,6 +147,7 @@ class RequestLoop:
 
     def _report_usage(self, response: ModelResponse) -> None:
         used = response.usage.input_tokens + response.usage.output_tokens
+        self.tokens += used
         if used:
             self._tell({"sessionUpdate": "usage_update", "used": used, "size": self._models.context})
 

@@ -37,6 +37,7 @@ SECTIONS = {
     '#[sessions."main:telegram:*"]': "How sessions treat events. The first matching pattern applies.",
     "[heartbeat]": "A turn for sessions in which nothing happened for a while.",
     "[background]": "Limits of background jobs (`semel docs jobs`).",
+    "[limits]": "How much of the agents' work one day allows (`semel docs limits`).",
 }
 """Header of each section -> the comment above it. A section that needs the user's own values is commented out."""
 

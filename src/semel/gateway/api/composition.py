@@ -43,8 +43,8 @@ from semel.gateway.turns.scheduler import TurnScheduler
 from semel.gateway.turns.session_controls import SessionControls
 from semel.gateway.unix_socket import socket_path
 from semel.law.echo import QUIET_WORD
+from semel.law.wake import PERSON_KINDS
 from semel.ledger.inbound.commands import KIND as COMMAND
-from semel.ledger.inbound.hear import PERSON_KINDS
 from semel.ledger.storage.store import Store
 from semel.ledger.turns.spawns import OrphanedProcess
 from semel.text.json_types import Json
@@ -114,6 +114,7 @@ class Components:
             self.record, self.places, settings.agents, self.spawns, lease=self.name, previews=self.outbox.previews,
             typing=self.typing, kick=kick, blobs=self.file_store.path,
             permission_deadline=settings.permission_deadline_s,
+            limits=settings.limits.policy,
             quiet=(QUIET_WORD, *((settings.heartbeat.quiet,) if settings.heartbeat.sessions else ())),
             record_span=record_span,
         )  # fmt: skip

@@ -27,8 +27,8 @@ from semel.gateway.ports import Heard
 from semel.law.wake import Busy as Mode
 from semel.ledger.backup import settle_restored
 from semel.ledger.backup.snapshot import format_utc
+from semel.ledger.turns import limits, turns
 from semel.ledger.turns import spawns as spawn_rows
-from semel.ledger.turns import turns
 from semel.text.json_types import Json
 
 log = structlog.get_logger("semel.gateway")
@@ -51,6 +51,7 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
         await self.people.start()
         await self.channel_manager.clean()
         await self.commands.start()
+        await self.record.write(limits.ask_again)
         unfinished = await self.record.read(turns.list_sessions_to_resume)
         self._start_task("outbox", self.outbox.run())
         for name, supervisor in self.channel_manager.supervisors().items():

@@ -16,6 +16,7 @@ from semel.gateway.api.composition import Components
 from semel.gateway.disk_use import measure_disk
 from semel.gateway.errors import BadRequest, Conflict, NotFound
 from semel.gateway.metrics import measure_storage
+from semel.law import limits as law_limits
 from semel.law.delivery import STATES, PartStepNotAllowed
 from semel.ledger.admin import books, explain, overview
 from semel.ledger.backup.last_backup import read_last_backup
@@ -25,6 +26,7 @@ from semel.ledger.storage.rows import ItemRow, Row
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import views
 from semel.ledger.turns import jobs as job_rows
+from semel.ledger.turns import limits
 from semel.text.json_types import Json
 
 FRAME_INTERVAL_S = 0.033  # seconds between two frames that only extend a text; other changes are sent at once
@@ -144,6 +146,29 @@ class ReadApi(Components):
         number = None if session is None else await self.record.find_session(session)
         return await self.jobs.list(number, limit, after)
 
+    async def limits(self, limit: int = 200, after: str = "") -> Json:
+        """Return what was used today, of what, and which sessions wait: {"day", "tz", "ends", "limits", "waiting"}.
+
+        `after`: the `next` of the page before. Raises BadRequest.
+        """
+        policy = self.turns.limits
+        day, ends = policy.day(self.clock.now())
+        scope, _, subject = after.partition("/")
+        if after and scope not in ("all", "person", "session"):
+            raise BadRequest(f"after: {after!r} is no `next` of this list")
+        rows = await self.record.read(limits.list_spent, day, (scope, subject), limit)
+        waiting = await self.record.read(limits.list_limited, limit)
+        page: Json = {
+            "day": day, "tz": policy.zone_name, "ends": ends,
+            "limits": [_limit_json(row, policy.of(row.scope)) for row in rows],
+            "waiting": [
+                {"session": row.key, "scope": row.scope, "subject": row.subject, "measure": row.measure,
+                 "until": row.until, "since": row.at}
+                for row in waiting
+            ],
+        }  # fmt: skip
+        return page | ({"next": f"{rows[-1].scope}/{rows[-1].subject}"} if len(rows) == limit else {})
+
     # ------------------------------------------------------------ the books and the story
 
     async def why(self, ref: str) -> Json:
@@ -251,3 +276,13 @@ def _read_output(tx: Tx, session: int, item: int) -> str | None:
     if row is None or row.session != session or row.kind != "tool":
         return None
     return "".join(tx.values(str, "output_of_item", item=item))
+
+
+def _limit_json(row: limits.ListedSpent, most: law_limits.Limits) -> Json:
+    """Return one line of `limits`; cost is in the agents' currency, `most` is None where there is no limit."""
+    used = {"turns": row.turns, "tokens": row.tokens, "cost": row.cost / law_limits.MILLION}
+    allowed = {
+        "turns": most.turns, "tokens": most.tokens,
+        "cost": None if most.cost is None else most.cost / law_limits.MILLION,
+    }  # fmt: skip
+    return {"scope": row.scope, "subject": row.subject, "used": used, "most": allowed, "unreported": row.unreported}

@@ -19,14 +19,14 @@ from semel.gateway.settings import GatewaySettings
 from semel.gateway.turns.scheduler import TurnScheduler
 from semel.law import identity
 from semel.law.commands import AgentMessage
-from semel.law.wake import MODES, Busy, WakeDelay
+from semel.law.wake import MODES, PERSON_KINDS, Busy, WakeDelay
 from semel.ledger.inbound import commands as command_rows
 from semel.ledger.inbound import hear as rows
 from semel.text.wellformed import MAX_NAME_CHARS, one_line, scrub
 
 KIND_PATTERN = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 MAX_TEXT_CHARS = 1_000_000  # characters of one event
-RESERVED_KINDS = (rows.PERSON_KINDS - {"message"}) | {command_rows.KIND}
+RESERVED_KINDS = (PERSON_KINDS - {"message"}) | {command_rows.KIND}
 """Kinds of events that only channels and commands create; callers cannot report them."""
 RESERVED_FIELDS = frozenset(("address", "from", "group", "mentioned", "of", "title", "at", "platform"))
 """Fields of an event's data that channel_inbox.py sets."""
@@ -103,7 +103,7 @@ class EventInbox:
                 text, busy = parsed.text, parsed.mode or busy  # type: ignore[assignment]
             else:
                 kind, command = command_rows.KIND, parsed
-        if kind in rows.PERSON_KINDS:
+        if kind in PERSON_KINDS:
             data = _move_reserved_fields(data, self.commands.people.role_of(source))
         event = rows.Event(
             source=source, key=key, kind=kind, text=text, digest=digest, sender=sender,

@@ -19,6 +19,7 @@ from pydantic import Field, PositiveInt, model_validator
 
 from semel.gateway.settings.agents import AgentSettings, McpSettings
 from semel.gateway.settings.channels import ChannelSettings, DestinationSettings, GroupSettings, PersonSettings
+from semel.gateway.settings.limits import LimitSettings
 from semel.gateway.settings.sessions import (
     BackgroundSettings,
     HeartbeatSettings,
@@ -37,6 +38,7 @@ __all__ = [
     "GatewaySettings",
     "GroupSettings",
     "HeartbeatSettings",
+    "LimitSettings",
     "McpSettings",
     "PersonSettings",
     "ScheduleSettings",
@@ -73,6 +75,7 @@ class Sections(Table):
     sessions: Mapping[SessionPattern, SessionSettings] = Field(default_factory=dict)
     heartbeat: HeartbeatSettings = HeartbeatSettings()
     background: BackgroundSettings = BackgroundSettings()
+    limits: LimitSettings = LimitSettings()
 
 
 class GatewaySettings(GatewayOptions, Sections):

@@ -34,6 +34,7 @@ from semel.gateway.turns.turn_end import (
     normalize_end,
     retry_delay_s,
 )
+from semel.gateway.turns.usage import UsageCollector
 from semel.law import turn as law
 from semel.ledger.delivery.claims import Caller
 from semel.ledger.delivery.cutting import Leg, is_local
@@ -65,6 +66,7 @@ class Run:
     permission_deadline: float  # in seconds
     may_wait: Callable[[Run], bool]  # whether it may hold its agent while it waits for a permission
     note_end: Callable[[law.Event, str | None], None]  # called with how the turn ended, and the error
+    usage: UsageCollector
     note_error: Callable[[], None]  # called if the agent answers with an error, also if the turn is retried
 
     def __post_init__(self) -> None:
@@ -135,13 +137,13 @@ class Run:
         self.view.pending += self.speech.before_join()
         await self.flush()
         try:
-            events = await self.record.write(turns.bind_steered, self.fence)
+            events = await self.record.write(turns.bind_steered, self.fence, self.usage.policy)
         except Exception as error:
             self.live.signals.put_nowait(SteerCancelled())
             if not isinstance(error, turns.Fenced):
                 log.warning("a message could not join the turn", session=self.begun.key, why=str(error))
             return False
-        if not events:  # another call of `steer` has bound them
+        if not events:  # another call of `steer` has bound them, or a limit is used up
             self.live.signals.put_nowait(SteerCancelled())
             return True
         self.joined += events
@@ -265,6 +267,7 @@ class Run:
         self.open_prompts -= 1
         if isinstance(signal, SteerCancelled):
             return end
+        self.usage.add_answer(signal.meta)
         worse = signal if end is None or end.stop != "error" else end
         if self.open_prompts > 0:  # other prompts are still to be answered: deliver what this answer said
             self.view.take(self.fold.end(signal.stop, signal.error))
@@ -310,6 +313,8 @@ class Run:
         match signal:
             case Update(data=data, replay=replay):
                 self._show_end_notices()
+                if not replay:
+                    self.usage.add_update(data)
                 acted = self.view.has_acted
                 self.view.take(self.fold.update(data, replay=replay))
                 if self.view.has_acted != acted:  # record it at once: from now on the turn is not restarted (Law 9)
@@ -439,6 +444,7 @@ class Run:
         turn_end = finish_turn.End(
             event, end.stop, end.error, told_upto, closing, legs, end_notices, held_notice, bool(self.speech.problems),
             stopped=self.stopped, remembered=self.remembered, answer=self.answer,
+            usage=self.usage.report() if self.was_prompted else None,
         )  # fmt: skip
         self.slots, due = await self.record.write(
             finish_turn.finish, self.fence, self.caller(), ops, self.slots, turn_end
@@ -456,14 +462,9 @@ class Run:
             return False
         ops_with_notice = [*ops, make_retry_notice(failure_reason(end), delay_s, self.begun.attempt + 1)]
         self.slots = await self.record.write(
-            finish_turn.schedule_retry,
-            self.fence,
-            self.caller(),
-            ops_with_notice,
-            self.slots,
-            failure_reason(end),
-            round(delay_s * 1000),
-        )
+            finish_turn.schedule_retry, self.fence, self.caller(), ops_with_notice, self.slots, failure_reason(end),
+            round(delay_s * 1000), self.usage.report(),
+        )  # fmt: skip
         return True
 
     def _end_event(self, end: Answered) -> law.Event:

@@ -30,12 +30,14 @@ from semel.gateway.turns.live_agent import AgentLost, LiveAgent
 from semel.gateway.turns.planner import AttemptPlanner
 from semel.gateway.turns.run import Run
 from semel.gateway.turns.turn_end import make_retry_notice
+from semel.gateway.turns.usage import UsageCollector
 from semel.law import turn as law
 from semel.law.access import may_hold_agent
 from semel.ledger.delivery.claims import Caller
 from semel.ledger.inbound.hear import Addressed
 from semel.ledger.storage.errors import LedgerError
 from semel.ledger.turns import finish_turn, turn_ops, turns
+from semel.ledger.turns.limits import LimitPolicy
 from semel.ledger.turns.turns import BegunTurn, Fenced, GivenUp, NotYetDue, StopRequest, TurnEvent, TurnFence
 
 log = structlog.get_logger("semel.turns")
@@ -65,6 +67,7 @@ class TurnScheduler:
     blobs: Path  # the directory of stored files
     permission_deadline: float  # in seconds
     quiet: tuple[str, ...]  # the replies by which an agent stays quiet
+    limits: LimitPolicy
     record_span: RecordSpan | None = None
 
     def __post_init__(self) -> None:
@@ -257,11 +260,12 @@ class TurnScheduler:
             del self._unreleased[session]
         begun = await self.record.write(
             turns.begin, session, self.lease, self.spawns.idle_spawn(session), self._loss_reasons.pop(session, None),
-            self.attempts,
+            self.attempts, self.limits,
         )  # fmt: skip
         if begun is None:
             return False
         if isinstance(begun, NotYetDue):
+            self.kick()  # a notice may say why
             self.wake_in(session, begun.wait_ms / 1000)
             return False
         if isinstance(begun, GivenUp):
@@ -333,7 +337,8 @@ class TurnScheduler:
         run = self.runs[begun.session] = Run(
             begun, live, self.record, self.places, self.agents[begun.agent], previews=self.previews, kick=self.kick,
             blobs=self.blobs, permission_deadline=self.permission_deadline, may_wait=self._may_wait,
-            note_end=partial(self._note_end, begun), note_error=lambda: self._note_error(begun, "answer"),
+            note_end=partial(self._note_end, begun), usage=UsageCollector(self.limits),
+            note_error=lambda: self._note_error(begun, "answer"),
         )  # fmt: skip
         may_keep = False
         try:

@@ -49,6 +49,8 @@ LAWS = {
     "book_answered_knowingly": "an answered request had reached the face that answered it",
     "book_numbers": "a number that people were shown is never used again",
     "book_restored": "a ledger that was put back sends nothing on a guess",
+    "book_spent": "what is counted for a day is what its turns used",
+    "book_limited": "a message that waits for a limit was answered by a notice",
     "book_root": "at most three attempts share a root, one of them not lost",
 }
 

@@ -12,14 +12,15 @@ MAX_SEARCHED_SESSIONS = 200
 """How many of the newest sessions are searched for one that the page shows."""
 
 
-def tell_owners(tx: Tx, text: str, kind: str) -> list[str]:
+def tell_owners(tx: Tx, text: str, kind: str, told: int | None = None) -> list[str]:
     """Add a notice for each owner; return the keys of its sessions.
 
     An owner is told in the direct chat in which they last wrote. If there is none, the notice goes into the newest
     session whose home is the page or the terminal; if there is none either, nobody is told. `kind`: of the notice.
+    `told`: the id of a session that has the notice already.
     """
     sessions = _find_direct_sessions(tx) or _find_local_session(tx)
-    for session in sessions:
+    for session in (session for session in sessions if session.id != told):
         claims.add_home_notice(tx, session, text, turn=None, kind=kind, tell=False)
     return [session.key for session in sessions]
 

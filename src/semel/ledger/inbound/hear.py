@@ -21,7 +21,6 @@ from semel.ledger.transcript import entries
 from semel.ledger.turns import jobs, turns
 from semel.text.wellformed import shorten_to_line
 
-PERSON_KINDS = frozenset({"message", "answer"})  # what a person said; all other kinds are things that happened
 DEFAULT_TITLE_CHARS = 60
 NO_STEERING = "no message can join the turn that runs now"
 
@@ -94,7 +93,7 @@ class Event:
     @property
     def is_by_person(self) -> bool:
         """Whether the event is something that a person said or did."""
-        return self.kind in PERSON_KINDS or self.reference is not None
+        return self.kind in wake.PERSON_KINDS or self.reference is not None
 
 
 @dataclass(frozen=True)

@@ -247,6 +247,27 @@ WHERE i.kind = 'permission' AND i.body ->> 'first' IS NOT NULL AND (
   (i.body ->> 'first') + max(1, json_array_length(i.body, '$.options')) - 1 > s.numbers
   OR (o.body ->> 'first') + max(1, json_array_length(o.body, '$.options')) > i.body ->> 'first')
 
+-- name: book_spent
+-- what is counted for a day, in a session and in all, is what the turns that began on it used
+SELECT coalesce(d.day, t.day) AS day, coalesce(d.subject, t.subject) AS subject, d.turns, d.tokens, d.cost,
+  t.turns AS began, t.tokens AS reported, t.cost AS charged
+FROM (SELECT * FROM spent WHERE scope <> 'person') d FULL JOIN (
+  SELECT r.day, 'all' AS scope, '' AS subject, count(DISTINCT r.id) AS turns, coalesce(sum(a.tokens), 0) AS tokens,
+    coalesce(sum(a.cost), 0) AS cost FROM turn r JOIN turn a ON a.root = r.id WHERE r.day IS NOT NULL GROUP BY 1
+  UNION ALL
+  SELECT r.day, 'session', s.key, count(DISTINCT r.id), coalesce(sum(a.tokens), 0), coalesce(sum(a.cost), 0)
+  FROM turn r JOIN turn a ON a.root = r.id JOIN session s ON s.id = r.session WHERE r.day IS NOT NULL GROUP BY 1, 3
+) t ON t.day = d.day AND t.scope = d.scope AND t.subject = d.subject
+WHERE (d.turns, d.tokens, d.cost) IS NOT (t.turns, t.tokens, t.cost)
+
+-- name: book_limited
+-- a session that waits for a limit has told people so: its newest waiting event then is one of its own
+SELECT s.key, l.event FROM limited l JOIN session s ON s.id = l.session
+LEFT JOIN hearing h ON h.event = l.event AND h.session = l.session
+WHERE h.event IS NULL OR (h.turn IS NULL AND NOT EXISTS (
+  SELECT 1 FROM entry n WHERE n.session = l.session AND n.seq > h.seq AND n.role = 'notice'
+    AND (n.seq <= s.erased OR n.more ->> 'kind' = 'limit.waits')))
+
 -- name: ledger_counts
 -- the number of rows of each kind
 SELECT (SELECT count(*) FROM session) AS sessions, (SELECT count(*) FROM event) AS events,

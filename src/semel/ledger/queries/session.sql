@@ -51,7 +51,7 @@ UPDATE session SET turn = NULL, lease = NULL WHERE id = :id AND turn = :turn
 
 -- name: session_set_memory
 -- set the agent's own id of this conversation, if the running turn belongs to the current chapter
-UPDATE session SET memory = :memory, memory_chapter = chapter
+UPDATE session SET cost = CASE WHEN memory IS :memory THEN cost END, memory = :memory, memory_chapter = chapter
 WHERE id = :id AND chapter = (SELECT t.chapter FROM turn t WHERE t.id = session.turn)
 
 -- name: session_set_title

@@ -87,6 +87,7 @@ class SessionRow(HomeSession):
     erased: int
     erased_rev: int
     at: int
+    cost: int | None
 
 
 class EventRow(Row):
@@ -148,6 +149,8 @@ class TurnRow(Row):
     evidence_row: int | None
     started: int
     ended: int | None
+    tokens: int | None
+    cost: int | None
 
 
 class BoundEvent(Row):

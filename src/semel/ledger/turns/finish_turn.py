@@ -15,7 +15,7 @@ from semel.ledger.delivery.cutting import Leg, cut_claim, is_local
 from semel.ledger.storage.rows import ClaimRow, EntryRow, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
-from semel.ledger.turns import close_output, end_evidence, turns
+from semel.ledger.turns import close_output, end_evidence, limits, turns
 from semel.ledger.turns.end_evidence import Evidence
 from semel.ledger.turns.show import OpBatch, deliver_closing
 from semel.ledger.turns.turn_ops import Notice, Op, Slots
@@ -40,6 +40,7 @@ class End:
     - `stopped`: the request that stopped the turn; None if nobody stopped it.
     - `remembered`: claims of lost attempts whose texts the agent's history has in the same words.
     - `answer`: the claim of the text with which the agent's history ends the turn; None if that is not known.
+    - `usage`: what the agent reported that the attempt used; None if it was not prompted.
     """
 
     event: law.Event
@@ -54,6 +55,7 @@ class End:
     stopped: turns.StopRequest | None = None
     remembered: frozenset[int] = frozenset()
     answer: int | None = None
+    usage: limits.UsageReport | None = None
 
 
 def finish(
@@ -83,8 +85,15 @@ def finish(
     if end.told_upto:
         tx.run("entry_told", session=fence.session, upto=end.told_upto)
         _tell_late_delivery(tx, fence.session, departed_claim if recovered_claim is None else recovered_claim)
+    _count_usage(tx, fence, end.usage)
     entries.touch_session(tx, fence.session)
     return new_slots, row.wake_at is not None
+
+
+def _count_usage(tx: Tx, fence: turns.TurnFence, usage: limits.UsageReport | None) -> None:
+    if usage is not None:
+        session = tx.get(SessionRow, "session_by_id", id=fence.session)
+        limits.count_usage(tx, session, tx.get(TurnRow, "turn_get", id=fence.turn), usage)
 
 
 def _add_end_notices(
@@ -110,17 +119,19 @@ def _add_end_notices(
 
 
 def schedule_retry(
-    tx: Tx, fence: turns.TurnFence, caller: claims.Caller, ops: Sequence[Op], slots: Slots, error: str, ms: int
-) -> Slots:
+    tx: Tx, fence: turns.TurnFence, caller: claims.Caller, ops: Sequence[Op], slots: Slots, error: str, ms: int,
+    usage: limits.UsageReport | None = None,
+) -> Slots:  # fmt: skip
     """Apply the last batch of an attempt that failed, and let the turn be tried again in `ms` milliseconds.
 
-    Return the updated slots. Raises Fenced.
+    `usage`: what the agent reported that the attempt used. Return the updated slots. Raises Fenced.
     """
     turns.check_fence(tx, fence)
     new_slots = OpBatch(tx, caller, slots).apply_all(ops)
     close_output.close_entries(tx, fence.session, fence.turn)
     entries.close_items(tx, fence.session)
     turns.schedule_retry(tx, fence, error, ms)
+    _count_usage(tx, fence, usage)
     return new_slots
 
 

@@ -19,7 +19,7 @@ from semel.ledger.delivery.cutting import is_local
 from semel.ledger.storage.rows import BoundEvent, EntryRow, HomeSession, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
-from semel.ledger.turns import close_output
+from semel.ledger.turns import close_output, limits
 from semel.ledger.turns.end_evidence import Evidence
 
 
@@ -168,13 +168,14 @@ def begin(
     spawn: int | None = None,
     death: str | None = None,
     attempts: Mapping[str, int] | None = None,
+    policy: limits.LimitPolicy | None = None,
 ) -> BegunTurn | GivenUp | NotYetDue | None:
     """Begin the next turn of a session, or the next attempt of one that was lost.
 
     `spawn`: the live process that will be prompted; if there is none, `record_prompting` is called once a process has
     started. `death`: how the lost agent ended, in words for people ("was killed by SIGKILL"). `attempts`: by agent, the
-    maximum of attempts per root (default MAX_ATTEMPTS). Returns None if nothing is due, or if a turn already runs under
-    this lease.
+    maximum of attempts per root (default MAX_ATTEMPTS). `policy`: the limits of use; None counts nothing. Returns
+    None if nothing is due, or if a turn already runs under this lease.
     """
     row = tx.get(SessionRow, "session_by_id", id=session)
     if row.turn is not None:
@@ -186,6 +187,8 @@ def begin(
         return None
     if wait_ms := wake.time_until_due(tx.now, pending):
         return NotYetDue(wait_ms)
+    if policy is not None and (held_ms := limits.hold_back(tx, row, policy)) is not None:
+        return NotYetDue(held_ms)
     turn = add_turn(tx, row, lease, root=None, attempt=1)
     tx.run("hearing_bind", session=session, turn=turn.id)
     tx.run("session_clear_wake", id=session)
@@ -193,6 +196,8 @@ def begin(
         entries.set_entry(tx, session, entry.seq, more={"waiting": None})
     if spawn is not None and (row.memory is not None or row.chapter == 1):  # else the process knows the chapter before
         tx.run("turn_how", id=turn.id, how="start", spawn=spawn)
+    if policy is not None:
+        limits.count_turn(tx, row, turn, policy)
     return _read_begun_turn(tx, row, turn)
 
 
@@ -201,9 +206,17 @@ def pending_wake(row: SessionRow) -> wake.Wake | None:
     return None if row.wake_at is None or row.wake_since is None else wake.Wake(row.wake_at, row.wake_since)
 
 
-def bind_steered(tx: Tx, fence: TurnFence) -> tuple[TurnEvent, ...]:
-    """Bind the waiting messages that are steered into the running turn, and return them (Laws 2, 3). Raises Fenced."""
-    check_fence(tx, fence)
+def bind_steered(tx: Tx, fence: TurnFence, policy: limits.LimitPolicy | None = None) -> tuple[TurnEvent, ...]:
+    """Bind the waiting messages that are steered into the running turn, and return them (Laws 2, 3). Raises Fenced.
+
+    If a limit is used up, nothing is bound: the messages wait for a turn of their own, as far as the limit lets it
+    begin.
+    """
+    row = check_fence(tx, fence)
+    if policy is not None and limits.find_used_up(
+        tx, row, tx.all(limits.Asker, "askers_waiting", session=row.id), policy
+    ):
+        return ()
     waiting = dict(tx.pairs(int, int, "hearing_steering", session=fence.session))
     if not waiting:
         return ()

@@ -15,6 +15,7 @@ from semel.faces.http.operations import (
     diagnostics,
     files,
     jobs,
+    limits,
     login,
     messages,
     openai_chat,
@@ -29,8 +30,8 @@ from semel.faces.http.routing import ApiCall, Operation, Returns, Router
 
 router = Router("books")
 MODULES = (
-    messages, sessions, transcripts, archive, stream, files, outbox, channels, schedules, jobs, people, diagnostics,
-    login, openai_chat, ag_ui,
+    messages, sessions, transcripts, archive, stream, files, outbox, channels, schedules, jobs, limits, people,
+    diagnostics, login, openai_chat, ag_ui,
 )  # fmt: skip
 
 

@@ -1,0 +1,49 @@
+"""`semel limits`: what was used today, of what limits, and which sessions wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from semel.faces.cli.app import Config, DataDir, Json, app, ask_gateway
+from semel.faces.cli.printing import format_time, print_json, print_remark, print_table
+from semel.faces.client import AsyncClient
+
+PAGE = 1000
+
+
+@app.command()
+def limits(json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
+    """List what people and sessions used today, of what limits, and the sessions that wait."""
+    today = ask_gateway(config, data_dir, _read_all)
+    if json:
+        print_json(today)
+        return
+    print_table(
+        ("LIMIT", "OF", "TURNS", "TOKENS", "COST"),
+        (
+            (line["scope"], line["subject"], *(_format_used(line, measure) for measure in ("turns", "tokens", "cost")))
+            for line in today["limits"]
+        ),
+        "nothing was used today",
+        ("OF",),
+    )
+    for waiting in today["waiting"]:
+        print_remark(
+            f"{waiting['session']} waits until {format_time(waiting['until'])}: the limit of {waiting['measure']} "
+            f"is used up ({' '.join(filter(None, (waiting['scope'], waiting['subject'])))})"
+        )
+
+
+async def _read_all(client: AsyncClient) -> dict[str, Any]:
+    today: dict[str, Any] = await client.get("/v1/limits", limit=PAGE)
+    while after := today.pop("next", None):
+        page = await client.get("/v1/limits", limit=PAGE, after=after)
+        today = {**page, "limits": today["limits"] + page["limits"]}
+    return today
+
+
+def _format_used(line: dict[str, Any], measure: str) -> str:
+    """Format what was used, and of what: "12 of 50"."""
+    used, most = line["used"][measure], line["most"][measure]
+    form = ".2f" if measure == "cost" else ","
+    return f"{used:{form}}" if most is None else f"{used:{form}} of {most:{form}}"

@@ -1,0 +1,76 @@
+"""Operations: what was used today, of what limits."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Struct
+from starlette.responses import Response
+
+from semel.faces.http.routing import ApiCall, Param, Returns, Router, json_response
+
+router = Router("limits")
+
+Scope = Literal["person", "session", "all"]
+
+
+class UsedAmounts(Struct):
+    """Turns that began, tokens and cost that agents reported. `cost` is in the agents' currency."""
+
+    turns: int
+    tokens: int
+    cost: float
+
+
+class MostAmounts(Struct):
+    """The limits of one day; null: no limit."""
+
+    turns: int | None
+    tokens: int | None
+    cost: float | None
+
+
+class LimitLine(Struct):
+    """What a person used, a session, or everybody together (`subject` is empty). `unreported`: attempts whose agent
+    reported no tokens.
+    """
+
+    scope: Scope
+    subject: str
+    used: UsedAmounts
+    most: MostAmounts
+    unreported: int
+
+
+class WaitingSession(Struct):
+    """A session whose messages wait, because a limit is used up. `until`, `since`: milliseconds since 1970."""
+
+    session: str
+    scope: Scope
+    subject: str
+    measure: Literal["turns", "tokens", "cost"]
+    until: int
+    since: int
+
+
+class LimitsToday(Struct, omit_defaults=True):
+    """`day` is the date in the time zone `tz`; it ends at `ends` (milliseconds since 1970). `next`: the `after` of the
+    next page, if there is one.
+    """
+
+    day: str
+    tz: str
+    ends: int
+    limits: list[LimitLine]
+    waiting: list[WaitingSession]
+    next: str | None = None
+
+
+@router.route("GET", "/v1/limits", Returns("What was used today.", LimitsToday))
+async def list_limits(
+    call: ApiCall,
+    limit: Annotated[int, Param("Maximum number of lines.", maximum=1000)] = 200,
+    after: Annotated[str, Param("The `next` of the page before.")] = "",
+) -> Response:
+    """List what was used today, of what limits, and which sessions wait."""
+    return json_response(await call.gateway.limits(limit, after))

@@ -1,0 +1,73 @@
+-- What was used on a day, and sessions that wait because a limit is used up.
+
+-- name: spent_add
+-- something was used: return the new amounts
+INSERT INTO spent(day, scope, subject, turns, tokens, cost, unreported)
+VALUES(:day, :scope, :subject, :turns, :tokens, :cost, :unreported)
+ON CONFLICT(day, scope, subject) DO UPDATE SET turns = turns + excluded.turns, tokens = tokens + excluded.tokens,
+  cost = cost + excluded.cost, unreported = unreported + excluded.unreported
+RETURNING turns, tokens, cost
+
+-- name: spent_get
+-- what was used on a day by one person, in one session or in all
+SELECT turns, tokens, cost FROM spent WHERE day = :day AND scope = :scope AND subject = :subject
+
+-- name: spent_on
+-- what was used on a day; the list goes on after a scope and a subject
+SELECT turns, tokens, cost, scope, subject, unreported FROM spent
+WHERE day = :day AND (scope, subject) > (:scope, :subject) ORDER BY scope, subject LIMIT :limit
+
+-- name: turn_day
+-- the day that a first attempt counts for
+UPDATE turn SET day = :day WHERE id = :id
+
+-- name: turn_usage
+-- what an agent reported for an attempt; it may report more than once
+UPDATE turn SET tokens = coalesce(tokens + :tokens, :tokens, tokens), cost = coalesce(cost + :cost, :cost, cost) WHERE id = :id
+
+-- name: turn_root_day
+-- the day for which a turn's first attempt counts
+SELECT day FROM turn WHERE id = :root
+
+-- name: session_cost
+-- the cost that the agent last reported for its whole conversation
+UPDATE session SET cost = :cost WHERE id = :id
+
+-- name: askers_waiting
+-- who sent the events for which a session is to be woken, and the newest of them from each
+-- sorts: the senders of what waits in one session
+SELECT e.source, e.kind, e.payload ->> '$.data.from.person' AS person, e.payload ->> '$.data.from.id' AS account,
+  e.payload ->> '$.data.from.role' AS role, max(h.event) AS newest
+FROM hearing h JOIN event e ON e.id = h.event
+WHERE h.session = :session AND h.turn IS NULL AND h.wakes = 1 GROUP BY 1, 2, 3, 4, 5 ORDER BY newest
+
+-- name: askers_of_turn
+-- who sent the events that asked for a turn
+-- sorts: the senders of one turn's events
+SELECT e.source, e.kind, e.payload ->> '$.data.from.person' AS person, e.payload ->> '$.data.from.id' AS account,
+  e.payload ->> '$.data.from.role' AS role, max(h.event) AS newest
+FROM hearing h JOIN event e ON e.id = h.event WHERE h.turn = :turn AND h.wakes = 1 GROUP BY 1, 2, 3, 4, 5 ORDER BY newest
+
+-- name: limited_get
+-- why a session waits, if a limit is the reason
+SELECT session, scope, subject, measure, until, event, at FROM limited WHERE session = :session
+
+-- name: limited_put
+-- a session waits because a limit is used up
+INSERT INTO limited(session, scope, subject, measure, until, event, at)
+VALUES(:session, :scope, :subject, :measure, :until, :event, :at)
+ON CONFLICT(session) DO UPDATE SET scope = excluded.scope, subject = excluded.subject, measure = excluded.measure,
+  until = excluded.until, event = excluded.event
+
+-- name: limited_drop
+-- a session waits no more
+DELETE FROM limited WHERE session = :session
+
+-- name: limited_all
+-- the sessions that wait because a limit is used up
+SELECT l.session, s.key, l.scope, l.subject, l.measure, l.until, l.at FROM limited l JOIN session s ON s.id = l.session
+WHERE l.session > :after AND s.wake_at IS NOT NULL ORDER BY l.session LIMIT :limit
+
+-- name: limited_again
+-- let every session that waits for a limit ask again: its limit may have been raised
+UPDATE session SET wake_at = :now WHERE wake_at IS NOT NULL AND id IN (SELECT session FROM limited)

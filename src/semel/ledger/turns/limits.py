@@ -1,0 +1,246 @@
+"""Count what turns use, and hold turns back whose limit is used up (docs/limits.md).
+
+Counts are rows, added in the transaction that begins or ends a turn, so a crash loses none and counts none twice. A
+message above a limit is never lost: its session's wake is put off to the end of the day, and a notice says so (Law 12).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
+
+from semel.law import limits as law
+from semel.ledger.delivery import claims, owner_notice
+from semel.ledger.storage.rows import Row, SessionRow, TurnRow
+from semel.ledger.storage.sql import Tx
+from semel.timing.walltime import find_day, wall_at
+
+
+class Asker(Row):
+    """Who sent events of a session. `newest`: the newest of these events."""
+
+    source: str
+    kind: str
+    person: str | None
+    account: str | None
+    role: str | None
+    newest: int
+
+    @property
+    def name(self) -> str | None:
+        return law.identify_person(self.source, self.kind, self.person, self.account, self.role)
+
+
+class SpentRow(Row):
+    """What was used on a day."""
+
+    turns: int
+    tokens: int
+    cost: int
+
+    @property
+    def amounts(self) -> law.Amounts:
+        return law.Amounts(self.turns, self.tokens, self.cost)
+
+
+class ListedSpent(SpentRow):
+    """What was used on a day, with the scope and the subject of the limit."""
+
+    scope: law.Scope
+    subject: str
+    unreported: int
+
+
+class LimitedRow(Row):
+    """A session that waits because a limit is used up. `until` and `at` are in ms."""
+
+    session: int
+    scope: law.Scope
+    subject: str
+    measure: law.Measure
+    until: int
+    event: int
+    at: int
+
+
+class ListedLimited(Row):
+    """A session that waits, with its key."""
+
+    session: int
+    key: str
+    scope: law.Scope
+    subject: str
+    measure: law.Measure
+    until: int
+    at: int
+
+
+@dataclass(frozen=True)
+class LimitPolicy:
+    """The configured limits. `zone`: whose days they count; `zone_name`: as people are shown it."""
+
+    person: law.Limits = law.UNLIMITED
+    session: law.Limits = law.UNLIMITED
+    all: law.Limits = law.UNLIMITED
+    zone: tzinfo = UTC
+    zone_name: str = "UTC"
+
+    def of(self, scope: law.Scope) -> law.Limits:
+        return {"person": self.person, "session": self.session, "all": self.all}[scope]
+
+    def day(self, now: int) -> tuple[str, int]:
+        """Return the day at a time (ms) and when it ends (ms)."""
+        name, end = find_day(self.zone, now // 1000)
+        return name, end * 1000
+
+    def describe_end(self, until: int) -> str:
+        return f"{wall_at(self.zone, until // 1000):%Y-%m-%d %H:%M} ({self.zone_name})"
+
+
+@dataclass(frozen=True)
+class UsageReport:
+    """What an agent reported for an attempt. `tokens`: None if it reported none.
+
+    `cost`: that of the whole conversation so far, in millionths; None if it reported none.
+    """
+
+    tokens: int | None = None
+    cost: int | None = None
+    policy: LimitPolicy = field(default_factory=LimitPolicy)
+
+
+# ---------------------------------------------------------------- holding turns back
+
+
+def hold_back(tx: Tx, row: SessionRow, policy: LimitPolicy) -> int | None:
+    """Put the session's wake off if a limit of its next turn is used up.
+
+    Return the milliseconds until the limit's day ends, or None if the turn may begin. People are told once for each
+    message that waits.
+    """
+    askers = tx.all(Asker, "askers_waiting", session=row.id)
+    used_up = find_used_up(tx, row, askers, policy)
+    if used_up is None:
+        tx.run("limited_drop", session=row.id)
+        return None
+    scope, subject, measure = used_up
+    _, until = policy.day(tx.now)
+    before = tx.one(LimitedRow, "limited_get", session=row.id)
+    newest = max((asker.newest for asker in askers), default=0)
+    tx.run(
+        "limited_put", session=row.id, scope=scope, subject=subject, measure=measure, until=until, event=newest,
+        at=tx.now,
+    )  # fmt: skip
+    tx.run("session_wake", id=row.id, due=until, since=row.wake_since)
+    if before is None or before.event < newest:
+        limit = _describe_limit(row.key, scope, subject, measure, getattr(policy.of(scope), measure))
+        text = (
+            f"The message waits: {limit} is used up. It is answered after {policy.describe_end(until)}, or when the "
+            "owner raises the limit."
+        )
+        claims.add_home_notice(tx, row, text, turn=None, kind="limit.waits", tell=False)
+    return until - tx.now
+
+
+def find_used_up(
+    tx: Tx, row: SessionRow, askers: list[Asker], policy: LimitPolicy
+) -> tuple[law.Scope, str, law.Measure] | None:
+    """Return the scope, subject and measure of a limit that keeps the session's next turn from beginning.
+
+    In a conversation of several people, a turn may begin if one of those who ask for it has something left.
+    """
+    day, _ = policy.day(tx.now)
+    shared: list[tuple[law.Scope, str]] = [("all", ""), ("session", row.key)]
+    for scope, subject in shared:
+        if measure := law.find_used_up(_read_spent(tx, day, scope, subject), policy.of(scope)):
+            return scope, subject, measure
+    first: tuple[law.Scope, str, law.Measure] | None = None
+    for name in dict.fromkeys(asker.name for asker in askers):
+        measure = law.find_used_up(_read_spent(tx, day, "person", name), policy.person) if name is not None else None
+        if name is None or measure is None:
+            return None
+        first = first or ("person", name, measure)
+    return first
+
+
+def _read_spent(tx: Tx, day: str, scope: law.Scope, subject: str) -> law.Amounts:
+    row = tx.one(SpentRow, "spent_get", day=day, scope=scope, subject=subject)
+    return row.amounts if row is not None else law.Amounts()
+
+
+def ask_again(tx: Tx) -> None:
+    """Let every session that waits for a limit ask again, because the limits may have been raised."""
+    tx.run("limited_again", now=tx.now)
+
+
+# ---------------------------------------------------------------- listing
+
+
+def list_spent(tx: Tx, day: str, after: tuple[str, str], limit: int) -> list[ListedSpent]:
+    """Return what was used on a day, by scope and subject. `after`: the scope and subject where the page begins."""
+    return tx.all(ListedSpent, "spent_on", day=day, scope=after[0], subject=after[1], limit=limit)
+
+
+def list_limited(tx: Tx, limit: int) -> list[ListedLimited]:
+    """Return the sessions that wait because a limit is used up."""
+    return tx.all(ListedLimited, "limited_all", after=0, limit=limit)
+
+
+# ---------------------------------------------------------------- counting
+
+
+def count_turn(tx: Tx, row: SessionRow, turn: TurnRow, policy: LimitPolicy) -> None:
+    """Count a turn that begins with its first attempt, and tell people of limits that came near or are used up."""
+    day, _ = policy.day(tx.now)
+    tx.run("turn_day", id=turn.id, day=day)
+    _count(tx, row, turn.id, day, law.Amounts(turns=1), 0, policy)
+
+
+def count_usage(tx: Tx, row: SessionRow, turn: TurnRow, report: UsageReport) -> None:
+    """Count what an agent reported for an attempt, on the day on which its turn began."""
+    cost = None
+    if report.cost is not None:
+        cost = law.compute_cost(report.cost, row.cost)
+        tx.run("session_cost", id=row.id, cost=report.cost)
+    tx.run("turn_usage", id=turn.id, tokens=report.tokens, cost=cost)
+    day = tx.value(str, "turn_root_day", root=turn.root)
+    if day is None:
+        return  # it began before usage was counted
+    used = law.Amounts(tokens=report.tokens or 0, cost=cost or 0)
+    _count(tx, row, turn.id, day, used, int(report.tokens is None), report.policy)
+
+
+def _count(
+    tx: Tx, row: SessionRow, turn: int, day: str, used: law.Amounts, unreported: int, policy: LimitPolicy
+) -> None:
+    people = dict.fromkeys(asker.name for asker in tx.all(Asker, "askers_of_turn", turn=turn))
+    subjects: list[tuple[law.Scope, str]] = [("person", name) for name in people if name is not None]
+    is_today = day == policy.day(tx.now)[0]
+    for scope, subject in (*subjects, ("session", row.key), ("all", "")):
+        after = tx.get(
+            SpentRow, "spent_add", day=day, scope=scope, subject=subject, turns=used.turns, tokens=used.tokens,
+            cost=used.cost, unreported=unreported,
+        ).amounts  # fmt: skip
+        for crossing in law.find_crossings(after - used, after, policy.of(scope)) if is_today else ():
+            _tell_crossing(tx, row, scope, subject, crossing, policy)
+
+
+def _tell_crossing(
+    tx: Tx, row: SessionRow, scope: law.Scope, subject: str, crossing: law.Crossing, policy: LimitPolicy
+) -> None:
+    """Tell the people of the session and the owners that a limit came near or is used up."""
+    limit = _describe_limit(row.key, scope, subject, crossing.measure, crossing.most)
+    limit = limit[:1].upper() + limit[1:]
+    if crossing.is_used_up:
+        end = policy.describe_end(policy.day(tx.now)[1])
+        text = f"{limit} is used up. Further messages wait until {end}, or until the owner raises it."
+    else:
+        text = f"{limit} is nearly used up: {law.format_amount(crossing.measure, crossing.used)} so far."
+    kind = "limit.used" if crossing.is_used_up else "limit.near"
+    claims.add_home_notice(tx, row, text, turn=None, kind=kind, tell=False)
+    owner_notice.tell_owners(tx, text, kind, told=row.id)
+
+
+def _describe_limit(key: str, scope: law.Scope, subject: str, measure: law.Measure, most: int) -> str:
+    whose = {"person": f"for {subject}", "session": f"for the session {key}", "all": "for everybody together"}[scope]
+    return f"today's limit of {law.format_amount(measure, most)} {whose}"

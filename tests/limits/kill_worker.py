@@ -1,0 +1,83 @@
+"""Begins and ends turns under a limit, in processes that die before a statement, the first, the second and so on.
+
+    python kill_worker.py LEDGER FOLDER
+
+Each process is a fork with a copy of the ledger. It hears a message, begins its turn and ends it with a report of
+usage, and hears one more, which has to wait; SIGKILL strikes before its Nth statement, every fifth N. The last process
+ends by itself. Writes [[copy, killed]] as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+from semel.law.limits import Limits
+from semel.ledger.delivery.claims import Caller
+from semel.ledger.inbound import hear
+from semel.ledger.storage.store import Store
+from semel.ledger.turns import finish_turn, limits, turn_ops, turns
+
+POLICY = limits.LimitPolicy(person=Limits(turns=2, tokens=10))
+SESSION = 1
+STEP = 5
+
+
+def hear_message(store: Store, key: str) -> None:
+    sender = {"data": {"from": {"id": "1", "person": "bob"}}}
+    event = hear.Event("channel:chat", key, "message", f"text {key}", key.encode(), more=sender)
+    store.write_sync(hear.hear, event, [hear.Addressee("s", "main", "chat:1")])
+
+
+def run_turn(store: Store, lease: str) -> None:
+    """Begin a turn if one may begin, and end it."""
+    begun = store.write_sync(turns.begin, SESSION, lease, None, None, None, POLICY)
+    if isinstance(begun, turns.BegunTurn):
+        fence = turns.TurnFence(begun.session, begun.turn, begun.epoch)
+        caller = Caller(begun.session, begun.key, begun.turn, begun.root, "start")
+        end = finish_turn.End("answered", "end_turn", usage=limits.UsageReport(tokens=5, policy=POLICY))
+        store.write_sync(finish_turn.finish, fence, caller, [], turn_ops.Slots(), end)
+
+
+def go_on(store: Store, lease: str) -> None:
+    """What a gateway does with three messages, of which two are within the limit. Every call may be repeated."""
+    for key in ("a", "b", "c"):
+        hear_message(store, key)
+        run_turn(store, lease)
+
+
+def main(ledger: Path, folder: Path) -> None:
+    outcomes: list[tuple[str, bool]] = []
+    while not outcomes or outcomes[-1][1]:
+        copy = folder / f"{len(outcomes)}.db"
+        shutil.copy(ledger, copy)
+        outcomes.append((str(copy), _go_on_until(copy, STEP * len(outcomes))))
+    print(json.dumps(outcomes))
+
+
+def _go_on_until(copy: Path, statements: int) -> bool:
+    pid = os.fork()
+    if not pid:
+        store, left = Store.open_sync(copy), [statements]
+
+        def count(*_: object) -> bool:
+            if not left[0]:
+                os.kill(os.getpid(), signal.SIGKILL)
+            left[0] -= 1
+            return True
+
+        assert store._committer is not None
+        store._committer._db.exec_trace = count
+        go_on(store, "killed")
+        os._exit(0)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) in (0, -signal.SIGKILL)
+    return os.waitstatus_to_exitcode(status) != 0
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,43 @@
+"""What was used of what limits, on the command line and over HTTP; settings that cannot be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from system_house import DEMO, House, opened, until
+
+CONFIG = f"""{DEMO}
+[limits]
+tz = "Europe/Berlin"
+person = {{ turns = 1, cost = 2.5 }}
+"""
+
+
+def test_limits_are_listed_and_a_message_above_one_waits(tmp_path: Path) -> None:
+    with opened(House(tmp_path, CONFIG)) as house:
+        house.say("main:web:a", "say: one")
+        house.idle("main:web:a")
+        house.say("main:web:b", "say: two")
+        until(lambda: house.get("/v1/limits")["waiting"], "a session that waits")
+        today = house.get("/v1/limits")
+        assert today["tz"] == "Europe/Berlin"
+        person = next(line for line in today["limits"] if line["scope"] == "person")
+        assert person == {
+            "scope": "person", "subject": "owner", "used": {"turns": 1, "tokens": 0, "cost": 0.0},
+            "most": {"turns": 1, "tokens": None, "cost": 2.5}, "unreported": 1,
+        }  # fmt: skip
+        first = house.get("/v1/limits", limit=1)
+        assert [line["scope"] for line in first["limits"]] == ["all"]
+        assert house.get("/v1/limits", limit=1, after=first["next"])["limits"] == [person]
+        told = house.cli("limits")
+        assert "person\towner\t1 of 1\t0\t0.00 of 2.50" in told.stdout.splitlines()
+        assert "main:web:b waits until" in told.stderr
+        assert json.loads(house.cli("limits", "--json").stdout)["limits"] == today["limits"]
+        entries = house.entries("main:web:b")
+        assert any(e.get("kind") == "limit.waits" and "limit of 1 turn for owner" in e["text"] for e in entries)
+
+
+def test_a_limit_that_cannot_be_is_an_error_that_names_it(tmp_path: Path) -> None:
+    house = House(tmp_path, f"{DEMO}\n[limits]\nperson = {{ turns = 0 }}\n")
+    assert "limits.person" in house.cli("up", rc=2).stderr
