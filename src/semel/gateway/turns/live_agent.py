@@ -94,6 +94,14 @@ class LiveAgent:
         """Remove all signals from the queue and return them."""
         return [self.signals.get_nowait() for _ in range(self.signals.qsize())]
 
+    def release_waiting(self) -> None:
+        """Set the barriers that other tasks wait for, and leave the other signals to the next turn."""
+        for signal in self.take_waiting():
+            if isinstance(signal, FlushBarrier):
+                signal.set()
+            else:
+                self.signals.put_nowait(signal)
+
     def put_back(self, signals: Iterable[QueuedSignal]) -> None:
         """Put signals back into the queue, at its end."""
         for signal in signals:

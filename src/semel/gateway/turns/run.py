@@ -496,9 +496,5 @@ class Run:
             self.previews.end(self.previewed_part)
         if self.cancel_timer is not None:
             self.cancel_timer.cancel()
-        for signal in self.live.take_waiting():
-            if isinstance(signal, FlushBarrier):
-                signal.set()
-            else:
-                self.live.signals.put_nowait(signal)
+        self.live.release_waiting()
         self.permissions.close()
