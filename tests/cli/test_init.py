@@ -158,6 +158,8 @@ def test_without_a_terminal_nothing_is_asked_and_what_is_missing_is_named(cli: C
         (("--agent", "model", "--model", "openai:gpt-5"), "--key env:NAME or --key file:PATH, or set OPENAI_API_KEY"),
         (("--agent", "model", "--model", "openai:gpt-5", "--key", "sk-1"), "--key would show a secret to others"),
         (("--agent", "nobody"), "no known agent is named 'nobody'"),
+        (("--agent", "demo", "--model", "openai:gpt-5"), "--model and --key belong to --agent model"),
+        (("--yes", "--name", "ada"), "belong to a channel: name it with --channel KIND"),
         (("--yes", "--channel", "telgram"), 'did you mean "telegram"?'),
         (("--yes", "--channel", "telegram"), "telegram needs --set token=...: The bot's token from BotFather"),
         (("--yes", "--channel", "telegram", "--set", f"token={TOKEN}"), "--set token would show a secret to others"),

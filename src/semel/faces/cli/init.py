@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from semel.faces.cli.app import app
-from semel.faces.cli.init_channel import add_channel
+from semel.faces.cli.init_channel import NO_CHANNEL, add_channel
 from semel.faces.cli.init_questions import Choice, Options, ask, check_reference, choose, confirm, read_settings, refuse
 from semel.faces.cli.printing import name_command, print_error, print_remark
 from semel.text.visible import visible
@@ -87,6 +87,7 @@ def init(
     options = Options(agent, model, key, channel, read_settings(setting), name, account, asks)
     if agent is None and not asks and not yes:
         refuse("name the agent with --agent NAME, or take the defaults with --yes")
+    _check_options(options)
     _check_target(path, asks)
     setup, section = _collect(path, options)
     _write(path, setup, asks)
@@ -101,6 +102,15 @@ def _collect(path: Path, options: Options) -> tuple[Setup, str]:
     section = _add_agent(setup, options)
     add_channel(setup, options)
     return setup, section
+
+
+def _check_options(options: Options) -> None:
+    """Refuse options that would have no effect."""
+    if (options.model or options.key) and options.agent != MODEL and not (options.asks and options.agent is None):
+        refuse("--model and --key belong to --agent model")
+    of_channel = options.settings or options.name or options.account
+    if of_channel and options.channel in (None, NO_CHANNEL) and not options.asks:
+        refuse("--set, --name and --account belong to a channel: name it with --channel KIND")
 
 
 def _check_target(path: Path, asks: bool) -> None:
