@@ -9,6 +9,7 @@ modules of this package (docs/decisions/mcp-process.md).
     lines                      split the agent's messages into lines
     gateway_link, outcomes     the connection to the gateway; the gateway's outcome as text for the model
     in_process_tools           the same tools for an agent inside the gateway, without the socket
+    http_tools                 the same tools over HTTP, served by the gateway
     address, trusted_files     find the gateway, and check that its address and files are not another user's
     sockets                    find the user at the other end of a local connection
     exec                       `semel exec` and background jobs
