@@ -14,6 +14,7 @@ from typing import Any
 
 from semel.gateway.api.book_checks import BookChecks
 from semel.gateway.api.erasures import Erasures
+from semel.gateway.api.retention import Retention
 from semel.gateway.api.search import Search
 from semel.gateway.clock import Clock, SystemClock
 from semel.gateway.errors import BadRequest, GatewayUnavailable
@@ -134,6 +135,7 @@ class Components:
             find_trace=self.turns.traces.get,
         )  # fmt: skip
         self.erasures = Erasures(self.record, self.file_store)
+        self.retention = Retention(self.record, settings, self.clock, self.file_store.unused.set)
         self.channel_manager = ChannelManager(self.inbox, self.channels, self.people, self.file_store, self.clock, kick)
         self.searches = Search(self.record)
         after_crash = not store.was_closed

@@ -57,6 +57,7 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
         for name, supervisor in self.channel_manager.supervisors().items():
             self._start_task(f"channel {name}", supervisor.run())
         self._start_task("erasures", self.erasures.run())
+        self._start_task("retention", self.retention.run())
         for session in unfinished:
             self.turns.wake(session)
         await self.schedules.configure(self.settings.schedules)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, model_validator
 
-from semel.gateway.settings.tables import NamedTable, Strings, Table, list_keys
+from semel.gateway.settings.tables import Duration, NamedTable, Strings, Table, list_keys
 from semel.law.access import Policy, Role, Strangers
 
 Narration = Literal["last", "all"]
@@ -60,6 +60,8 @@ class ChannelSettings(NamedTable):
     never (messages in groups are ignored)."""
     group: Mapping[str, GroupSettings] = Field(default_factory=dict)
     """Settings of single groups, by address or a pattern like "-100*"."""
+    retain_s: Duration | None = Field(default=None, examples=["90d"])
+    """Content of this channel's sessions that is older than this is removed (docs/retention.md). Default: none is."""
     people: bool = Field(default=True, validation_alias="(people)")  # False: callers have no accounts, but a secret
     role: Role = "member"
     """On a channel without user accounts (a webhook): the role of everybody who knows its secret."""

@@ -114,3 +114,6 @@ class SessionSettings(Table):
     """How long a turn waits for further events, like { debounce = "2s", max_wait = "10s" }."""
     automatic: Literal["wait", "wake"] = "wait"
     """Messages that programs send (bots, auto-replies) wait for the next turn, or wake the agent."""
+    retain_s: Duration | None = Field(default=None, examples=["30d"])
+    """Content that is older than this is removed (docs/retention.md). Default: as the session's channel says, else
+    nothing is removed."""

@@ -55,7 +55,7 @@ def _erase_claims(tx: Tx, row: Erasure) -> str:
     claim_rows = tx.pairs(int, str, "erase_claims_next", session=row.session, before=row.at, limit=ROWS_PER_STEP)
     later = row.later
     for claim, text in claim_rows:
-        if _erase_parts(tx, claim):
+        if erase_parts(tx, claim):
             tx.run("erase_claim", id=claim, size=len(text))
         else:
             later = max(later, claim + 1)
@@ -63,7 +63,7 @@ def _erase_claims(tx: Tx, row: Erasure) -> str:
     return _set_stage(tx, row, "claims" if is_full_page else "entries", claim_rows[-1][0] if is_full_page else 0, later)
 
 
-def _erase_parts(tx: Tx, claim: int) -> bool:
+def erase_parts(tx: Tx, claim: int) -> bool:
     """Erase the content of a claim's parts, and drop held ones.
 
     Return False if a part must still be sent or looked up; its content is kept.
@@ -88,9 +88,14 @@ def _erase_parts(tx: Tx, claim: int) -> bool:
 
 
 def _erase_entries(tx: Tx, row: Erasure) -> str:
-    """Erase entries, their events and their commands."""
-    lo, hi = row.at, min(row.at + ROWS_PER_STEP, row.seq)
-    entry_range = {"session": row.session, "lo": lo, "hi": hi}
+    hi = min(row.at + ROWS_PER_STEP, row.seq)
+    erase_entry_range(tx, row.session, row.at, hi)
+    return _set_stage(tx, row, "entries", hi) if hi < row.seq else _set_stage(tx, row, "turns", 0)
+
+
+def erase_entry_range(tx: Tx, session: int, lo: int, hi: int) -> None:
+    """Erase the entries above `lo` up to `hi`, with their events, commands and files."""
+    entry_range = {"session": session, "lo": lo, "hi": hi}
     files = tx.values(str, "holdings_of", **entry_range)
     tx.run("holdings_drop", **entry_range)
     for blob in files:
@@ -99,7 +104,6 @@ def _erase_entries(tx: Tx, row: Erasure) -> str:
     tx.run("erase_conflicts", **entry_range)
     tx.run("erase_commands", **entry_range)
     tx.run("erase_entries", **entry_range)
-    return _set_stage(tx, row, "entries", hi) if hi < row.seq else _set_stage(tx, row, "turns", 0)
 
 
 def _erase_turns(tx: Tx, row: Erasure) -> str:

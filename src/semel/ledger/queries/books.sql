@@ -30,9 +30,12 @@ LEFT JOIN command c ON c.session = s.id AND c.state = 'open'
 WHERE s.deleted IS NOT NULL AND (s.turn IS NOT NULL OR s.wake_at IS NOT NULL OR h.event IS NOT NULL OR c.event IS NOT NULL)
 
 -- name: book_erased
--- nothing is left of deleted content once its erasure is over
+-- nothing is left of content that was deleted, once its erasure is over, or that was aged out
 SELECT s.key, e.seq FROM entry e JOIN session s ON s.id = e.session AND e.seq <= s.erased LEFT JOIN erasure x ON x.session = s.id
 WHERE x.session IS NULL AND (e.text <> '' OR coalesce(e.more, '{"imported":{}}') <> '{"imported":{}}' OR e.tell <> 0)
+UNION ALL
+SELECT s.key, c.seq FROM claim c JOIN session s ON s.id = c.session AND c.seq <= s.erased LEFT JOIN erasure x ON x.session = s.id
+WHERE x.session IS NULL AND c.text <> ''
 
 -- name: book_files
 -- a stored file that an entry or a tool call names is there and is not being removed; imported entries may lack their

@@ -150,7 +150,8 @@ DELETE FROM output WHERE item = :item
 -- chapter in which its turn began. Commands and their answers are left out: they are between people and the gateway
 SELECT e.seq, e.role, e.text, e.live, e.partial, e.superseded, e.turn, e.event, e.more, h.turn AS bound, t.root
 FROM entry e LEFT JOIN hearing h ON h.event = e.event AND h.session = e.session LEFT JOIN turn t ON t.id = coalesce(h.turn, e.turn)
-WHERE e.session = :session AND e.seq < :before AND e.seq >= max(:since, (SELECT s.since FROM session s WHERE s.id = :session))
+WHERE e.session = :session AND e.seq < :before
+  AND e.seq >= (SELECT max(:since, s.since, s.erased + 1) FROM session s WHERE s.id = :session)
   AND coalesce(t.chapter, e.chapter) = :chapter AND (e.more ->> 'kind' IS NOT 'command' OR e.role = 'event')
 ORDER BY e.seq DESC LIMIT :limit
 

@@ -88,6 +88,8 @@ class SessionRow(HomeSession):
     erased_rev: int
     at: int
     cost: int | None
+    aged_epoch: int
+    aged_claim: int
 
 
 class EventRow(Row):

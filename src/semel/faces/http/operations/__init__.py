@@ -21,6 +21,7 @@ from semel.faces.http.operations import (
     openai_chat,
     outbox,
     people,
+    retention,
     schedules,
     sessions,
     stream,
@@ -30,8 +31,8 @@ from semel.faces.http.routing import ApiCall, Operation, Returns, Router
 
 router = Router("books")
 MODULES = (
-    messages, sessions, transcripts, archive, stream, files, outbox, channels, schedules, jobs, limits, people,
-    diagnostics, login, openai_chat, ag_ui,
+    messages, sessions, transcripts, archive, stream, files, outbox, channels, schedules, jobs, limits, retention,
+    people, diagnostics, login, openai_chat, ag_ui,
 )  # fmt: skip
 
 

@@ -1,0 +1,34 @@
+"""`semel retention`: what would be removed now because it is old."""
+
+from __future__ import annotations
+
+from semel.faces.cli.app import Config, DataDir, Json, app, ask_gateway
+from semel.faces.cli.printing import print_json, print_table
+
+DAY_S = 86_400
+
+
+@app.command()
+def retention(json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
+    """List what would be removed now because it is old, without removing it."""
+    sessions = ask_gateway(config, data_dir, lambda client: client.get("/v1/retention"))["sessions"]
+    if json:
+        print_json(sessions)
+        return
+    print_table(
+        ("SESSION", "KEPT FOR", "ENTRIES", "UP TO", "TEXT", "FILES", "STOPPED BY"),
+        (
+            (
+                line["session"],
+                f"{line['retain'] / DAY_S:g} d",
+                line["entries"],
+                f"#{line['upto']}",
+                f"{line['bytes']:,} B",
+                f"{line['file_bytes']:,} B",
+                line.get("stopped_by"),
+            )
+            for line in sessions
+        ),
+        "nothing is old enough to be removed",
+        ("SESSION",),
+    )
