@@ -1,0 +1,86 @@
+"""A gateway removes old content by itself, with files and from search and export; a dry run says what would go."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gateway_world import until
+from people_world import ADA, Chat, said
+from system_house import DEMO, House, opened
+from system_house import until as wait_until
+
+from semel.gateway.ports import Incoming
+from semel.gateway.settings import SessionSettings
+from semel.ledger.storage.store import Store, now_ms
+
+DAY_S = 86_400
+
+
+async def test_old_content_of_a_channel_goes_with_its_files_and_what_was_unreadable(tmp_path: Path) -> None:
+    open_store, ago_ms = Store.open, [100 * DAY_S * 1000]
+
+    def open_then(path: Path, **more: Any) -> Store:
+        return open_store(path, clock=lambda: now_ms() - ago_ms[0], **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Store, "open", staticmethod(open_then))
+        async with Chat(tmp_path, own={"retain_s": 90.0 * DAY_S}) as w:
+            kept = await w.chat.attach("old.txt", b"an old file")
+            await w.chat.tell(said("an old question", files=(kept,)))
+            await w.chat.tell(Incoming("unreadable", "u1", sender=ADA, raw=b"old noise", why="not known"))
+            await w.idle("demo:chat:dm")
+            await w.sent()
+            await w.ask("an old question on the page", session="page")
+        ago_ms[0] = 0
+        async with Chat(tmp_path, own={"retain_s": 90.0 * DAY_S}) as w:
+            blob = tmp_path / "blobs" / kept.id
+            await until(lambda: is_gone(blob))
+            assert await w.texts("demo:chat:dm") == []
+            await until(lambda: is_unreadable_gone(w))
+            assert "an old question on the page" in await w.texts("page")  # no policy: kept
+            await w.chat.tell(said("a new question"))
+            await w.idle("demo:chat:dm")
+            assert (await w.texts("demo:chat:dm"))[0] == "a new question"
+
+
+async def is_gone(path: Path) -> bool:
+    return not path.exists()
+
+
+async def is_unreadable_gone(world: Any) -> bool:
+    return [event["raw"] for event in await world.gateway.quarantined()] == [""]
+
+
+async def test_a_sessions_own_policy_comes_before_its_channels(tmp_path: Path) -> None:
+    own = {"demo:chat:a*": SessionSettings(retain_s=3600.0), "demo:chat:b*": SessionSettings()}
+    async with Chat(tmp_path, own={"retain_s": 90.0 * DAY_S}, sessions=own) as w:
+        for room in ("a1", "b1"):
+            await w.chat.tell(said("hello", room=room))
+            await w.idle(f"demo:chat:{room}")
+        sessions = [session async for session in w.gateway.retention._sessions()]
+        assert {session.key: ms for session, ms in sessions} == {
+            "demo:chat:a1": 3_600_000, "demo:chat:b1": 90 * DAY_S * 1000,
+        }  # fmt: skip
+
+
+def test_a_dry_run_says_what_the_next_run_removes_and_nothing_can_find_it_then(tmp_path: Path) -> None:
+    house = House(tmp_path, f'{DEMO}\n[sessions."main:web:short-*"]\nretain = 0.01\n')
+    with opened(house):
+        for session in ("main:web:short-1", "main:web:long-1"):
+            house.say(session, "say: a walrus was here")
+            house.idle(session)
+        (line,) = house.get("/v1/retention")["sessions"]
+        assert line["session"] == "main:web:short-1" and line["entries"] == line["upto"] == 2
+        assert json.loads(house.cli("retention", "--json").stdout) == [line]
+        assert house.cli("retention").stdout.split("\t")[0] == "main:web:short-1"
+        assert len(house.entries("main:web:short-1")) == 2  # a dry run removes nothing
+    with opened(house):
+        wait_until(lambda: not house.entries("main:web:short-1"), "the run at the start")
+        hits = json.loads(house.cli("search", "walrus", "--json").stdout)["hits"]
+        assert {hit["session"] for hit in hits} == {"main:web:long-1"}
+        assert "walrus" not in house.cli("export", "main:web:short-1", "--format", "jsonl").stdout
+        assert "walrus" in house.cli("export", "main:web:long-1", "--format", "jsonl").stdout
+        assert house.get("/v1/retention")["sessions"] == []
