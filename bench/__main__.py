@@ -12,6 +12,7 @@ PARTS = {
     "stranded": "1,000 turns by 20 sessions, and 10,000 messages right after a reply",
     "history": "what a prompt reads of the past, at 1,000 and at 100,000 entries",
     "scale": "turns with 1,000,000 entries in the ledger, 100,000 in the session, 10,000 sessions beside",
+    "growth": "bytes of the ledger for each message, turn and tool call, and after they were aged out",
     "memory": "an idle gateway, each live session, and what idling costs",
     "startup": "from the command to accepting",
     "outage": "what a channel that hangs for ever adds to the delay of another",

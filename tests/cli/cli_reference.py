@@ -36,6 +36,7 @@ GROUPS = {
     "Service": ("[Operate a gateway](operate.md).", ["service"]),
     "Backup": ("[Backup and restore](backup.md).", ["backup", "restore"]),
     "Schedules": ("[Schedules](schedules.md). Those of the configuration are changed there.", ["schedules"]),
+    "Limits and retention": ("[Limits](limits.md), [retention](retention.md).", ["limits", "retention"]),
     "Background jobs": ("[Background jobs](jobs.md).", ["jobs"]),
     "People": ("[People](people.md).", ["pair", "people"]),
     "The outbox": ("[Channels](channels.md), [the outbox](outbox.md).", ["channels", "outbox"]),

@@ -64,8 +64,8 @@ SELECT min(coalesce((SELECT e.born FROM entry e WHERE e.session = :session AND e
   coalesce((SELECT min(i.born) FROM item i WHERE i.session = :session), s.rev + 1)) FROM session s WHERE s.id = :session
 
 -- name: age_set
--- how far the content of a session was aged out
-UPDATE session SET erased = :seq, erased_rev = max(erased_rev, :rev), aged_epoch = :epoch, aged_claim = :claim WHERE id = :id
+-- how far the content of a session was aged out; a title that no person gave may repeat what was said, so it goes, too
+UPDATE session SET title = iif(named = 1 OR erased = :seq, title, NULL), erased = :seq, erased_rev = max(erased_rev, :rev), aged_epoch = :epoch, aged_claim = :claim WHERE id = :id
 
 -- name: age_turn
 -- erase an agent's error message
