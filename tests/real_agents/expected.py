@@ -160,15 +160,11 @@ DIFFERS: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
     ("gemini", "think2"): {
         "items": ("thought: A thought", "tool done: echo think-tool-output -> ", "thought: A thought")
     },
-    ("gemini", "load"): {
-        "items": ("thought: A thought", "tool done: echo think-tool-output -> ", "thought: A thought", "tool done")
-    },
     ("gemini", "perm"): {"items": (f"tool done: {PERM} -> ", "permission answered")},
     ("vibe", "think2"): {
         "items": (
             "thought: A thought before the tool.",
             "tool done: bash: echo think-tool-output -> think-tool-output",
-            "permission answered",
             "thought: A thought after the tool.",
         )
     },

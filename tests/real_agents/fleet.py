@@ -151,6 +151,7 @@ def _qwen(home: Path, port: int) -> tuple[list[str], Env]:
         "telemetry": {"enabled": False}, "privacy": {"usageStatisticsEnabled": False},
         "general": {"enableAutoUpdate": False}, "model": {"name": "scripted"},
         "tools": {"toolSearch": {"enabled": False}},  # else our tools have to be searched for
+        "ui": {"enableFollowupSuggestions": False},
     }  # fmt: skip
     (home / ".qwen/settings.json").write_text(json.dumps(settings))
     keys = {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1", "OPENAI_MODEL": "scripted"}

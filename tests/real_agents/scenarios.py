@@ -212,3 +212,5 @@ PLANS: dict[str, Plan] = {
 
 NEED_TOOLS = frozenset(PLANS) - {"plain", "think2", "perm", "cancel_text", "steer", "interrupt", "drop", "kill_said"}
 """The scenarios in which the model calls Semel's tools."""
+UNABLE = frozenset({("gemini", "load")})
+"""(agent, scenario): Gemini CLI cannot load a session within the minute in which it was made."""
