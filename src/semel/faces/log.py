@@ -67,9 +67,14 @@ _SHARED: list[structlog.typing.Processor] = [
 ]
 
 
+_ACTIVITY_FIELDS = ("session", "turn", "agent", "attempt", "channel", "outcome")
+"""The fields of lines of ACTIVITY_LOGGER, which the gateway passes as `extra`."""
+
+
 def _make_formatter(*last: structlog.typing.Processor) -> logging.Formatter:
     return structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=_SHARED, processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last]
+        foreign_pre_chain=[*_SHARED, structlog.stdlib.ExtraAdder(allow=_ACTIVITY_FIELDS)],
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
     )
 
 

@@ -47,7 +47,7 @@ UNRECORDED = "its outcome could not be recorded"
 _SEND_RESULTS = frozenset({"receipt", "not sent", "refused", "silence"})  # the others are results of look-ups
 
 _log = logging.getLogger("semel.outbox")
-_activity = structlog.get_logger("semel.activity")
+_activity = logging.getLogger("semel.activity")  # of the log file only: `semel.faces.log`
 
 
 def make_rules(caps: Caps, resend_unknown: bool = False) -> Rules:
@@ -275,7 +275,7 @@ class Outbox:
     async def _record(self, departure: Departure, outcome: AttemptOutcome) -> None:
         """Record the outcome even if that fails at first: a part that stayed "sending" would block its destination."""
         self.outcomes[departure.channel, outcome.result] += 1
-        _activity.info("attempt ended", channel=departure.channel, dest=departure.dest, outcome=outcome.result)
+        _activity.info("attempt ended", extra={"channel": departure.channel, "outcome": outcome.result})
         if outcome.result in ("receipt", "found") and outcome.receipt is None:
             _log.warning(
                 "%r accepted part %d but gave no message id that can be stored", departure.channel, departure.part

@@ -8,6 +8,7 @@ await in between.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -41,7 +42,7 @@ from semel.ledger.turns.limits import LimitPolicy
 from semel.ledger.turns.turns import BegunTurn, Fenced, GivenUp, NotYetDue, StopRequest, TurnEvent, TurnFence
 
 log = structlog.get_logger("semel.turns")
-activity = structlog.get_logger("semel.activity")
+activity = logging.getLogger("semel.activity")  # of the log file only: `semel.faces.log`
 
 T = TypeVar("T")
 
@@ -272,7 +273,8 @@ class TurnScheduler:
             self._note_end(begun, "cancelled" if begun.error is None else "given up", begun.error)
             self.kick()
             return True
-        activity.info("turn began", session=begun.key, turn=begun.turn, agent=begun.agent, attempt=begun.attempt)
+        about = {"session": begun.key, "turn": begun.turn, "agent": begun.agent}
+        activity.info("turn began", extra={**about, "attempt": begun.attempt})
         fence = TurnFence(begun.session, begun.turn, begun.epoch)
         self.typing.begin(begun, lambda: self._waits_for_person(session))
         self.traces[session] = TurnTrace(self.record_span, begun)
@@ -435,7 +437,8 @@ class TurnScheduler:
         if outcome == "failed":
             log.warning("turn failed", session=begun.key, turn=begun.turn, agent=begun.agent, why=error)
         else:
-            activity.info("turn ended", session=begun.key, turn=begun.turn, agent=begun.agent, outcome=outcome)
+            about = {"session": begun.key, "turn": begun.turn, "agent": begun.agent}
+            activity.info("turn ended", extra={**about, "outcome": outcome})
 
     def _note_error(self, begun: BegunTurn, error: str) -> None:
         self.agent_errors[begun.agent, error] += 1
