@@ -33,15 +33,13 @@ def spoken(tmp_path_factory: pytest.TempPathFactory) -> Cli:
         stderr = end(process)
     finally:
         cli.leave()
-    assert "gateway started" in stderr and "turn began" not in stderr, "stderr is for what a person watches"
+    assert "ready" in stderr and "turn began" not in stderr, "stderr is for what a person watches"
     return cli
 
 
 def test_lines_are_filtered_by_session_turn_part_and_level(spoken: Cli) -> None:
     lines = [json.loads(line) for line in spoken("logs", "--json").stdout.splitlines()]
-    assert {"gateway started", "ready", "turn began", "turn ended", "attempt ended"} <= {
-        line["event"] for line in lines
-    }
+    assert {"ready", "turn began", "turn ended", "attempt ended"} <= {line["event"] for line in lines}
     of_main = [json.loads(line) for line in spoken("logs", "--session", "main", "--json").stdout.splitlines()]
     assert {line["session"] for line in of_main} == {"main"} and len(of_main) >= 3
     turn = of_main[0]["turn"]
