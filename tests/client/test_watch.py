@@ -13,7 +13,7 @@ sys.path.append(str(Path(__file__).parents[1] / "http"))
 
 from gateway_house import GatewayHouse, Script, world
 
-from semel import Entry, EntryUpdate, ItemUpdate, SessionUpdate
+from semel import Entry, EntryUpdate, ItemUpdate, NoGateway, SessionUpdate
 from semel.faces.client.watch import Update, watch_session
 
 __all__ = ["world"]
@@ -26,6 +26,7 @@ class InProcess:
     def __init__(self, house: GatewayHouse):
         self.gateway = house.gateway
         self.breaks = False
+        self.breaks_while_it_reads = False
         self.streams: list[int | None] = []  # the rev after which each was asked for
 
     async def stream(self, session: str, after: int | None = None) -> AsyncIterator[Json]:
@@ -42,6 +43,9 @@ class InProcess:
 
     async def get(self, path: str, after: int) -> Json:
         assert path == "/v1/sessions/s/history"
+        if self.breaks_while_it_reads:
+            self.breaks_while_it_reads = False
+            raise NoGateway(Path("data"))
         return await self.gateway.history("s", after, 100)
 
 
@@ -103,6 +107,7 @@ async def test_a_snapshot_after_a_break_yields_all_that_changed_and_nothing_else
     await change_much(script)
     if is_new_life:
         watch = watch_session(connection, "s", rev, None)  # type: ignore[arg-type]
+    connection.breaks_while_it_reads = True
     await see_until(watch, seen, "the end")
     recorded = {entry["seq"]: entry["text"] for entry in (await world.gateway.entries("s", 0, 1 << 30))[0]}
     changed = {seq for seq in recorded if seq > 300 or seq == 3}
@@ -110,4 +115,4 @@ async def test_a_snapshot_after_a_break_yields_all_that_changed_and_nothing_else
     assert [u.item.kind for u in seen.updates[before:] if isinstance(u, ItemUpdate)] == ["tool"]
     assert all(seen.entries[seq].text == recorded[seq] for seq in changed)
     assert seen.entries[3].edited == 5
-    assert connection.streams == [None, None if is_new_life else rev]
+    assert connection.streams == [None, *[None if is_new_life else rev] * 2]

@@ -42,8 +42,7 @@ class GatewayUnreachable(NoGateway):
     def __init__(self, url: str):
         Exception.__init__(self, f"no gateway answers at {url}")
 
-    def __str__(self) -> str:
-        return str(self.args[0])
+    __str__ = Exception.__str__
 
 
 class GatewayNotTrusted(NoGateway):
@@ -52,8 +51,7 @@ class GatewayNotTrusted(NoGateway):
     def __init__(self, reason: str):
         Exception.__init__(self, reason)
 
-    def __str__(self) -> str:
-        return str(self.args[0])
+    __str__ = Exception.__str__
 
 
 def find_socket(data_dir: Path) -> Path:

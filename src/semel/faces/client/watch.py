@@ -74,14 +74,12 @@ async def watch_session(
                     if isinstance(update, SessionUpdate) and update.session.state == "deleted":
                         return
                 last_contact = loop.time()
-        except NoGateway:
-            if give_up_after is not None and loop.time() - last_contact > give_up_after:
-                raise
-        except RequestRefused as error:
-            if error.code == "no-such-session" and watcher.view.rev is not None:  # it was deleted meanwhile
+        except (NoGateway, RequestRefused) as error:
+            code = error.code if isinstance(error, RequestRefused) else "unavailable"  # what it answers while it stops
+            if code == "no-such-session" and watcher.view.rev is not None:
                 yield watcher.mark_deleted()
                 return
-            if error.status < 500:
+            if code != "unavailable" or (give_up_after is not None and loop.time() - last_contact > give_up_after):
                 raise
         await asyncio.sleep(RECONNECT_DELAYS_S[min(failures, len(RECONNECT_DELAYS_S) - 1)])
         failures += 1
@@ -107,6 +105,9 @@ class _Watcher:
     def _take_change(self, change: Json) -> list[Update]:
         if self.view.rev is not None and change["rev"] <= self.view.rev:
             return []
+        row = self.view.entries.get(change.get("seq", 0)) or self.view.items.get(change.get("id", 0))
+        if row is not None and change["rev"] <= row["rev"]:  # it was read after the snapshot
+            return []
         before = self.view.session
         rows = self.view.apply({"type": "change", "rev": change["rev"], "changes": [change]})
         if change["op"] == "session":
@@ -116,12 +117,14 @@ class _Watcher:
 
     async def _take_snapshot(self, frame: Json) -> list[Update]:
         """Apply a snapshot. Returns what differs from the view before, or what changed after the caller's rev."""
-        before = SessionView(self.view.rev, self.view.session, dict(self.view.entries), dict(self.view.items))
+        before = self.view
+        view = SessionView(before.rev, before.session, dict(before.entries), dict(before.items), before.has_older)
         known = before.rev if before.rev is not None else self._after
         if known > frame["rev"]:  # the ledger was replaced by an older one: everything may differ
             known = 0
-        removed = [row for row in self.view.apply(frame) if row.get("gone")]
-        await self._fill_in(frame, known)
+        removed = [row for row in view.apply(frame) if row.get("gone")]
+        await self._fill_in(view, frame, known)
+        self.view = view  # only now: if the connection broke meanwhile, the next one begins where this one did
         known_rows = {_row(row): row for row in before.ordered()}
         updates: list[Update] = [_make_update(row, "", None, removed=True) for row in removed]
         for row in self.view.ordered():
@@ -140,8 +143,8 @@ class _Watcher:
         """Return the last update of a session that was deleted while the watcher was away."""
         return SessionUpdate(msgspec.convert({**self.view.session, "state": "deleted"}, SessionState), self.view.rev)
 
-    async def _fill_in(self, frame: Json, known: int) -> None:
-        """Add to the view what changed after the rev `known` and is older than the rows of the snapshot."""
+    async def _fill_in(self, view: SessionView, frame: Json, known: int) -> None:
+        """Add to `view` what changed after the rev `known` and is older than the rows of the snapshot."""
         if not known or not frame["more"]:
             return
         path, before = session_path(self.session), frame["before"]
@@ -150,9 +153,9 @@ class _Watcher:
         newest_known = min((seq for seq, entry in changed.items() if entry["born"] > known), default=before)
         while before > newest_known:  # for the items between entries that the caller has not seen
             page = await self.connection.get(f"{path}/history", after=before)
-            self.view.items.update((item["id"], item) for item in page["items"])
+            view.items.update((item["id"], item) for item in page["items"])
             before = page["before"] if page["more"] else 0
-        self.view.entries.update(changed)
+        view.entries.update(changed)
 
 
 def _row(row: Json) -> Row:
