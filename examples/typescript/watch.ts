@@ -2,6 +2,7 @@
 //
 //   node dist/watch.js KEY TEXT      SEMEL_URL: where the gateway is; SEMEL_TOKEN: the owner's token, if it needs one
 
+import { randomUUID } from "node:crypto";
 import { EventSourceParserStream } from "eventsource-parser/stream";
 import createClient from "openapi-fetch";
 import type { paths } from "./schema.js";
@@ -44,7 +45,7 @@ function isAnswered(view: View, event: number): boolean {
 
 const { data: accepted, error } = await client.POST("/v1/sessions/{key}/messages", {
   params: session,
-  body: { text, id: crypto.randomUUID() }, // with an id, a repeat is accepted only once
+  body: { text, id: randomUUID() }, // with an id, a repeat is accepted only once
 });
 if (error) throw new Error(error.detail);
 
