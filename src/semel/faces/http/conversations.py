@@ -23,6 +23,7 @@ import msgspec
 from semel.faces.http.operations.messages import check_accepted
 from semel.faces.http.problems import Problem
 from semel.gateway.errors import NoSuchSession
+from semel.gateway.turns.prompt import INSTRUCTIONS
 from semel.law.identity import escape_address
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ async def _tell_before(gateway: Gateway, session: str, conversation: Conversatio
     """Accept what belongs before the new message: instructions, an unknown history, messages that never arrived."""
     said = await gateway.last_said(session)
     if conversation.instructions:
-        await _report(gateway, session, "instructions", conversation.instructions)
+        await _report(gateway, session, INSTRUCTIONS, conversation.instructions)
     if conversation.history and not said:
         await _report(gateway, session, "history", _write_history(conversation.history))
     earlier = conversation.new_texts[:-1]

@@ -20,6 +20,7 @@ from semel.ledger.turns.utterances import Utterance, find_last_text
 from semel.text.json_types import Json
 from semel.text.message_markup import MarkupProblem
 
+INSTRUCTIONS = "instructions"  # the kind of events with a chat client's system messages; only the owner's are followed
 MAX_MEMORY_NOTES = 12  # differences between memory and record in one prompt
 MAX_TOOL_NOTES = 12  # tool calls of lost attempts in one prompt
 MAX_HISTORY_CHARS = 20_000  # the conversation so far, in a prompt for an agent without memory
@@ -73,6 +74,9 @@ def is_heartbeat(event: TurnEvent) -> bool:
 
 
 def _format_event(event: TurnEvent) -> str:
+    if event.kind == INSTRUCTIONS and event.source.startswith("api:"):
+        title = "instructions of the program in which the person writes; follow them"
+        return mark_as_semel(title, make_inert(event.text))
     if event.source.startswith("schedule:") and event.kind == "schedule":
         return _format_firing(event)
     if is_heartbeat(event):
