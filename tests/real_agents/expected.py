@@ -161,6 +161,35 @@ DIFFERS: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
         "items": ("thought: A thought", "tool done: echo think-tool-output -> ", "thought: A thought")
     },
     ("gemini", "perm"): {"items": (f"tool done: {PERM} -> ", "permission answered")},
+    # It tells neither thoughts nor the output of a command, nor that a command has ended.
+    ("fast-agent", "think2"): {"items": ("tool done: bash -> ",)},
+    ("fast-agent", "load"): {"items": ("tool done: bash -> ", "tool done")},
+    # It leaves retries to Semel.
+    ("qwen", "drop"): {
+        "rows": (
+            f"agent partial superseded: {DROPPED}",
+            "notice: The agent's turn failed: Internal error: terminated. It is tried again in 5 s (attempt 2).",
+            f"agent: {DROPPED}And now the complete answer.",
+        ),
+        "delivered": (DROPPED, f"{DROPPED}And now the complete answer."),
+    },
+    # It puts the model's description of a command behind it.
+    ("qwen", "perm"): {
+        "rows": (
+            "agent: I will write a file. ",
+            f"notice permission asked: {PERM} (Run the command)",
+            f"notice permission answered: {PERM} (Run the command)",
+            "agent: The file is written.",
+        ),
+        "items": ("tool done: Shell", "permission answered"),
+    },
+    ("qwen", "think2"): {
+        "items": (
+            "thought: A thought before the tool.",
+            "tool done: Shell: echo think-tool-output (Run the command) -> think-tool-output",
+            "thought: A thought after the tool.",
+        )
+    },
     ("vibe", "think2"): {
         "items": (
             "thought: A thought before the tool.",

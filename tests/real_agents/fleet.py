@@ -37,7 +37,8 @@ class RealAgent:
     """`start(home, port)` prepares a fresh home and answers (command, environment); the model listens at `port`.
 
     `memory`: the files below home that hold a message as soon as it is complete, before the turn is over. `tools`: its
-    model calls Semel's tools as functions. `asks`: it asks for permission.
+    model calls Semel's tools as functions, from its first turn on. `asks`: it asks for permission. `asks_aside`: it
+    asks its model once more about an answer, such as what to suggest next.
     """
 
     name: str
@@ -46,6 +47,7 @@ class RealAgent:
     memory: str | None = None
     tools: bool = True
     asks: bool = True
+    asks_aside: bool = False
 
 
 def _base(home: Path) -> Env:
@@ -220,7 +222,7 @@ AGENTS = {
         RealAgent("opencode", "openai", _opencode),
         RealAgent("codex", "openai", _codex, ".codex/sessions/**/*.jsonl"),
         RealAgent("copilot", "openai", _copilot),
-        RealAgent("qwen", "openai", _qwen),
+        RealAgent("qwen", "openai", _qwen, tools=False, asks_aside=True),  # it offers the tools from a later turn on
         RealAgent("gemini", "gemini", _gemini),
         RealAgent("pi", "openai", _pi, tools=False, asks=False),
         RealAgent("vibe", "openai", _vibe, tools=False),  # its model calls them in TypeScript

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -38,8 +39,16 @@ async def test_what_the_model_says_is_delivered_recorded_and_shown_once(
         await PLANS[scenario](house)
         (session,) = house.watchers
         wanted = await _judge(house, session, possible)
-        assert tuple(house.script.asked) == wanted.asked, house.story()
+        asked = tuple(house.script.asked)
+        if AGENTS[agent].asks_aside:
+            assert _without_repeats(asked) == _without_repeats(wanted.asked), house.story()
+        else:
+            assert asked == wanted.asked, house.story()
         await house.doctor()
+
+
+def _without_repeats(names: tuple[str, ...]) -> list[str]:
+    return [name for name, _ in itertools.groupby(names)]
 
 
 async def _judge(house: House, session: str, possible: list[Expected]) -> Expected:
