@@ -10,9 +10,6 @@ ends by itself. Writes [[copy, killed]] as JSON.
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import signal
 import sys
 from pathlib import Path
 
@@ -21,6 +18,9 @@ from semel.ledger.delivery.claims import Caller
 from semel.ledger.inbound import hear
 from semel.ledger.storage.store import Store
 from semel.ledger.turns import finish_turn, limits, turn_ops, turns
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "ledger"))
+from statement_killer import kill_everywhere
 
 POLICY = limits.LimitPolicy(person=Limits(turns=2, tokens=10))
 SESSION = 1
@@ -50,34 +50,9 @@ def go_on(store: Store, lease: str) -> None:
         run_turn(store, lease)
 
 
-def main(ledger: Path, folder: Path) -> None:
-    outcomes: list[tuple[str, bool]] = []
-    while not outcomes or outcomes[-1][1]:
-        copy = folder / f"{len(outcomes)}.db"
-        shutil.copy(ledger, copy)
-        outcomes.append((str(copy), _go_on_until(copy, STEP * len(outcomes))))
-    print(json.dumps(outcomes))
-
-
-def _go_on_until(copy: Path, statements: int) -> bool:
-    pid = os.fork()
-    if not pid:
-        store, left = Store.open_sync(copy), [statements]
-
-        def count(*_: object) -> bool:
-            if not left[0]:
-                os.kill(os.getpid(), signal.SIGKILL)
-            left[0] -= 1
-            return True
-
-        assert store._committer is not None
-        store._committer._db.exec_trace = count
-        go_on(store, "killed")
-        os._exit(0)
-    _, status = os.waitpid(pid, 0)
-    assert os.waitstatus_to_exitcode(status) in (0, -signal.SIGKILL)
-    return os.waitstatus_to_exitcode(status) != 0
+def go_on_killed(copy: Path) -> None:
+    go_on(Store.open_sync(copy), "killed")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    print(json.dumps(kill_everywhere(Path(sys.argv[1]), Path(sys.argv[2]), go_on_killed, STEP)))

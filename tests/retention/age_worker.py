@@ -8,14 +8,14 @@ Each process is a fork with a copy of the ledger. The last one ends by itself. W
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import signal
 import sys
 from pathlib import Path
 
 from semel.ledger.admin import age_out
 from semel.ledger.storage.store import Store, now_ms
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "ledger"))
+from statement_killer import kill_everywhere
 
 DAY_MS = 86_400_000
 STATEMENTS_PER_STEP = 40
@@ -33,34 +33,9 @@ def age(store: Store, session: int = 1) -> int:
     return steps
 
 
-def main(ledger: Path, folder: Path) -> None:
-    outcomes: list[tuple[str, bool]] = []
-    while not outcomes or outcomes[-1][1]:
-        copy = folder / f"{len(outcomes)}.db"
-        shutil.copy(ledger, copy)
-        outcomes.append((str(copy), _age_until(copy, STATEMENTS_PER_STEP * len(outcomes))))
-    print(json.dumps(outcomes))
-
-
-def _age_until(copy: Path, statements: int) -> bool:
-    pid = os.fork()
-    if not pid:
-        store, left = Store.open_sync(copy, clock=later), [statements]
-
-        def count(*_: object) -> bool:
-            if not left[0]:
-                os.kill(os.getpid(), signal.SIGKILL)
-            left[0] -= 1
-            return True
-
-        assert store._committer is not None
-        store._committer._db.exec_trace = count
-        age(store)
-        os._exit(0)
-    _, status = os.waitpid(pid, 0)
-    assert os.waitstatus_to_exitcode(status) in (0, -signal.SIGKILL)
-    return os.waitstatus_to_exitcode(status) != 0
+def age_later(copy: Path) -> None:
+    age(Store.open_sync(copy, clock=later))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    print(json.dumps(kill_everywhere(Path(sys.argv[1]), Path(sys.argv[2]), age_later, STATEMENTS_PER_STEP)))
