@@ -250,6 +250,8 @@ async def test_a_page_of_an_allowed_origin_asks_first_and_then_speaks_with_the_t
         first = await client.options(MESSAGES, headers=preflight(APP, headers="authorization,idempotency-key"))
         assert (first.status_code, first.headers["access-control-allow-origin"]) == (200, APP)
         assert "Idempotency-Key" in first.headers["access-control-allow-headers"]
+        openai = preflight(APP, headers="authorization,content-type,x-semel-session,x-stainless-lang,x-stainless-os")
+        assert (await client.options("/openai/v1/chat/completions", headers=openai)).status_code == 200
         assert "Origin" in first.headers["vary"]
 
         page = {"Origin": APP, "Sec-Fetch-Site": "cross-site", **BEARER}

@@ -15,8 +15,19 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from semel.faces.http.security import foreign_origin_problem
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-REQUEST_HEADERS = ("Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID")
-EXPOSED_HEADERS = ("Allow", "Content-Disposition", "Retry-After", "WWW-Authenticate")
+OPENAI_CLIENT_HEADERS = tuple(
+    f"X-Stainless-{name}"
+    for name in ("Arch", "Lang", "OS", "Package-Version", "Retry-Count", "Runtime", "Runtime-Version", "Timeout")
+)
+"""What OpenAI's own library sends with each request (docs/openai-api.md)."""
+REQUEST_HEADERS = (
+    "Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID", "X-Semel-Progress", "X-Semel-Session",
+    *OPENAI_CLIENT_HEADERS,
+)  # fmt: skip
+EXPOSED_HEADERS = (
+    "Allow", "Content-Disposition", "Retry-After", "WWW-Authenticate", "X-Request-Id", "X-Semel-Ignored",
+    "X-Semel-Session",
+)  # fmt: skip
 PREFLIGHT_LIFE_S = 600
 
 
