@@ -151,6 +151,7 @@ DIFFERS: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
     ("opencode", "think2"): _ASKS_FOR_EVERY_COMMAND,
     # It begins again in the same block, without a sign, and shorter than what is taken for a retry without one.
     ("codex-zed", "drop"): {"rows": (f"agent: {DROPPED}{DROPPED}And now the complete answer.",)},
+    ("opencode", "drop"): {"rows": (f"agent: {DROPPED}{DROPPED}And now the complete answer.",)},
     ("fast-agent", "drop"): {"rows": (f"agent: {DROPPED}{DROPPED}And now the complete answer.",)},
     ("gemini", "drop"): {"rows": (f"agent: {DROPPED}{DROPPED}And now the complete answer.",)},
     # Their history holds what was complete, but not that the turn ended: they are asked to go on, and add nothing.
