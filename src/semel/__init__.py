@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         SessionUpdate,
     )
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _MODULES = {
     "semel.acp_stream.view": ("fold",),
