@@ -25,6 +25,7 @@ class Terminal:
         self._is_over = False
         self.pid, self._file = pty.fork()
         if self.pid == 0:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a test run in the background ignores it
             os.chdir(cwd)
             os.execve(command[0], command, {**env, "COLUMNS": str(columns), "LINES": str(rows), "TERM": "xterm"})
 
@@ -48,8 +49,9 @@ class Terminal:
 
     def wait(self) -> int:
         """Read to the end. Returns the exit code."""
+        end = time.monotonic() + PATIENCE
         while self._read():
-            pass
+            assert time.monotonic() < end, f"it does not end: {self.said[self._seen :]}"
         self._is_over = True
         os.close(self._file)
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
@@ -57,7 +59,8 @@ class Terminal:
     def kill(self) -> None:
         if not self._is_over:
             os.kill(self.pid, signal.SIGKILL)
-            self.wait()
+            os.close(self._file)
+            os.waitpid(self.pid, 0)
 
     def _read(self) -> bool:
         """Read what is there, for a moment. Returns whether more may come."""

@@ -21,6 +21,7 @@ from semel.testing.scripted_agent import command
 from semel.testing.telegram import TOKEN
 
 LOGIN_AGENT = Path(__file__).parent.parent / "agents" / "login_agent.py"
+MENU = "Number or name [1]: "  # the last blank shows that it reads
 ASKS_TOKEN = "token (The bot's token from BotFather, like 123456:AA..): "
 
 
@@ -101,7 +102,7 @@ def test_a_dialogue_writes_an_agent_a_channel_and_its_owner_and_tries_them(cli: 
 
 def test_ctrl_c_at_any_question_writes_nothing(cli: Cli, telegram: str) -> None:
     before = sorted(cli.home.rglob("*"))
-    for questions in (["Number or name"], ["Number or name", "Number or name", "token ("]):
+    for questions in ([MENU], [MENU, MENU, ASKS_TOKEN]):
         with dialogue(cli, "--set", f"api={telegram}") as terminal:
             for question, answer in zip(questions[:-1], ["demo", "telegram"], strict=False):
                 terminal.answer(question, answer)
