@@ -194,6 +194,8 @@ async def test_a_gateway_that_dies_between_a_firing_and_its_turn_takes_it_up_aga
 async def test_the_timer_sleeps_until_something_is_due(tmp_path: Path) -> None:
     clock = at("2026-03-01 08:00")
     async with World(tmp_path, clock, schedules=every_day(job("."))) as world:
+        for name in ("books", "retention"):  # they sleep, too
+            world.gateway._tasks[name].cancel()
         await world.asleep()
         assert (clock.sleepers, clock.next) == (1, moment("2026-03-01 09:00"))
         await world.gateway.schedules.add("sooner", "text", at="2026-03-01 08:30")

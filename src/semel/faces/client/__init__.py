@@ -4,7 +4,7 @@ The command line, the terminal and `import semel` use them. docs/python.md descr
 """
 
 from semel.faces.client.async_client import AsyncClient
-from semel.faces.client.connection import OutcomeUnknown, RequestRefused, quote_segment, session_path
+from semel.faces.client.connection import NoAnswer, OutcomeUnknown, RequestRefused, quote_segment, session_path
 from semel.faces.client.sync_client import Client
 from semel.faces.client.wait_for_answer import Answer
 from semel.faces.client.watch import EntryUpdate, ItemUpdate, SessionUpdate, Update
@@ -17,6 +17,7 @@ __all__ = [
     "EntryUpdate",
     "GatewayNotTrusted",
     "ItemUpdate",
+    "NoAnswer",
     "NoGateway",
     "OutcomeUnknown",
     "RequestRefused",

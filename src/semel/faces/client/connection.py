@@ -50,8 +50,12 @@ class NoAnswer(NoGateway):
     """The gateway was reached and did not answer in time. It may still carry out the request."""
 
     def __init__(self, timeout_s: float):
-        Exception.__init__(
-            self, f"the gateway did not answer within {timeout_s:g} s; it may still be at work on it. Try again later."
+        Exception.__init__(self, timeout_s)
+        self.timeout_s = timeout_s
+
+    def __str__(self) -> str:
+        return (
+            f"the gateway did not answer within {self.timeout_s:g} s; it may still be at work on it. Try again later."
         )
 
 

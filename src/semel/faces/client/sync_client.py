@@ -109,6 +109,9 @@ class Client:
     def delete(self, path: str) -> None:
         self._run(self._client.delete(path))
 
+    def compare_memory(self, session: str) -> Json:
+        return self._run(self._client.compare_memory(session))
+
     def list_all(self, path: str, name: str, **query: str | int | None) -> list[Json]:
         return self._run(self._client.list_all(path, name, **query))
 

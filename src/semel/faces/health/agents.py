@@ -17,6 +17,7 @@ from semel.faces.agent_check import AgentCheck, check_quickly
 from semel.faces.config.load import GatewayConfig
 from semel.faces.health.finding import Finding
 from semel.faces.run import RunningGateway, build_acp_agent
+from semel.gateway.ports import AgentError
 from semel.gateway.settings import AgentSettings
 
 log = structlog.get_logger("semel.up")
@@ -80,12 +81,27 @@ async def check_agents_in_background(running: RunningGateway) -> None:
 
 async def _check_beside_sessions(settings: AgentSettings, running: RunningGateway) -> list[Finding]:
     """Try an agent when there is room for its process. Return no findings if a session uses it meanwhile."""
+    if missing := _examine_program(settings, running.config):
+        return missing  # no process is needed to see that
     pool = running.gateway.spawns
     while not any(live["agent"] == settings.name for live in pool.status()):
         findings = await pool.lend_room(lambda: examine_agent(settings, running.config))
         if findings is not None:
             return findings
         await asyncio.sleep(RETRY_DELAY_S)
+    return []
+
+
+def _examine_program(settings: AgentSettings, config: GatewayConfig) -> list[Finding]:
+    """Return a finding if the agent's program is missing or cannot be executed."""
+    if settings.kind == "model":
+        return []
+    try:
+        build_acp_agent(settings, config).check_command()
+    except AgentError as error:
+        return list(
+            _list_findings(f"agent {settings.name}", AgentCheck(settings.name, [*settings.command], str(error)))
+        )
     return []
 
 

@@ -26,7 +26,7 @@ class AmountSettings(Table):
 
 
 class LimitSettings(Table):
-    """`[limits]` (docs/limits.md)"""
+    """`[limits]` (`semel docs limits`)"""
 
     tz: Zone = "UTC"
     """The time zone whose midnight begins a new day, like "Europe/Berlin"."""

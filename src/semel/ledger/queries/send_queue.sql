@@ -31,6 +31,7 @@ WHERE p.id = :id
 
 -- name: part_origin
 -- the turn that said a part, and the first event of that turn
+-- sorts: the events of one turn
 SELECT coalesce(c.turn, r.id) AS turn, h.event FROM part p JOIN claim c ON c.id = p.claim
 JOIN turn r ON r.root = c.root JOIN hearing h ON h.turn = r.id
 WHERE p.id = :id ORDER BY h.event LIMIT 1

@@ -164,4 +164,4 @@ def test_traces_without_the_extra_say_what_to_install(tmp_path: Path) -> None:
     )
     process = house.start()
     assert process.wait(60) == 2
-    assert 'pip install "semel[otel]"' in house.log and "Traceback" not in house.log
+    assert "pip install 'opentelemetry" in house.log and "Traceback" not in house.log
