@@ -44,10 +44,13 @@ def test_a_planted_fault_is_found(tmp_path: Path) -> None:
     source = tmp_path / "src"
     shutil.copytree(ROOT / "src" / "semel", source / "semel", ignore=shutil.ignore_patterns("__pycache__"))
     outbox = source / "semel" / "gateway" / "outbound" / "outbox.py"
-    honest = "            await self._record(departure, await send(channel, op, self._clock, self._stop_waiting))\n"
+    honest = (
+        "            outcome = await send(channel, op, self._clock, self._stop_waiting)\n"
+        "            await self._record(departure, outcome)\n"
+    )
     planted = (
         '            await self._record(departure, AttemptOutcome("receipt"))\n'
-        "            await send(channel, op, self._clock, self._stop_waiting)\n"
+        "            outcome = await send(channel, op, self._clock, self._stop_waiting)\n"
     )
     text = outbox.read_text("utf-8")
     assert text.count(honest) == 1
