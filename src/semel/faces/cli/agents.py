@@ -113,7 +113,7 @@ def check(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Start each agent and open a session: is it installed and logged in, does it take Semel's tools?
+    """Start each agent and open a session, to see if it is installed and logged in and takes Semel's tools.
 
     Needs no running gateway. An agent that demands a login is logged in with its key, if the key is in its environment.
     A model behind an API is sent a request only with --prompt. Exits with 1 if an agent cannot be used.
@@ -136,12 +136,12 @@ def check(
 def login(
     name: AgentName,
     method: Annotated[
-        str | None, typer.Option("--method", metavar="ID", help="Which of its login methods. Default: ask.")
+        str | None, typer.Option("--method", metavar="ID", help="The login method, if it offers several. Default: ask.")
     ] = None,
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Log an agent in, with the program that the agent names for that, in this terminal."""
+    """Log an agent in: run the login that the agent offers, in this terminal."""
     from semel.agents.acp import AcpAgent
     from semel.agents.acp.login import LoginMethod
 

@@ -1,4 +1,4 @@
-"""`semel channel new`: begin a package with a channel of your own."""
+"""`semel channel new`: write a package with a channel for another platform."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def new(
         Path | None, typer.Argument(metavar="[FOLDER]", help="Where to write it. Default: ./semel-KIND.")
     ] = None,
 ) -> None:
-    """Write a Python package with a channel of this kind, which works and passes the conformance suite.
+    """Write a Python package with a channel of a new kind, which works and passes the conformance suite.
 
-    It speaks with a message board over HTTP; put your platform in its place. docs/write-a-channel.md leads on.
+    It talks to a message board over HTTP; put your platform in its place. `semel docs write-a-channel` says how.
     """
     from semel.channels.new_package import CannotWrite, write_package
 

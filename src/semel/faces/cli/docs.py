@@ -24,7 +24,7 @@ def show_docs(
         typer.Argument(metavar="[PAGE]", help="A page, such as people or agents/claude. Default: the list of pages."),
     ] = "",
 ) -> None:
-    """Print a page of the documentation of this version; in a pipe, as Markdown."""
+    """Print a page of this version's documentation; in a pipe, as Markdown."""
     pages = {path.relative_to(DOCS).with_suffix("").as_posix(): path for path in DOCS.rglob("*.md")}
     path = pages.get(page.removeprefix("docs/").removesuffix(".md") or INDEX)
     if path is None:

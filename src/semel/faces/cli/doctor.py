@@ -21,7 +21,7 @@ from semel.text.wellformed import shorten_to_line
 if TYPE_CHECKING:
     from semel.faces.health.finding import Finding
 
-config_app = typer.Typer(help="The configuration file.", no_args_is_help=True)
+config_app = typer.Typer(help="Check the configuration file.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
 
 LEVEL_STYLES = {"ok": "green", "warning": "yellow", "broken": "bold red"}

@@ -1,4 +1,4 @@
-"""`semel limits`: what was used today, of what limits, and which sessions wait."""
+"""`semel limits`: what was used today, the limits, and the sessions that wait for the next day."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAGE = 1000
 
 @app.command()
 def limits(json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
-    """List what people and sessions used today, of what limits, and the sessions that wait."""
+    """List what people and sessions used today, with their limits, and the sessions that wait for the next day."""
     today = ask_gateway(config, data_dir, _read_all)
     if json:
         print_json(today)

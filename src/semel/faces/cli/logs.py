@@ -22,8 +22,8 @@ HEAD = ("timestamp", "level", "logger", "event", "exception")
 
 @app.command()
 def logs(
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with the lines that are added.")] = False,
-    number: Annotated[int, typer.Option("-n", metavar="N", min=0, help="How many of the last lines.")] = 100,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep running, and print each new line.")] = False,
+    number: Annotated[int, typer.Option("-n", metavar="N", min=0, help="How many of the newest lines to print.")] = 100,
     session: Annotated[
         str | None, typer.Option("--session", metavar="SESSION", help="Only lines about this session.")
     ] = None,

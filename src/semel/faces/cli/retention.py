@@ -1,4 +1,4 @@
-"""`semel retention`: what would be removed now because it is old."""
+"""`semel retention`: what the next run of retention will remove."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DAY_S = 86_400
 
 @app.command()
 def retention(json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
-    """List what would be removed now because it is old, without removing it."""
+    """List the old content that the gateway will remove within the hour, by session. Removes nothing."""
     sessions = ask_gateway(config, data_dir, lambda client: client.get("/v1/retention"))["sessions"]
     if json:
         print_json(sessions)

@@ -32,10 +32,10 @@ def install_service(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Install the service and start it; run it again after a change of PATH or of these options.
+    """Install the service and start it. Run this again if PATH or these options change.
 
-    The configuration is checked first, with the variables that the service will have: those in the file `environment`
-    beside semel.toml (~/.config/semel or /etc/semel), and this shell's PATH, on which agents are found.
+    The configuration is checked first, with the variables that the service will have: those in
+    ~/.config/semel/environment (with --system: /etc/semel/environment), and the PATH of this shell.
     """
     from semel.faces.service.installation import ServiceError, install, plan_installation
 

@@ -21,7 +21,7 @@ REASONS = {"approval": "asks for a permission", "question": "asked something", "
 def status(json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
     """Show on one screen: gateway, agents, sessions that need someone, channels, outbox, disk, backup and books.
 
-    Without a running gateway, the command reads the ledger itself and shows what can be known from it.
+    Without a running gateway, the command shows what the ledger alone can tell.
     """
     from semel.faces.health.overview import look_over
 

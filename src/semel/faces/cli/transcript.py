@@ -27,7 +27,7 @@ def sessions(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """List the sessions that are not archived, newest first. If no gateway runs, the ledger itself is read."""
+    """List the sessions that are not archived, newest first. Works without a gateway, too."""
     session_list = ask_or_read(config, data_dir, lambda reader: reader.list_sessions(archived))
     if json:
         print_json(session_list)

@@ -1,4 +1,4 @@
-"""Operations: what was used today, of what limits."""
+"""Operations: what was used today, and the limits."""
 
 from __future__ import annotations
 
@@ -72,5 +72,5 @@ async def list_limits(
     limit: Annotated[int, Param("Maximum number of lines.", maximum=1000)] = 200,
     after: Annotated[str, Param("The `next` of the page before.")] = "",
 ) -> Response:
-    """List what was used today, of what limits, and which sessions wait."""
+    """List what was used today, with the limits, and the sessions that wait for the next day."""
     return json_response(await call.gateway.limits(limit, after))

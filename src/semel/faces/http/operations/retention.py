@@ -31,5 +31,5 @@ class RetentionPlan(Struct):
 
 @router.route("GET", "/v1/retention", Returns("The sessions from which content would go.", RetentionPlan))
 async def plan_retention(call: ApiCall) -> Response:
-    """List what would be removed now because it is old, without removing it."""
+    """List the old content that the gateway will remove within the hour, by session. Removes nothing."""
     return json_response({"sessions": await call.gateway.retention.plan()})
