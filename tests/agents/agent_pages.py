@@ -19,8 +19,8 @@ FOLDER = Path(__file__).parents[2] / "docs" / "agents"
 HAND_WRITTEN: dict[str, dict[str, Any]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 MARK = "<!-- Made by tests/agents/agent_pages.py; its words are in agent_pages.toml. -->"
 SECOND_PROMPT = {
-    "steers": "it reads the message in its turn and answers both ([busy](../busy.md))",
-    "queues": "Semel queues the message until its turn has ended ([busy](../busy.md))",
+    "steers": "its running turn reads the message and answers both ([busy](../busy.md))",
+    "queues": "the message waits in Semel until the turn has ended ([busy](../busy.md))",
 }
 
 
@@ -84,7 +84,7 @@ def describe_profile(profile: Profile | None) -> dict[str, str]:
         modes = ", ".join(f"`{mode}`" for mode in sorted(profile.unattended_modes))
         rows["modes in which it asks nobody"] = modes
     if profile.asking_mode:
-        rows["mode that Semel sets"] = f'`{profile.asking_mode}`, if `permissions` is "ask" and `mode` is not set'
+        rows["mode that Semel sets"] = f"`{profile.asking_mode}`, if it starts in one of these and `mode` is not set"
     return rows
 
 
@@ -95,7 +95,7 @@ def list_failures(agent: KnownAgent) -> dict[str, str]:
     missing = f"It is not installed, or not on the PATH of the gateway: {install}."
     return {
         f"`command not found: '{agent.command[0]}'`": missing,
-        "`is not logged in`": f"Log in: {key}do what the line says. Then restart the gateway.",
+        "`is not logged in`": f"Log in: {key}do what the message says. Then restart the gateway.",
     }
 
 

@@ -99,7 +99,7 @@ class Profile:
     unattended_modes: frozenset[str] = frozenset()
     """The modes in which the agent decides by itself what it may do, without asking."""
     asking_mode: str | None = None
-    """The mode in which the agent asks for permissions; set if a person is to be asked."""
+    """A mode in which the agent asks. It is set if the agent starts in an unattended one and no mode is configured."""
 
     starts_mcp_servers: bool = True
     """Whether the agent starts MCP servers over stdio; otherwise it is offered Semel's over HTTP, if it takes that."""
