@@ -61,8 +61,7 @@ class ChannelSettings(NamedTable):
     group: Mapping[str, GroupSettings] = Field(default_factory=dict)
     """Settings of single groups, by address or a pattern like "-100*"."""
     retain_s: Duration | None = Field(default=None, examples=["90d"])
-    """Content of this channel's sessions that is older than this is removed (`semel docs retention`). Default: none
-    is."""
+    """How long the content of this channel's sessions is kept (`semel docs retention`). Default: for ever."""
     people: bool = Field(default=True, validation_alias="(people)")  # False: callers have no accounts, but a secret
     role: Role = "member"
     """On a channel without user accounts (a webhook): the role of everybody who knows its secret."""

@@ -115,5 +115,4 @@ class SessionSettings(Table):
     automatic: Literal["wait", "wake"] = "wait"
     """Messages that programs send (bots, auto-replies) wait for the next turn, or wake the agent."""
     retain_s: Duration | None = Field(default=None, examples=["30d"])
-    """Content that is older than this is removed (`semel docs retention`). Default: as the session's channel says, else
-    nothing is removed."""
+    """How long its content is kept (`semel docs retention`). Default: as the session's channel says, else for ever."""
