@@ -8,7 +8,7 @@ text is handed out once, and only when it is certain where it belongs:
   continues it. While it is only the beginning of the lost text, it is withheld (Law 8).
 - What a lost attempt had shown and nobody said again is part of the reply (Law 6).
 
-Who asks again for the same reply gets it whole, from the ledger.
+A client that asks again for the same reply gets all of it, from the ledger.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measure the disk: what the ledger and its files take, and what is free."""
+"""Measure the disk: how much the ledger and its files take, and how much is free."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 It runs in the gateway. Each POST has one JSON-RPC message, or a batch, and gets its answer as JSON: no tool reports
 progress, so there are no event streams. `protocol` reads the messages, as for stdio.
 
-Calls are idempotent (Law 5). `initialize` starts a session, whose id is the connection's, and MCP forbids to use a
-request's id twice in a session; so a call's id is made of both, and a POST that an HTTP client sends again is the same
+Calls are idempotent (Law 5). `initialize` starts a session, whose id is the connection's, and MCP forbids using a
+request's id twice in a session. So a call's id is made of both, and a POST that an HTTP client sends again is the same
 call. A request outside of a session is a connection of its own: a call that equals an earlier one counts as a repeat
 only if that one was never answered.
 """

@@ -1,4 +1,4 @@
-"""`semel doctor`: is the installation all right? `semel config check`: is its configuration?"""
+"""`semel doctor`: check the installation. `semel config check`: check its configuration alone."""
 
 from __future__ import annotations
 

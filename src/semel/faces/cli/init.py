@@ -75,8 +75,8 @@ def init(
 ) -> None:
     """Write a short semel.toml: an agent, and a channel with its owner if you want one. Then try the agent.
 
-    On a terminal it asks for what the options do not say. Secrets that are typed go into files beside semel.toml which
-    only you can read. No file is overwritten without a question. Exits with 1 if the agent cannot be used yet.
+    On a terminal it asks for what the options do not say. Secrets that you type go into files beside semel.toml that
+    only you can read. It overwrites no file without asking. Exits with 1 if the agent cannot be used yet.
     """
     from semel.faces.config.template import build_template
 

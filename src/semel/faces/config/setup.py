@@ -1,4 +1,4 @@
-"""The short semel.toml that `semel init` writes: an agent, perhaps a channel and its owner. Secrets get files.
+"""The short semel.toml that `semel init` writes: an agent, and perhaps a channel with its owner.
 
 A secret is never written into semel.toml. It goes into a file beside it that only its owner may read, and semel.toml
 refers to that file.

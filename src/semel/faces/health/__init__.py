@@ -1,1 +1,1 @@
-"""Is the installation all right? What `semel doctor`, `semel config check` and `semel status` look at."""
+"""Checks of an installation, for `semel doctor`, `semel config check` and `semel status`."""

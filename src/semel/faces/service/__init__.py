@@ -1,1 +1,1 @@
-"""Semel as a service of the system: what it tells its service manager, and the files by which that one starts it."""
+"""Semel as a service of the system: the files of its service manager, and what it tells the manager while it runs."""
