@@ -147,7 +147,7 @@ class ReadApi(Components):
         return await self.jobs.list(number, limit, after)
 
     async def limits(self, limit: int = 200, after: str = "") -> Json:
-        """Return what was used today, of what, and which sessions wait: {"day", "tz", "ends", "limits", "waiting"}.
+        """Return what was used today, of what, and which sessions wait, as `GET /v1/limits` answers.
 
         `after`: the `next` of the page before. Raises BadRequest.
         """
@@ -156,7 +156,8 @@ class ReadApi(Components):
         scope, _, subject = after.partition("/")
         if after and scope not in ("all", "person", "session"):
             raise BadRequest(f"after: {after!r} is no `next` of this list")
-        rows = await self.record.read(limits.list_spent, day, (scope, subject), limit)
+        rows = await self.record.read(limits.list_spent, day, (scope, subject), limit + 1)
+        more, rows = len(rows) > limit, rows[:limit]
         waiting = await self.record.read(limits.list_limited, limit)
         page: Json = {
             "day": day, "tz": policy.zone_name, "ends": ends,
@@ -166,8 +167,9 @@ class ReadApi(Components):
                  "until": row.until, "since": row.at}
                 for row in waiting
             ],
+            "more": more,
         }  # fmt: skip
-        return page | ({"next": f"{rows[-1].scope}/{rows[-1].subject}"} if len(rows) == limit else {})
+        return page | ({"next": f"{rows[-1].scope}/{rows[-1].subject}"} if more else {})
 
     # ------------------------------------------------------------ the books and the story
 

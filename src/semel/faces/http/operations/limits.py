@@ -54,8 +54,8 @@ class WaitingSession(Struct):
 
 
 class LimitsToday(Struct, omit_defaults=True):
-    """`day` is the date in the time zone `tz`; it ends at `ends` (milliseconds since 1970). `next`: the `after` of the
-    next page, if there is one.
+    """`day` is the date in the time zone `tz`; it ends at `ends` (milliseconds since 1970). `more`: there is another
+    page; `next` is its `after`.
     """
 
     day: str
@@ -63,13 +63,14 @@ class LimitsToday(Struct, omit_defaults=True):
     ends: int
     limits: list[LimitLine]
     waiting: list[WaitingSession]
+    more: bool = False
     next: str | None = None
 
 
 @router.route("GET", "/v1/limits", Returns("What was used today.", LimitsToday))
 async def list_limits(
     call: ApiCall,
-    limit: Annotated[int, Param("Maximum number of lines.", maximum=1000)] = 200,
+    limit: Annotated[int, Param("Maximum number of lines.", minimum=1, maximum=1000)] = 200,
     after: Annotated[str, Param("The `next` of the page before.")] = "",
 ) -> Response:
     """List what was used today, with the limits, and the sessions that wait for the next day."""
