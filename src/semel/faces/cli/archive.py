@@ -183,6 +183,9 @@ def _open_output(output: Path | None) -> Iterator[IO[bytes]]:
         binary_stdout = None if sys.stdout.isatty() else getattr(sys.stdout, "buffer", None)
         yield binary_stdout or cast(IO[bytes], _TextStdout())
         return
+    if output.exists() and not output.is_file():
+        print_error(f"{output} is not a file that can be replaced; without --output, the export goes to stdout")
+        raise typer.Exit(2)
     temporary = output.with_name(f".{output.name}.{os.getpid()}")
     try:
         with temporary.open("wb") as file:

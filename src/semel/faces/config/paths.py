@@ -48,7 +48,7 @@ def find_config_file(path: Path | None, env: Mapping[str, str]) -> Path | None:
         return named_path
     home = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME", "~")).expanduser() / ".config")
     default_paths = (Path.cwd() / "semel.toml", home / "semel" / "semel.toml")
-    return next((place for place in default_paths if place.is_file()), None)
+    return next((place for place in default_paths if place.exists()), None)
 
 
 def read_config_file(path: Path) -> tuple[str, dict[str, Any]]:
