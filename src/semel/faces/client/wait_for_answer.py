@@ -15,7 +15,8 @@ from semel.text.json_types import Json
 from semel.tools.address import NoGateway
 
 RECONNECT_TIMEOUT_S = 30.0
-RETRY_KINDS = ("retry", "turn.retry")
+NEWS_KINDS = ("retry", "turn.retry", "limit.waits")
+"""Kinds of notices that prolong the wait: retries, and a limit that is used up."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Answer:
     def notices(self) -> list[str]:
         """What Semel noticed about the turn, besides its failure and the retries that were reported meanwhile."""
         notices = [entry for entry in self.entries if entry.role == "notice"]
-        return [entry.text for entry in notices if entry.kind not in ("command", "turn.failed", *RETRY_KINDS)]
+        return [entry.text for entry in notices if entry.kind not in ("command", "turn.failed", *NEWS_KINDS)]
 
 
 @dataclass
@@ -119,10 +120,10 @@ def _keep_own_entries(entries: list[Json], turns: Collection[int]) -> list[Json]
 
 
 def _report_retries(view: SessionView, event: int, reported: set[int], on_news: Callable[[str], None]) -> None:
-    """Report each retry of a turn when it happens, because it prolongs the wait."""
+    """Report each retry of a turn, and a used-up limit, when it happens, because it prolongs the wait."""
     message_seq = next((entry["seq"] for entry in view.entries.values() if entry.get("event") == event), None)
     for seq, entry in view.entries.items():
-        if message_seq is not None and seq > message_seq and entry.get("kind") in RETRY_KINDS and -seq not in reported:
+        if message_seq is not None and seq > message_seq and entry.get("kind") in NEWS_KINDS and -seq not in reported:
             reported.add(-seq)  # negative, to differ from the ids of questions
             on_news(entry["text"])
 
