@@ -218,11 +218,11 @@ def add_item(
     body: Body | None = None,
     live: bool = True,
 ) -> int:
-    """Add an item, which watchers see beside the transcript; return its id."""
+    """Add an item, which watchers see beside the transcript; return its id. None values in `body` are left out."""
     rev = next_rev(tx, session)
     item = tx.number(
         "item_add", session=session, turn=turn, kind=kind, name=name, rev=rev, live=int(live), text=text,
-        body=dump(body or {}),
+        body=dump({name: value for name, value in (body or {}).items() if value is not None}),
     )  # fmt: skip
     _mark_dirty(tx, session, "item", item, rev)
     return item

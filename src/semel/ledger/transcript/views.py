@@ -95,7 +95,8 @@ def item_json(tx: Tx, row: ItemRow) -> Json:
         out["turn"] = row.turn
     if row.name is not None:
         out["name"] = row.name
-    out.update(load(row.body))
+    body = load(row.body)
+    out.update({name: value for name, value in body.items() if value is not None or name not in ("tail", "gap")})
     return out
 
 
