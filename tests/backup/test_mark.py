@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import apsw
@@ -18,7 +19,7 @@ from outbox_desk import say
 
 from semel.ledger.backup import restore, settle_restored
 from semel.ledger.storage import mark_file
-from semel.ledger.storage.errors import LogOfAnother
+from semel.ledger.storage.errors import LedgerLost, LogOfAnother
 from semel.ledger.storage.rows import LedgerRow, SessionRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
@@ -318,3 +319,23 @@ def test_kills_at_any_time_never_make_a_log_look_like_that_of_another_file(tmp_p
             assert not is_copy(path)
     assert not is_copy(path)
     assert soundness(path) == "ok"
+
+
+@pytest.mark.parametrize("with_log", [False, True])
+@pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.write_bytes(b"")], ids=["missing", "empty"])
+def test_a_ledger_that_is_lost_is_not_begun_anew(
+    tmp_path: Path, lose: Callable[[Path], object], with_log: bool
+) -> None:
+    path, log = tmp_path / "ledger.db", tmp_path / "ledger.db-wal"
+    speak(path, "one")
+    if with_log:
+        log.write_bytes(b"what was accepted last")
+    lose(path)
+    for options in ({}, {"marked": True}, {"readonly": True}):
+        with pytest.raises(LedgerLost, match=r"(?s)is missing or empty.*semel restore.*ledger\.db\.mark"):
+            Store.open(path, **options)
+    assert not path.exists() or path.stat().st_size == 0
+    assert not with_log or log.read_bytes() == b"what was accepted last"
+    (tmp_path / "ledger.db.mark").unlink()
+    log.unlink(missing_ok=True)
+    speak(path, "a new one")

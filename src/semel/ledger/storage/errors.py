@@ -67,6 +67,13 @@ class LedgerPlace(LedgerError):
     Put data_dir on a local disk."""
 
 
+class LedgerLost(LedgerError):
+    """The ledger {path} is missing or empty, but the mark beside it says that there was one. Nothing was changed.
+    Put the file back that was there, or restore a backup with 'semel restore'. Keep {path}-wal if it exists: it may
+    hold the only copy of what was accepted last. To begin an empty ledger instead, move {path}.mark to another folder,
+    too."""
+
+
 class LogOfAnother(LedgerError):
     """The log {path}-wal does not belong to the file {path}: it goes on from a later state of the ledger.
     Somebody put this file beside the log of a gateway that was killed, or copied the two at different times. Together

@@ -18,6 +18,7 @@ from semel.ledger.storage.connect import connect, make_durable, sync_folder
 from semel.ledger.storage.errors import (
     LedgerError,
     LedgerInUse,
+    LedgerLost,
     LedgerMissing,
     LedgerNewer,
     LedgerOlder,
@@ -108,6 +109,7 @@ def open_for_writing(
         lock = lock_ledger(path) if exclusive else None
         if restoring_flag_path(path).exists():
             raise LedgerRestoring(path=path)
+        refuse_lost_ledger(path)
         refuse_log_of_another(path)
         was_whole = mark_file.identify_log(path) == ""
         _make_file(path)
@@ -134,6 +136,22 @@ def read_own_mark(tx: Tx) -> mark_file.LedgerMark:
     """Return the mark that the ledger has stored about itself: name, incarnation and number of commits."""
     row = tx.get(LedgerRow, "ledger_get")
     return mark_file.LedgerMark(row.name, row.incarnation, row.commits)
+
+
+def refuse_lost_ledger(path: Path) -> None:
+    """Raise LedgerLost if the database file is missing or empty, though a mark file says that there was a ledger.
+
+    Must run before SQLite opens the ledger: it would begin an empty one, and delete the log that belongs to the lost
+    one. Then everything accepted before would be gone without a word, and accepted again (Laws 1, 12, 14).
+    """
+    if mark_file.read_mark(path) is None:
+        return
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        size = 0
+    if size == 0:
+        raise LedgerLost(path=path)
 
 
 def refuse_log_of_another(path: Path) -> None:
@@ -187,6 +205,7 @@ def check_readable(path: Path, known_version: int) -> Path:
     """
     refuse_old_sqlite(apsw.sqlite_lib_version())
     path = path.expanduser().resolve()
+    refuse_lost_ledger(path)
     if not path.exists():
         raise LedgerMissing(path=path)
     refuse_log_of_another(path)
