@@ -158,13 +158,20 @@ class ImapConnection:
             self._shut_socket()
             worker_ended = await self._wait_for_worker(CLOSE_STEP_TIMEOUT_S)
             self._pool.shutdown(wait=False, cancel_futures=True)
-            if worker_ended and self._mailbox is not None:
+            if worker_ended and (box := self._mailbox or self._find_unused_login()) is not None:
                 with contextlib.suppress(OSError):
-                    self._mailbox.client.shutdown()
+                    box.client.shutdown()
             if not worker_ended:
                 _log.warning("a connection to %s does not end", self._settings.imap)
             for open_socket in (self._socket_copy, self._wake_receiver, self._wake_sender):
                 open_socket.close()
+
+    def _find_unused_login(self) -> MailBox | None:
+        """Return the mailbox of a login that ended when its caller had been cancelled, and did not get it."""
+        if self._work is None or self._work.cancelled() or self._work.exception() is not None:
+            return None
+        result = self._work.result()
+        return result if isinstance(result, MailBox) else None
 
     async def _wait_for_worker(self, seconds: float) -> bool:
         """Wait for the worker thread's current work. Returns whether it finished within that time."""
