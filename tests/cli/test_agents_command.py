@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -203,7 +204,7 @@ def test_a_key_that_codex_keeps_is_told_if_the_environment_has_another(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(cli, "codex-acp")
-    (cli.home / "bin" / "codex-acp").write_text(f"#!/bin/sh\nexec {' '.join(login_agent('modes'))}\n")
+    (cli.home / "bin" / "codex-acp").write_text(f"#!/bin/sh\nexec {shlex.join(login_agent('modes'))}\n")
     configure(cli, codex=["codex-acp"])
     (cli.home / ".codex").mkdir()
     (cli.home / ".codex" / "auth.json").write_text('{"OPENAI_API_KEY": "sk-old"}')

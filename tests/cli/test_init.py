@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
 import subprocess
 import sys
@@ -51,7 +52,7 @@ def telegram() -> Iterator[str]:
 def install(cli: Cli, name: str, *argv: str) -> None:
     """Put a program into PATH: a real one, that speaks ACP, if there is a command for it."""
     program = cli.home / "bin" / name
-    program.write_text(f'#!/bin/sh\nexec {" ".join(argv)} "$@"\n' if argv else "#!/bin/sh\n")
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(argv)} "$@"\n' if argv else "#!/bin/sh\n")
     program.chmod(0o755)
 
 
@@ -136,7 +137,8 @@ def test_an_agent_without_its_adapter_can_be_installed_at_once(cli: Cli) -> None
     install(cli, "npm")
     adapter = cli.home / "bin" / "claude-agent-acp"
     (cli.home / "bin" / "npm").write_text(
-        f"#!/bin/sh\nprintf '#!/bin/sh\\nexec {' '.join(command())}\\n' > {adapter}\n/bin/chmod +x {adapter}\n"
+        f"#!/bin/sh\nprintf '%s\\n' '#!/bin/sh' {shlex.quote('exec ' + shlex.join(command()))} > {adapter}\n"
+        f"/bin/chmod +x {adapter}\n"
     )
     with dialogue(cli) as terminal:
         terminal.answer("Number or name", "1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import time
 from pathlib import Path
 
@@ -56,7 +57,7 @@ async def test_an_agent_that_a_session_uses_is_not_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agents, "START_DELAY_S", 0.0)
-    starter = f"echo x >> {tmp_path / 'starts'}; exec {' '.join(command())}"
+    starter = f"echo x >> {tmp_path / 'starts'}; exec {shlex.join(command())}"
     (tmp_path / "semel.toml").write_text(f"[agents.main]\ncommand = {json.dumps(['sh', '-c', starter])}\n")
     config = load_config(tmp_path / "semel.toml", tmp_path / "data", "127.0.0.1:0", env={"HOME": str(tmp_path)})
     async with open_gateway(config) as running:

@@ -18,5 +18,6 @@ from upgrade_desk import OldData  # noqa: E402
 @pytest.fixture
 def old(tmp_path: Path) -> OldData:
     with tarfile.open(HERE / "data-0.1.0.tar.xz") as archive:
-        archive.extractall(tmp_path / "old", filter="data")
+        safely = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # CPython before 3.11.4 has none
+        archive.extractall(tmp_path / "old", **safely)
     return OldData(tmp_path / "old" / "data", json.loads((tmp_path / "old" / "exports.json").read_text()))
