@@ -66,6 +66,7 @@ class House:
         command, env = self.agent.start(self.home, self.model.port)
         lines = [
             "[gateway]", 'listen = "127.0.0.1:0"', f"data_dir = {_toml(self.path / 'data')}", 'grace = "2s"',
+            "check_agents = false",  # a scenario finds the agent's process by its being alone
             "[agents.main]", f"command = {_toml(command)}", f"cwd = {_toml(self.work)}",
             f"permissions = {_toml(self.permissions)}", f"trace = {_toml(self.path / 'trace')}",
             "[agents.main.env]", *(f"{name} = {_toml(value)}" for name, value in env.items()),
