@@ -269,6 +269,10 @@ def with_(place: int, /, **more: Any) -> list[Json]:
         ([*GOOD[:3], {**user(2, "hi", 1, key="k")}], r"line 4: event: \(api:big, k\) is on line 3 already"),
         ([GOOD[0], GOOD[2], GOOD[1], GOOD[3]], "line 2: there is no turn 1 above"),
         ([*GOOD, turn(1)], "line 5: it is out of order"),
+        (
+            [{**GOOD[0], "chapter": 2}, GOOD[1], {**GOOD[2], "chapter": 2}, GOOD[3]],
+            "line 3: turn 1 is of an earlier chapter than the first entry",
+        ),
     ],
 )
 async def test_a_file_that_is_wrong_is_refused_with_its_line_and_nothing_is_done(

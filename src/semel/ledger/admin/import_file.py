@@ -274,6 +274,8 @@ class _FileChecker:
         if header.since > header.entries + 1:
             raise ValueError(f"since: there is no entry {header.since} for its chapter to begin with")
         self.header = header
+        self.turn_chapters: dict[int, int] = {}
+        self.first_chapter: int | None = None  # of the first entry; turns of earlier chapters are not exported
         self.has_claim = bytearray(1)
 
     def _check_turn(self, turn: TurnLine) -> None:
@@ -288,6 +290,7 @@ class _FileChecker:
         if attempts + 1 > MAX_ATTEMPTS or finished_attempts > 1 or (attempts == 0) != (turn.root == turn.turn):
             raise ValueError(f"root {turn.root} has too many attempts: {MAX_ATTEMPTS} at most, one of them not lost")
         self.turns[turn.turn] = (turn.root, turn.state)
+        self.turn_chapters[turn.turn] = turn.chapter
         self.roots[turn.root] = (attempts + 1, finished_attempts)
 
     def _check_entry(self, line: int, entry: EntryLine) -> None:
@@ -295,6 +298,7 @@ class _FileChecker:
             raise ValueError(f"entry {entry.seq} follows entry {self.seq}; the next one is {self.seq + 1}")
         self.seq = entry.seq
         self._require_chapter(entry.chapter)
+        self.first_chapter = entry.chapter if self.first_chapter is None else self.first_chapter
         self.has_claim.append(entry.claim is not None)
         if reserved := sorted(RESERVED_FIELDS & (entry.more or {}).keys()):
             raise ValueError(f"more: {reserved[0]!r} cannot be in it")
@@ -338,6 +342,8 @@ class _FileChecker:
     def _require_turn(self, turn: int | None) -> None:
         if turn is not None and turn not in self.turns:
             raise ValueError(f"there is no turn {turn} above")
+        if turn is not None and self.turn_chapters[turn] < (self.first_chapter or 0):
+            raise ValueError(f"turn {turn} is of an earlier chapter than the first entry")
 
 
 def check_file(lines: Iterable[bytes]) -> CheckedFile:
