@@ -30,8 +30,12 @@ class DiskUse:
 def measure_disk(ledger: Path, blobs: Path) -> DiskUse:
     """Measure the ledger, its folder of files, and the file system of the ledger. What is missing counts as 0."""
     folder = next(path for path in (ledger.parent, *ledger.parent.parents) if path.exists())
-    ledger_bytes = sum(_file_size(path) for path in (ledger, Path(f"{ledger}-wal")))
-    return DiskUse(shutil.disk_usage(folder).free, ledger_bytes, _folder_size(blobs))
+    return DiskUse(shutil.disk_usage(folder).free, measure_ledger(ledger), _folder_size(blobs))
+
+
+def measure_ledger(ledger: Path) -> int:
+    """Return the size of the ledger with its write-ahead log, in bytes."""
+    return sum(_file_size(path) for path in (ledger, Path(f"{ledger}-wal")))
 
 
 def _file_size(path: Path) -> int:

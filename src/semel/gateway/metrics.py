@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from semel import __version__
+from semel.gateway.disk_use import measure_ledger
 from semel.ledger.storage.store import Store
 
 
@@ -78,16 +79,9 @@ def measure_storage(store: Store, data_dir: Path) -> dict[str, float]:
     statistics, disk = store.statistics(), shutil.disk_usage(data_dir)
     return {
         f'semel_build_info{{version="{__version__}"}}': 1.0,
-        "semel_ledger_bytes": float(sum(_size(Path(f"{store.path}{suffix}")) for suffix in ("", "-wal"))),
+        "semel_ledger_bytes": float(measure_ledger(store.path)),
         "semel_ledger_commits_total": float(statistics["commits"]),
         "semel_ledger_failures_total": float(statistics["failures"]),
         "semel_disk_free_bytes": float(disk.free),
         "semel_disk_bytes": float(disk.total),
     }
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:  # the log is absent until the first write
-        return 0
