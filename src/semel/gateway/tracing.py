@@ -55,6 +55,7 @@ class TurnTrace:
         self._record = record if begun.events else None
         self._begun = begun
         self._started = time.time_ns() if self._record else 0
+        self.joined: Sequence[TurnEvent] = ()  # events that joined it while it ran
         self.outcome: str | None = None  # how the turn ended; None: this attempt was lost or put off
 
     @contextlib.contextmanager
@@ -70,11 +71,11 @@ class TurnTrace:
         finally:
             self._record(self._make(name, started, attributes=attributes, has_failed=has_failed))
 
-    def end(self, joined: Sequence[TurnEvent] = ()) -> None:
-        """Record the attempt and, if the turn has ended, its events. `joined`: events that joined it while it ran."""
+    def end(self) -> None:
+        """Record the attempt and, if the turn has ended, its events."""
         if self._record is None:
             return
-        begun, events = self._begun, (*self._begun.events, *joined)
+        begun, events = self._begun, (*self._begun.events, *self.joined)
         outcome = self.outcome or "put off"
         attributes: Attributes = {"semel.attempt": begun.attempt, "semel.agent": begun.agent, "semel.outcome": outcome}
         links = tuple(sorted({event.event for event in events} - {self._event}))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
@@ -39,7 +39,7 @@ from semel.ledger.inbound.hear import Addressed
 from semel.ledger.storage.errors import LedgerError
 from semel.ledger.turns import finish_turn, turn_ops, turns
 from semel.ledger.turns.limits import LimitPolicy
-from semel.ledger.turns.turns import BegunTurn, Fenced, GivenUp, NotYetDue, StopRequest, TurnEvent, TurnFence
+from semel.ledger.turns.turns import BegunTurn, Fenced, GivenUp, NotYetDue, StopRequest, TurnFence
 
 log = structlog.get_logger("semel.turns")
 activity = logging.getLogger("semel.activity")  # of the log file only: `semel.faces.log`
@@ -90,7 +90,6 @@ class TurnScheduler:
         self.attempts = {name: agent.attempts for name, agent in self.agents.items()}
         self.ended: Counter[tuple[str, str]] = Counter()  # (agent, outcome) -> turns since the start
         self.agent_errors: Counter[tuple[str, str]] = Counter()  # (agent, one of AGENT_ERRORS) -> failed attempts
-        self._joined: dict[int, Sequence[TurnEvent]] = {}  # session -> events that joined its turn while it ran
         self.stopping = False
 
     def __repr__(self) -> str:
@@ -285,7 +284,7 @@ class TurnScheduler:
             raise
         finally:
             self.typing.end(begun)
-            self.traces.pop(session).end(self._joined.pop(session, ()))
+            self.traces.pop(session).end()
             if self._overtaken_by(begun) is not None:
                 del self._overtaken[session]
 
@@ -355,7 +354,7 @@ class TurnScheduler:
             return True
         finally:
             self.runs.pop(begun.session, None)
-            self._joined[begun.session] = run.joined
+            self.traces[begun.session].joined = run.joined
             run.close()
             live.record_afterwards = run.record_afterwards
             if may_keep and not self.stopping:
