@@ -342,6 +342,17 @@ def build_acp_agent(settings: AgentSettings, config: GatewayConfig) -> AcpAgent:
     )
 
 
+def find_program_problem(settings: AgentSettings, config: GatewayConfig) -> str | None:
+    """Return why an agent's program cannot be executed. `None` if it can, or if the agent is a model without one."""
+    if settings.kind == "model":
+        return None
+    try:
+        build_acp_agent(settings, config).check_command()
+    except AgentError as error:
+        return str(error)
+    return None
+
+
 def _build_workplaces(config: GatewayConfig) -> dict[str, JobEnvironment]:
     """Map each agent's name to the directory and environment of its background jobs: those of the agent itself."""
     agents = config.gateway.agents

@@ -16,8 +16,7 @@ from semel.agents.known import find_known
 from semel.faces.agent_check import AgentCheck, check_quickly
 from semel.faces.config.load import GatewayConfig
 from semel.faces.health.finding import Finding
-from semel.faces.run import RunningGateway, build_acp_agent
-from semel.gateway.ports import AgentError
+from semel.faces.run import RunningGateway, build_acp_agent, find_program_problem
 from semel.gateway.settings import AgentSettings
 
 log = structlog.get_logger("semel.up")
@@ -94,15 +93,9 @@ async def _check_beside_sessions(settings: AgentSettings, running: RunningGatewa
 
 def _examine_program(settings: AgentSettings, config: GatewayConfig) -> list[Finding]:
     """Return a finding if the agent's program is missing or cannot be executed."""
-    if settings.kind == "model":
-        return []
-    try:
-        build_acp_agent(settings, config).check_command()
-    except AgentError as error:
-        return list(
-            _list_findings(f"agent {settings.name}", AgentCheck(settings.name, [*settings.command], str(error)))
-        )
-    return []
+    problem = find_program_problem(settings, config)
+    check = AgentCheck(settings.name, list(settings.command), problem or "")
+    return list(_list_findings(f"agent {settings.name}", check)) if problem is not None else []
 
 
 def _log_finding(agent: str, finding: Finding) -> None:

@@ -18,8 +18,7 @@ from semel.faces.config.paths import find_config_file, read_config_file
 from semel.faces.config.problems import find_line
 from semel.faces.health.finding import Finding
 from semel.faces.http.settings import is_address
-from semel.faces.run import build_acp_agent, find_build_problems
-from semel.gateway.ports import AgentError
+from semel.faces.run import find_build_problems, find_program_problem
 
 
 @dataclass(frozen=True)
@@ -101,12 +100,8 @@ def find_host_name(host: str) -> str:
 
 def _list_agent_warnings(config: GatewayConfig, text: str) -> Iterator[str]:
     for name, settings in config.gateway.agents.items():
-        if settings.kind == "model":
-            continue
-        try:
-            build_acp_agent(settings, config).check_command()
-        except AgentError as error:
-            yield f"{_place(config, text, 'agents', name, 'command')}{error}"
+        if (problem := find_program_problem(settings, config)) is not None:
+            yield f"{_place(config, text, 'agents', name, 'command')}{problem}"
 
 
 # ---------------------------------------------------------------- findings
