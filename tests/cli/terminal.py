@@ -47,6 +47,19 @@ class Terminal:
     def interrupt(self) -> None:
         os.write(self._file, b"\x03")
 
+    def interrupt_until_over(self) -> int:
+        """Press Ctrl-C each second until the command ends: Python does not see one that comes just before it reads.
+
+        Returns the exit code."""
+        end = time.monotonic() + PATIENCE
+        pressed = 0.0
+        while self._read():
+            assert time.monotonic() < end, f"it does not end: {self.said[self._seen :]}"
+            if time.monotonic() - pressed > 1:
+                self.interrupt()
+                pressed = time.monotonic()
+        return self.wait()
+
     def wait(self) -> int:
         """Read to the end. Returns the exit code."""
         end = time.monotonic() + PATIENCE

@@ -108,8 +108,7 @@ def test_ctrl_c_at_any_question_writes_nothing(cli: Cli, telegram: str) -> None:
             for question, answer in zip(questions[:-1], ["demo", "telegram"], strict=False):
                 terminal.answer(question, answer)
             terminal.expect(questions[-1])
-            terminal.interrupt()
-            assert terminal.wait() == 1
+            assert terminal.interrupt_until_over() == 1
             assert "aborted" in terminal.said and "Traceback" not in terminal.said
     assert sorted(cli.home.rglob("*")) == before
 

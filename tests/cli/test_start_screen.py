@@ -33,7 +33,7 @@ def test_beyond_loopback_the_screen_has_the_real_address_a_login_link_and_its_qr
     said = screen(cli, "--listen", "0.0.0.0:0")
     page = re.search(r"page +(http://([0-9.]+):[0-9]+)\n", said)
     assert page and page[2] != "0.0.0.0"
-    assert re.search(rf"login +{page[1]}/#code=[\w-]{{22}}\n +for one browser, until [0-9:]+; another link: ", said)
+    assert re.search(rf"login +{page[1]}/#code=[\w-]{{22}}\n +for one browser, until [0-9 :-]+; another link: ", said)
     assert "tls       none: others on the network can read along" in said
     assert said.count("█▄▄▄▄▄▄▄█") == 3, "the three corners of a QR code"
 
