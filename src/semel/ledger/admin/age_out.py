@@ -1,8 +1,8 @@
-"""Age out old content (docs/retention.md): texts, tool output and files go; what the laws count stays, as when a
-session is deleted (`semel.ledger.admin.erase`).
+"""Erase old content step by step (docs/retention.md): texts, tool output and files.
 
-The content of a session goes from its beginning, entry by entry, up to the first one that is too new or still needed.
-Each step is one short transaction, after which all books hold, so a crash between two steps needs no clean-up.
+The rows that the laws count stay, as after the deletion of a session (`semel.ledger.admin.erase`). A session loses its
+content from the beginning, entry by entry. Erasing stops before the first entry that is too new or still needed. Each
+step is one short transaction, after which all books hold, so a crash between two steps needs no clean-up.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Reason = Literal["a message waits", "a command has no answer", "a turn runs", "a
 
 
 class AgingSession(Row):
-    """A session that may have old content."""
+    """A session that is not deleted, and so may have old content."""
 
     id: int
     key: str
@@ -43,7 +43,7 @@ class LoneClaim(Row):
 
 
 class AgingSize(Row):
-    """How much content some entries have. `bytes`: of their texts; `file_bytes`: of their files."""
+    """The number of entries in a range that still have content, and the sizes of their texts and files in bytes."""
 
     entries: int
     bytes: int
@@ -52,7 +52,10 @@ class AgingSize(Row):
 
 @dataclass(frozen=True)
 class Boundary:
-    """The last entry whose content may go. `stopped_by`: why the next one stays, if it is old enough."""
+    """The limit of an erasure: `seq` is the last entry whose content may be erased.
+
+    `stopped_by`: why the next entry is still needed; None if the next entry is too new, or if there is none.
+    """
 
     seq: int
     stopped_by: Reason | None
@@ -60,7 +63,10 @@ class Boundary:
 
 @dataclass(frozen=True)
 class AgingPlan:
-    """What the next run does to a session."""
+    """A preview of the next run for one session: it will erase the content of entries up to `seq`, of size `size`.
+
+    `key`: the session's key. `stopped_by`: why the run keeps the next old entry; None if it keeps no old entry.
+    """
 
     key: str
     seq: int
@@ -69,12 +75,16 @@ class AgingPlan:
 
 
 def list_sessions(tx: Tx, after: int, limit: int) -> list[AgingSession]:
-    """Return sessions that are not deleted, in the order of their ids. `after`: the id before the first."""
+    """Return a page of the sessions that are not deleted, ordered by id. `after`: the last id of the previous page."""
     return tx.all(AgingSession, "sessions_to_age", after=after, limit=limit)
 
 
 def plan_session(tx: Tx, session: int, retain_ms: int) -> AgingPlan | None:
-    """Return what would go from a session now; None if nothing would."""
+    """Return a preview of the next run for a session.
+
+    Return None if the run would erase nothing and no old entry is still needed. Content is old after `retain_ms`
+    milliseconds.
+    """
     row = tx.get(SessionRow, "session_by_id", id=session)
     boundary = _find_boundary(tx, row, tx.now - retain_ms, row.seq)
     size = tx.get(AgingSize, "age_size", session=session, lo=row.erased, hi=boundary.seq)
@@ -84,7 +94,10 @@ def plan_session(tx: Tx, session: int, retain_ms: int) -> AgingPlan | None:
 
 
 def age_step(tx: Tx, session: int, retain_ms: int) -> bool:
-    """Erase the next piece of a session's content that is older than `retain_ms`. Return whether there may be more."""
+    """Erase the next piece of a session's content that is older than `retain_ms`.
+
+    Return True if another call may find more to erase.
+    """
     row = tx.get(SessionRow, "session_by_id", id=session)
     if row.deleted is not None or tx.one(erase.Erasure, "erasure_get", session=session) is not None:
         return False  # all of it goes
@@ -105,7 +118,7 @@ def age_step(tx: Tx, session: int, retain_ms: int) -> bool:
 
 
 def _find_boundary(tx: Tx, row: SessionRow, before: int, most: int) -> Boundary:
-    """Find the last entry up to `most` that is older than `before` and that nothing needs any more."""
+    """Find the last entry, up to the seq `most`, that is older than `before` (ms) and not needed any more."""
     first_kept = tx.value(int, "age_first_kept", session=row.id, lo=row.erased, hi=most, before=before)
     seq: int = most if first_kept is None else first_kept - 1
     reason: Reason | None = None
@@ -116,7 +129,9 @@ def _find_boundary(tx: Tx, row: SessionRow, before: int, most: int) -> Boundary:
 
 
 def _list_needed(tx: Tx, row: SessionRow, seq: int) -> list[tuple[int | None, Reason]]:
-    """Return the first entries that are still needed, each with the reason."""
+    """Return each reason to keep entries, with the seq of the first entry that it applies to (None if it applies to
+    none).
+    """
     outgoing = tx.value(int, "age_outgoing", session=row.id, lo=row.erased, hi=seq)
     needed: list[tuple[int | None, Reason]] = [
         (tx.value(int, "age_waiting", session=row.id), "a message waits"),
@@ -137,7 +152,10 @@ def _erase_entries(tx: Tx, row: SessionRow, seq: int) -> None:
 
 
 def _erase_claims(tx: Tx, claims: list[tuple[int, str]]) -> bool:
-    """Erase claims with their parts. Return False if one has a part that is still on its way, and stays."""
+    """Erase claims, given as (id, text), with their parts.
+
+    Keep a claim that has a part on its way; return False if there is such a claim.
+    """
     all_erased = True
     for claim, text in claims:
         if erase.erase_parts(tx, claim):
@@ -148,7 +166,11 @@ def _erase_claims(tx: Tx, claims: list[tuple[int, str]]) -> bool:
 
 
 def _erase_turns(tx: Tx, row: SessionRow, seq: int, before: int) -> tuple[int, bool]:
-    """Erase what old turns did beside their entries. Return the last epoch that is erased, and whether to go on."""
+    """Erase the remaining content of old turns: claims without an entry, items, tool output and the content of jobs.
+
+    A turn is erased only if it ended before `before` (ms) and its entries, up to `seq`, are erased. Return the epoch of
+    the last erased turn, and True if another call may erase more.
+    """
     epoch = row.aged_epoch
     turns = tx.all(TurnRow, "age_turns", session=row.id, limit=TURNS_PER_STEP)
     for turn in turns:
@@ -166,7 +188,7 @@ def _erase_turns(tx: Tx, row: SessionRow, seq: int, before: int) -> tuple[int, b
 
 
 def _erase_items(tx: Tx, session: int, turn: int) -> bool:
-    """Erase some of a turn's items with their output. Return whether none is left."""
+    """Erase some of a turn's items and their output. Return True if the turn has no items left to erase."""
     items = tx.values(int, "age_turn_items", turn=turn, session=session, limit=ITEMS_PER_STEP)
     for item in items:
         tx.run("erase_outputs", item=item, limit=erase.ROWS_PER_STEP)
@@ -175,7 +197,10 @@ def _erase_items(tx: Tx, session: int, turn: int) -> bool:
 
 
 def _erase_lone_claims(tx: Tx, row: SessionRow, before: int) -> tuple[int, bool]:
-    """Erase old claims that have neither an entry nor a turn. Return the last claim looked at, and whether to go on."""
+    """Erase the session's claims that are older than `before` (ms) and have neither an entry nor a turn.
+
+    Return the id of the last claim examined, and True if another call may erase more.
+    """
     claims = tx.all(LoneClaim, "age_lone_claims", session=row.id, after=row.aged_claim, limit=CLAIMS_PER_STEP)
     last = row.aged_claim
     for claim in claims:
@@ -186,7 +211,10 @@ def _erase_lone_claims(tx: Tx, row: SessionRow, before: int) -> tuple[int, bool]
 
 
 def age_unreadable(tx: Tx, channel: str, retain_ms: int) -> bool:
-    """Erase old events that a channel could not read (quarantine). Return whether there may be more."""
+    """Erase quarantined events of a channel that are older than `retain_ms`.
+
+    Return True if another call may erase more.
+    """
     source = f"retain:{channel}"
     after = int(tx.value(str, "cursor_get", source=source) or 0)
     events = tx.values(

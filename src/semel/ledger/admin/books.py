@@ -56,7 +56,10 @@ LAWS = {
 
 
 class PartCover(Row):
-    """A part, which covers text[lo:hi] of its claim. `erased`: the length that the text had before it was erased."""
+    """A part, and the range text[lo:hi] of its claim's text that it covers.
+
+    `erased`: the length of the claim's text before the text was erased.
+    """
 
     claim: int
     text: str

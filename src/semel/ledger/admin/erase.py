@@ -1,7 +1,7 @@
-"""Erase the content of deleted sessions piece by piece; each step is one short transaction (Law 11).
+"""Erase the content of deleted sessions in small steps, each of which is one short transaction (Law 11).
 
-The row of an erasure stores how far it has come, so a committed step is never repeated, and after a crash the next
-gateway continues. The order: claims and their parts, entries with their events, turns, items.
+A row stores the progress of each erasure, so no step is repeated. After a crash, the next gateway continues the
+erasure. An erasure goes through four stages: claims and their parts, entries with their events, turns, items.
 """
 
 from __future__ import annotations
@@ -17,7 +17,11 @@ ITEMS_PER_STEP = 16
 
 
 class Erasure(Row):
-    """The progress of a session's erasure. `at`: the position within its stage; the other columns: see schema.sql."""
+    """The progress of a session's erasure. `stage`: the current stage; `at`: the position within that stage.
+
+    Content up to the numbers `seq`, `rev` and `epoch` is to be erased. `later`: 1 + the id of the newest claim that was
+    skipped because one of its parts was still to be sent; 0 if none was skipped.
+    """
 
     session: int
     seq: int
@@ -34,10 +38,10 @@ def list_unfinished(tx: Tx) -> list[int]:
 
 
 def erase_step(tx: Tx, session: int) -> str:
-    """Erase one piece of a session, and return what comes next.
+    """Erase one piece of a session's content, and say what the caller should do next.
 
-    "more": call again. "later": call again later, because a part is still on its way to a platform. "done": the erasure
-    is complete.
+    Return "more": call again; "later": call again later, because a part is still on its way to a platform; or "done":
+    the erasure is complete.
     """
     row = tx.one(Erasure, "erasure_get", session=session)
     if row is None:
@@ -51,7 +55,7 @@ def _set_stage(tx: Tx, row: Erasure, stage: str, at: int, later: int | None = No
 
 
 def _erase_claims(tx: Tx, row: Erasure) -> str:
-    """Erase claims, newest first. A claim with a part in a queue is left for later, so that the part is still sent."""
+    """Erase a page of claims, newest first. Skip a claim with a part in a queue until that part has been sent."""
     claim_rows = tx.pairs(int, str, "erase_claims_next", session=row.session, before=row.at, limit=ROWS_PER_STEP)
     later = row.later
     for claim, text in claim_rows:
@@ -64,9 +68,9 @@ def _erase_claims(tx: Tx, row: Erasure) -> str:
 
 
 def erase_parts(tx: Tx, claim: int) -> bool:
-    """Erase the content of a claim's parts, and drop held ones.
+    """Erase the content of a claim's parts. Drop parts that are held for a decision.
 
-    Return False if a part must still be sent or looked up; its content is kept.
+    Return False if a part was kept because it must still be sent or looked up.
     """
     all_erased = True
     for part in tx.all(OutgoingPart, "erase_parts_of", claim=claim):
@@ -124,7 +128,10 @@ def _erase_items(tx: Tx, row: Erasure) -> str:
 
 
 def _finish_erasure(tx: Tx, row: Erasure) -> str:
-    """Finish the erasure, unless a part was left for later or something was written after the session was deleted."""
+    """Finish the erasure, or return to an earlier stage.
+
+    It continues if claims were skipped ("later"), or if something was written after the session was deleted ("more").
+    """
     session = tx.get(SessionRow, "session_by_id", id=row.session)
     if session.deleted is not None and session.seq > row.seq:
         tx.run("session_erase_on", id=row.session)
@@ -150,11 +157,11 @@ FILES_PER_STEP = 100  # files that `list_unheld_files` returns at most
 
 
 def list_unheld_files(tx: Tx) -> list[str]:
-    """Return the ids of files that no entry holds any more, at most FILES_PER_STEP."""
+    """Return the ids of at most FILES_PER_STEP files that no entry refers to any more."""
     return tx.values(str, "blobs_gone", limit=FILES_PER_STEP)
 
 
 def forget_files(tx: Tx, blob_ids: list[str]) -> None:
-    """Forget files that have been removed from the disk."""
+    """Remove the rows of files that the caller has deleted from the disk."""
     for blob_id in blob_ids:
         tx.run("blob_drop", id=blob_id)

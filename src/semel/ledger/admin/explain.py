@@ -1,4 +1,4 @@
-"""`semel why`: explain why a message did or did not appear, by the history of its event, claim, part or turn."""
+"""`semel why`: explain why a message was or was not shown, from the history of its event, claim, part or turn."""
 
 from __future__ import annotations
 
@@ -28,7 +28,11 @@ _ENTRY = re.compile(r"(.+)#(\d{1,18})", re.A)
 
 
 class AddressedSession(Row):
-    """A session that an event was addressed to (`key`: the session's key), and the turn that took the event there."""
+    """A session to which an event was addressed, with the turn that the event is bound to there.
+
+    `key`: the session's key. `seq`: the event's entry. `turn`, `state`, `attempt`, `root`: None if no turn has the
+    event.
+    """
 
     session: int
     key: str
@@ -42,7 +46,10 @@ class AddressedSession(Row):
 
 
 class CommandOfEvent(Row):
-    """A session in which an event is a command to the gateway."""
+    """A command to the gateway, as an event brought it to one session.
+
+    `seq`: its entry; `answer`: the seq of its answer.
+    """
 
     session: int
     key: str
@@ -63,8 +70,8 @@ class ConflictOfEvent(Row):
 def tell_story(tx: Tx, ref: str) -> Json | None:
     """Return the story of the row that `ref` names (see `resolve_ref`), or None if the ref is unknown.
 
-    The story is {"ref", "kind", "lines"}, and each line is {"at" (ms), "text"}. For an event, "turns" lists the ids of
-    the turns that it was bound to, with all attempts of each root.
+    The story is {"ref", "kind", "lines"}; each line is {"at" (ms), "text"}. The story of an event also has "turns": the
+    ids of all attempts of the turns to which the event was bound.
     """
     target = resolve_ref(tx, ref.encode("utf-8", "replace").decode().strip())
     if target is None:
@@ -91,10 +98,11 @@ def _find_turns(tx: Tx, event: int) -> list[int]:
 
 
 def resolve_ref(tx: Tx, ref: str) -> tuple[str, int] | None:
-    """Return the kind ("event", "claim", "part" or "turn") and the id of the row that `ref` names, or None.
+    """Return the kind ("event", "claim", "part" or "turn") and the id of the row that `ref` names; None if there is
+    none.
 
     A ref is `e1` for an event, `c1` for a claim, `p1` for a part, `t1` for a turn, the key of an event, a platform's
-    message id, or `SESSION#1` for an entry. An entry stands for the row that it is about.
+    message id, or `SESSION#1` for an entry. An entry's ref names the event, claim or turn behind the entry.
     """
     if match := _REF.fullmatch(ref):
         kind = {"e": "event", "c": "claim", "p": "part", "t": "turn"}[match[1].lower()]
@@ -189,10 +197,10 @@ def _explain_hearing(tx: Tx, hearing: AddressedSession) -> list[Json]:
 
 
 def _explain_reference(tx: Tx, hearing: AddressedSession) -> list[Json]:
-    """Return lines about the other entries that the event's message is linked to.
+    """Return lines about the entries to which the event's message is linked; [] if it is linked to none.
 
-    One says which entry the message replies to, edits, deletes or reacts to. The others say in which entry this message
-    was itself edited or deleted later. The list is empty if it is linked to none.
+    One line names the entry that this message replies to, edits, deletes or reacts to. Others name the later entries in
+    which this message was itself edited or deleted.
     """
     entry = tx.one(EntryRow, "entry_get", session=hearing.session, seq=hearing.seq)
     more = entries.load(entry.more) if entry is not None else {}
@@ -204,7 +212,7 @@ def _explain_reference(tx: Tx, hearing: AddressedSession) -> list[Json]:
 
 
 def _describe_wait(tx: Tx, hearing: AddressedSession) -> str:
-    """Return a sentence that says how an event that came to a busy session got into its turn."""
+    """Return a sentence that says how an event that came while its session was busy got into its turn."""
     entry = tx.one(EntryRow, "entry_get", session=hearing.session, seq=hearing.seq)
     if entry is not None and entries.load(entry.more).get("joined"):
         return f"it joined the running turn t{hearing.turn} ({hearing.busy})"

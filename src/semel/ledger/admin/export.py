@@ -33,7 +33,7 @@ LOCAL_FIELDS = ("imported", "item", "waiting")
 
 
 class ExportedTurn(Row):
-    """A turn. `root`: the epoch of its root."""
+    """A turn to export. `root`: the epoch of its root."""
 
     id: int
     epoch: int
@@ -50,10 +50,10 @@ class ExportedTurn(Row):
 
 
 class ExportedEntry(Row):
-    """An entry with its event, its claim and, if the event is a command, the command; NULL where it has none.
+    """An entry to export, with its event, claim and command. A column is NULL if the entry has no such row.
 
     `turn`, `bound`, `claim_turn`: the epochs of the turns of the entry, the event and the claim. `heard`: when the
-    event was accepted.
+    event was accepted (ms).
     """
 
     session: int
@@ -94,7 +94,7 @@ class ExportedEntry(Row):
 
 
 class ExportedClaim(Row):
-    """A claim without an entry. `turn`: the epoch of its turn; `of`: the seq of the entry that an echo repeats."""
+    """A claim without an entry. `turn`: the epoch of its turn. `of`: the seq of the entry that this claim echoes."""
 
     turn: int
     how: ClaimHow
@@ -112,10 +112,10 @@ class ExportedClaim(Row):
 
 @dataclass(frozen=True)
 class ExportScope:
-    """What one export covers: the session as it was when the export began.
+    """The range of one export: the session as it was when the export began.
 
-    Entries up to `before` were deleted and are not exported; the exported ones are numbered from 1. `seq`, `epoch`: the
-    last entry and the last turn to export. `chapter`: the first chapter to export.
+    Entries up to `before` were deleted and are not exported; the exported entries are numbered from 1. `seq`, `epoch`:
+    the last entry and the last turn to export. `chapter`: the first chapter to export.
     """
 
     session: int
@@ -127,7 +127,10 @@ class ExportScope:
 
 
 class ExportWriter:
-    """Turns records into lines of UTF-8 JSON. The last line, `end()`, proves that the file is complete."""
+    """Encode records as lines of UTF-8 JSON, and compute their digest.
+
+    By the last line, from `end()`, a reader can check that the file is complete.
+    """
 
     def __init__(self) -> None:
         self._digest = hashlib.blake2b(digest_size=16)
@@ -142,7 +145,9 @@ class ExportWriter:
 
     @property
     def digest(self) -> str:
-        """Digest of every line so far except the header, which differs between ledgers."""
+        """The BLAKE2b-128 digest, in hex, of all lines so far except the header, because two ledgers write different
+        headers.
+        """
         return self._digest.hexdigest()
 
     def end(self) -> bytes:
@@ -166,7 +171,7 @@ def read_scope(tx: Tx, session: int) -> ExportScope:
 
 
 def read_turns(tx: Tx, export: ExportScope, after: int) -> tuple[list[Json], int | None]:
-    """Return a page of turns, and the value of `after` for the next page (None if this is the last one)."""
+    """Return a page of turn records, and the `after` for the next page (None if there is no next page)."""
     rows = _read_turn_rows(tx, export, after)
     return [_turn_record(row) for row in rows], rows[-1].epoch if len(rows) == PAGE else None
 
@@ -190,7 +195,7 @@ def _read_turn_rows(tx: Tx, export: ExportScope, after: int) -> list[ExportedTur
 
 
 def read_entries(tx: Tx, export: ExportScope, after: int) -> tuple[list[Json], int | None]:
-    """Return a page of entries, and the value of `after` for the next page (None if this is the last one)."""
+    """Return a page of entry records, and the `after` for the next page (None if there is no next page)."""
     rows = tx.all(
         ExportedEntry,
         "export_entries",
@@ -203,9 +208,10 @@ def read_entries(tx: Tx, export: ExportScope, after: int) -> tuple[list[Json], i
 
 
 def read_entries_with_items(tx: Tx, export: ExportScope, after: int) -> tuple[list[Json], int | None]:
-    """Do what `read_entries` does, with the tool calls and permission requests between the entries, for documents that
-    people read. An item's record is {"line": "item", "kind", "title"} and "status", "exit" of a tool call or "state",
-    "answer" (the option's name), "by" of a request.
+    """Read a page as `read_entries` does, with the tool calls and permission requests between the entries.
+
+    Documents for people use it. The record of an item is {"line": "item", "kind", "title"}. A tool call also has
+    "status" and "exit"; a permission request has "state", "answer" (the option's name) and "by".
     """
     records, next_after = read_entries(tx, export, after)
     first = max(after, export.before)
@@ -230,9 +236,8 @@ def _item_record(row: ItemRow) -> Json:
 
 
 def read_unsaid_claims(tx: Tx, export: ExportScope, after: int) -> tuple[list[Json], int | None]:
-    """Return the claims without an entry that belong to one page of turns.
-
-    The second value is that of `after` for the next page (None if this is the last one).
+    """Return the claims without an entry from one page of turns, and the `after` for the next page (None if there is no
+    next page).
     """
     rows = _read_turn_rows(tx, export, after)
     records = [

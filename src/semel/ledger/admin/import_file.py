@@ -1,6 +1,6 @@
-"""Read an exported session: every line is checked before the first one is imported.
+"""Read an exported session, and check every line before the first one is imported.
 
-The checks include what the laws demand of turns, events and claims, so importing a file that passes breaks no book
+The checks include what the laws demand of turns, events and claims. So importing a file that passes them breaks no book
 (`semel.ledger.admin.books`). Each error names the line.
 """
 
@@ -74,7 +74,7 @@ class EventCommand(Struct, forbid_unknown_fields=True):
 
 
 class EventPayload(Struct):
-    """The fields of an event that a turn reads; other fields are kept unchecked."""
+    """The checked fields of an event's payload: those that a turn reads. Other fields are kept unchecked."""
 
     text: str | None = None
     data: dict[str, Any] | None = None
@@ -114,7 +114,10 @@ class EntryFile(Struct):
 
 
 class EntryMore(Struct):
-    """The fields in an entry's `more` that are read by the faces; other fields are kept unchecked."""
+    """The checked fields of an entry's `more`: those that pages and other clients read.
+
+    Other fields are kept unchecked.
+    """
 
     kind: str | None = None
     sender: str | None = None
@@ -191,7 +194,7 @@ _STAGES = {SessionLine: 0, TurnLine: 1, EntryLine: 2, ClaimLine: 3, EndLine: 4}
 
 
 class BadFile(ValueError):
-    """The file is not a complete, valid export of a session. The message names the line and what is wrong with it."""
+    """The file is not a complete, valid export of a session. The message names the line and its defect."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(f"line {line}: {reason}")
@@ -199,9 +202,9 @@ class BadFile(ValueError):
 
 
 def read_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, AnyLine]]:
-    """Yield the number and the record of each line. Raises BadFile.
+    """Decode each line of an export; yield its number, from 1, and its record. Raises BadFile.
 
-    Each line is checked on its own; `check_file` compares the lines with each other.
+    This checks each line by itself; `check_file` also compares lines with each other.
     """
     for number, raw in enumerate(lines, 1):
         if len(raw) > MAX_LINE_BYTES:
@@ -224,7 +227,10 @@ def read_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, AnyLine]]:
 
 @dataclass
 class CheckedFile:
-    """A file that can be imported. `digest` identifies its content without the header."""
+    """A description of a file that can be imported. `digest` identifies the content of all lines but the header.
+
+    `lines`: the number of lines.
+    """
 
     header: SessionLine
     digest: str
@@ -233,7 +239,7 @@ class CheckedFile:
 
 @dataclass
 class _FileChecker:
-    """Checks a whole file line by line. It remembers turns, event identities and which entries have a claim."""
+    """Check a file line by line. Remember its turns, the identities of its events, and which entries have a claim."""
 
     header: SessionLine | None = None
     stage: int = 0

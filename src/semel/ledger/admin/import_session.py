@@ -1,7 +1,7 @@
-"""Import: an exported session becomes a new one, in steps that can be resumed.
+"""Import an exported session as a new one, in steps that can be resumed.
 
-The session grows under a temporary key and gets its own key in the last transaction, so a reader finds the whole
-session or none. Each transaction also stores how far the import has come.
+The session grows under a temporary key; the last transaction gives it its final key. So a reader finds the whole
+session or none. Each transaction also stores the progress of the import.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from semel.ledger.turns import sessions
 
 
 class SessionExists(Exception):
-    """The session already exists, and it is not what the file holds."""
+    """A session with the target's key exists already, and its content is not that of the file."""
 
 
 class ImportDisturbed(Exception):
-    """Something else was written into the session, or another import went on, during the import."""
+    """Another import, or something else, wrote to the session or moved the import's progress in the meantime."""
 
 
 WRITTEN_MEANWHILE = (
@@ -44,7 +44,7 @@ WRITTEN_MEANWHILE = (
 
 @dataclass(frozen=True)
 class ImportProgress:
-    """The progress of an import: the first `lines` lines of the file are in `session` (row id).
+    """The progress of an import: the first `lines` lines of the file are in the session with the row id `session`.
 
     `done`: an earlier import of the same file was completed, and its session still exists.
     """
@@ -55,7 +55,7 @@ class ImportProgress:
 
 
 def begin_import(tx: Tx, target: Addressee, file: CheckedFile) -> ImportProgress:
-    """Begin to import `file` as the session `target`, or resume the import where it stopped. Return its progress.
+    """Begin to import `file` as the session `target`, or resume an import that was interrupted. Return its progress.
 
     Raises SessionExists.
     """
@@ -101,9 +101,9 @@ def import_lines(
 
 
 def finish_import(tx: Tx, progress: ImportProgress, target: Addressee, file: CheckedFile) -> None:
-    """Finish an import after its last line: check that all entries are there, and give the session its own key.
+    """Finish an import: check that all entries are there, and give the session its final key.
 
-    Raises SessionExists, ImportDisturbed.
+    Call it after the last line. Raises SessionExists, ImportDisturbed.
     """
     existing = tx.one(SessionRow, "session_by_key", key=target.key)
     if existing is not None and existing.deleted is not None:  # the deleted session's rows stay, under another key
@@ -144,7 +144,10 @@ def _save_progress(tx: Tx, target: Addressee, file: CheckedFile, **fields: Any) 
 
 
 class _LineImporter:
-    """Imports lines of a file in one transaction. It is part of the single writer of the transcript (Law 4)."""
+    """Import lines of a file within one transaction.
+
+    Beside `transcript.entries`, only this class writes entries (Law 4).
+    """
 
     def __init__(self, tx: Tx, session: int, origin: str) -> None:
         self.tx = tx
@@ -164,7 +167,9 @@ class _LineImporter:
                 pass
 
     def find_turn(self, number: int | None) -> tuple[int | None, int | None]:
-        """Return the row ids of the turn that was exported as `number`, and of its root; (None, None) if unknown."""
+        """Return two row ids: of the turn that the file numbers `number`, and of its root; (None, None) if there is
+        none.
+        """
         if number is None:
             return None, None
         if number not in self._turns:
@@ -213,10 +218,11 @@ class _LineImporter:
                 self.tx.run("holding_add", session=self.session, seq=row.seq, blob=file["id"])
 
     def _import_event(self, entry: EntryLine, event: EntryEvent, mark: dict[str, Any]) -> int:
-        """Record an entry's event under its own (source, key), so that a repeat is a duplicate here, too (Law 1).
+        """Record an entry's event under its own (source, key), and return the event's id.
 
-        If this ledger already has an event of that identity with the same content, the entry gets that event. If the
-        content differs, the first event stays, and this one is stored without a key. Return the event's id.
+        So the ledger recognises a repeat of the event as a duplicate (Law 1). If it already has this event with the
+        same content, the entry refers to that event. If the content differs, the imported event is stored without a
+        key.
         """
         payload = None if event.payload is None else dump({"text": entry.text, **event.payload})
         columns: dict[str, Any] = {
@@ -242,9 +248,9 @@ class _LineImporter:
         return event_id
 
     def _find_event(self, event: EntryEvent, digest: bytes) -> int | None:
-        """Return the id of this ledger's event of the same identity.
+        """Return the id of the event with this identity and content in this ledger; None if there is no such event.
 
-        Return None if its content differs, or if only one of the two is a command.
+        An event that is a command matches only another command.
         """
         row = self.tx.get(KnownEvent, "event_known", source=event.source, key=event.key)
         event_row = self.tx.get(EventRow, "event_get", id=row.id)

@@ -1,4 +1,4 @@
-"""What an operator looks at first: which sessions need someone, and what waits in the outbox."""
+"""An overview for operators: the sessions that need a person, and the parts that wait to be sent."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class LeftSession(Row):
 
 
 def read_overview(tx: Tx) -> Json:
-    """Return {"attention": the sessions that need someone, "parts": the numbers of unfinished parts by state}."""
+    """Return the sessions that need a person ("attention") and the number of unfinished parts by state ("parts")."""
     return {"attention": list_attention(tx), "parts": parts.count_backlog(tx)}
 
 
 def list_attention(tx: Tx) -> list[Json]:
-    """Return the sessions that need someone: {"session", "title"?, "why", "turn", "at", "error"?}.
+    """Return the sessions that need a person: {"session", "title"?, "why", "turn", "at" (ms), "error"?}.
 
     `why`: "approval" (a permission request is open), "question" (the agent asked something) or "failed" (the last turn
-    failed, `error` says why). `at` is in ms.
+    failed; `error` says why).
     """
     asking = [_describe(row, "approval") for row in tx.all(AskingSession, "sessions_asking")]
     left = [

@@ -1,9 +1,11 @@
 """Record a claim with its entries and its parts in one transaction, before the first byte leaves (Laws 5, 6).
 
 `say` judges a claim: it is refused, quiet, an echo of an earlier claim, or said. A said claim gets an entry in its
-session and in every other session with the same home, and the parts in which it leaves. If a chat gets only closing
-texts, a block gets its parts later (`cutting.queue_closing_block`). An original that was never sent, and can no longer
-be sent in order, is superseded; its repeat is said instead. Terms: docs/laws.md.
+session and in every other session with the same home, and the parts in which it is sent. If a chat gets only closing
+texts, a block gets its parts later (`cutting.queue_closing_block`).
+
+An earlier claim may be superseded instead of echoed: if it was never sent and can no longer be sent in order, its
+repeat is said and replaces it. Terms: docs/laws.md.
 """
 
 from __future__ import annotations
@@ -37,7 +39,10 @@ REISSUE_REASON = "the same call again, by a tool server that was started anew"
 
 @dataclass(frozen=True)
 class ClaimRequest:
-    """Something an agent wants to say to one destination. It is refused if it has a `problem`, or no `dest`."""
+    """A text or a file that an agent wants to say to one destination.
+
+    The claim is refused if the request has a `problem`, or if `dest` is None.
+    """
 
     how: echo.ClaimWay
     text: str
@@ -55,13 +60,15 @@ class ClaimRequest:
 
     @property
     def file(self) -> dict[str, Any] | None:
-        """The file that it carries, if the agent handed the file over with its text and not by a tool call."""
+        """The file of this request, if the agent handed it over in its output; None if a tool call sent it, or for a
+        text.
+        """
         return self.more["files"][0] if self.kind == "file" and self.how != "tool" else None
 
 
 @dataclass(frozen=True)
 class Caller:
-    """The origin of a claim: its session and turn and, for a tool call, its spawn and call."""
+    """The origin of a claim: its session and turn. A tool call also has its spawn, connection and call id."""
 
     session: int
     key: str
@@ -78,7 +85,11 @@ class Caller:
 
 @dataclass(frozen=True)
 class ClaimResult:
-    """What became of a claim."""
+    """The recorded result of a claim.
+
+    `outcome`: "said", "echo", "refused" or "quiet"; `reason`: why. `seq`: its entry. `echo_of`: the claim that it
+    repeats. `dest`: its resolved destination.
+    """
 
     claim_id: int
     outcome: str
@@ -90,10 +101,10 @@ class ClaimResult:
 
 @dataclass(frozen=True)
 class _Match:
-    """The earlier claim that a new one repeats, and the entries, as (session, seq), whose `superseded` this changes.
+    """The result of comparing a new claim with earlier ones. Entries are given as (session, seq).
 
-    `original_id`: the claim of which the new one is an echo; None if it is no echo. `to_supersede`: the entries of
-    claims that the new one replaces. `to_count_again`: superseded entries of the original.
+    `original_id`: the claim that the new claim echoes; None if it is no echo. `to_supersede`: entries of claims that
+    the new claim replaces. `to_count_again`: entries of the original that were superseded and become valid again.
     """
 
     original_id: int | None = None
@@ -102,7 +113,7 @@ class _Match:
 
 
 def say(tx: Tx, caller: Caller, request: ClaimRequest) -> ClaimResult:
-    """Judge a claim, and record it with its entries and parts."""
+    """Judge a claim, record it with its entries and parts, and return the result."""
     if request.dest is None or request.problem:
         return refuse(tx, caller, request, request.problem or "it has no destination")
     is_unshown = request.shown_seq is None
@@ -123,7 +134,10 @@ def say(tx: Tx, caller: Caller, request: ClaimRequest) -> ClaimResult:
 
 
 def refuse(tx: Tx, caller: Caller, request: ClaimRequest, reason: str) -> ClaimResult:
-    """Record a claim that may not be said, with a notice for people (Law 7)."""
+    """Record a claim that may not be said, with a notice for people (Law 7). Return its result.
+
+    `reason`: why it is refused, in words for people and the agent.
+    """
     claim = _add_claim(tx, caller, request, "refused", reason)
     entries.add_entry(
         tx, caller.session, role="notice", text=f"Held back: {reason.rstrip('.')}.", turn=caller.turn,
@@ -136,10 +150,10 @@ def add_home_notice(
     tx: Tx, session: SessionRow, text: str, *, turn: TurnRow | None, kind: str, tell: bool,
     about_seq: int | None = None, legs: Sequence[Leg] | None = None,
 ) -> int:  # fmt: skip
-    """Add a notice that a person must see at home (Law 7); return the seq of its entry.
+    """Add a notice that a person must see at home (Law 7). Return the seq of its entry.
 
-    If the home is a chat, the notice is also a claim with parts. `legs`: these parts, if the caller has cut the text.
-    `about_seq`: the entry that the notice is about. `tell`: it is part of the agent's next prompt.
+    If the home is a chat, the notice is also a claim with parts. `legs`: the parts, if the caller has already cut the
+    text. `about_seq`: the entry that the notice is about. `tell`: the agent's next prompt includes the notice.
     """
     more: dict[str, Any] = {"kind": kind} if about_seq is None else {"kind": kind, "of": about_seq}
     if session.home is None or is_local(session.home):
@@ -156,11 +170,11 @@ def queue_notice(
     tx: Tx, caller: Caller, request: ClaimRequest, reason: str, more: dict[str, Any] | None = None, *,
     tell: bool = False, tell_there: bool = True,
 ) -> int:  # fmt: skip
-    """Record a notice with its claim, entries and parts. Returns the seq of the entry in the caller's session.
+    """Record a notice with its claim, entries and parts. Return the seq of its entry in the caller's session.
 
-    If a turn runs in a session with this home, the turn's last text is queued first. `reason`: the claim's reason.
-    `more`: the fields of the caller's entry, if they are not `request.more`. `tell`, `tell_there`: whether it is in the
-    next prompt of the caller's session, and of other sessions with this home.
+    If a turn runs in a session with this home, its last text is queued before the notice. `reason`: the claim's reason.
+    `more`: the extra fields of the caller's entry; None uses `request.more`. `tell`: the next prompt of the caller's
+    session includes the notice. `tell_there`: so do the next prompts of other sessions with this home.
     """
     for other in tx.all(HomeSession, "session_homes", home=request.dest):
         if other.turn is not None:
@@ -177,15 +191,18 @@ def queue_notice(
 
 
 def _compute_digest(request: ClaimRequest) -> bytes | None:
-    """Return the digest by which a claim is compared with others; None if it has no text of its own."""
+    """Return the digest that identifies a claim's text in comparisons (Law 5).
+
+    Return None for a claim without a text.
+    """
     has_text = request.kind == "text" or (request.kind == "file" and request.text)
     return verbatim_digest(request.text) if has_text else None
 
 
 def _match_text(tx: Tx, caller: Caller, request: ClaimRequest, digest: bytes | None) -> _Match:
-    """Find the claim that a text is an echo of (Law 5). Text that was shown while it streamed is never an echo.
+    """Find the claim that a text echoes (Law 5). A text that was previewed in its own entry never counts as an echo.
 
-    If the original can no longer be sent, the text is said, and replaces it.
+    If the original can no longer be sent, the new text is said and supersedes the original.
     """
     if request.shown_seq is not None or digest is None or caller.root is None:
         return _Match()
@@ -212,10 +229,10 @@ def _match_text(tx: Tx, caller: Caller, request: ClaimRequest, digest: bytes | N
 
 
 def _can_no_longer_be_sent(tx: Tx, request: ClaimRequest, original: int) -> bool:
-    """Whether an original was never sent to its chat and can no longer be sent in order (Law 7).
+    """Return whether the claim `original` was never sent to its chat and can no longer be sent in order (Law 7).
 
-    True if its repeat is sent by a tool, which sends at once; or if a later block of the original's turn has been sent.
-    Otherwise the original is sent when its repeat turns out to be the closing text.
+    That is so if a tool now sends the same text, because a tool sends at once, or if a later block of the original's
+    turn has been sent. Otherwise the original is sent when its repeat turns out to be the closing text.
     """
     row = tx.one(ClaimRow, "claim_get", id=original)
     if row is None or is_local(row.dest) or tx.exists("part_first", claim=original):
@@ -224,9 +241,9 @@ def _can_no_longer_be_sent(tx: Tx, request: ClaimRequest, original: int) -> bool
 
 
 def _find_original_of_cut(tx: Tx, caller: Caller, request: ClaimRequest, digest: bytes | None) -> int | None:
-    """Return the id of the claim that a text was repeating when it was cut off (Law 5); None if it was repeating none.
+    """Return the claim that an incomplete text was repeating when it was cut off (Law 5), or None.
 
-    `digest`: the digest of the text as far as it came.
+    `digest`: the digest of the incomplete text.
     """
     if caller.root is None:
         return None
@@ -259,7 +276,7 @@ def _find_original_of_cut(tx: Tx, caller: Caller, request: ClaimRequest, digest:
 
 
 def _list_earlier(tx: Tx, caller: Caller, request: ClaimRequest, digest: bytes) -> list[echo.PriorClaim]:
-    """List the claims of this root and destination whose text has this digest, in order."""
+    """Return the claims of this root, for this destination, whose text has this digest; oldest first."""
     rows = tx.all(EarlierClaim, "claims_of_text", root=caller.root, dest=request.dest, digest=digest)
     local = is_local(request.dest)
     return [
@@ -282,10 +299,10 @@ def _read_boundaries(tx: Tx, caller: Caller) -> echo.ClaimBoundaries:
 
 
 def _match_file(tx: Tx, caller: Caller, request: ClaimRequest) -> _Match:
-    """Find the claim that a file is an echo of: the same content was said in this root to the same destination (Law 5).
+    """Find the claim that a file echoes: an attempt of this root said the same content to the same destination (Law 5).
 
-    Claims that were never sent, because they were not part of a closing text, are superseded, and the file is said
-    again. A file that is only a link is compared by its address.
+    If that claim was never sent, because it was not part of a closing text, the file is said again and supersedes that
+    claim. A file that is only a link is compared by its URI.
     """
     assert request.file is not None
     if caller.root is None:
@@ -377,9 +394,10 @@ def _add_said_entry(tx: Tx, caller: Caller, request: ClaimRequest, claim: int) -
 
 
 def _copy_to_sessions_at_home(tx: Tx, caller: Caller, request: ClaimRequest, claim: int, tell: bool = True) -> None:
-    """Copy the text into every other session with this home, without waking its agent (Law 6).
+    """Add the text as an entry to every other session with this home, without waking the agent there (Law 6).
 
-    Two sessions share a home if two agents talk with one person in one place.
+    Two sessions share a home if two agents talk with the same person in the same chat. `tell`: the next prompt in those
+    sessions includes the entry.
     """
     role = "notice" if request.how == "notice" else "agent"
     for other in tx.all(HomeSession, "session_homes", home=request.dest):
@@ -391,9 +409,9 @@ def _copy_to_sessions_at_home(tx: Tx, caller: Caller, request: ClaimRequest, cla
 
 
 def _supersede_lost(tx: Tx, caller: Caller, request: ClaimRequest, claim: int) -> None:
-    """Supersede what a lost attempt began to show and this one says again in full (Laws 4, 8).
+    """Supersede the text that a lost attempt began to show, if this claim repeats that text in full (Laws 4, 8).
 
-    This also applies to an attempt that resumes: its agent may repeat a cut-off text from the beginning, and the
+    This also applies to an attempt that resumes. Its agent may repeat a cut-off text from the beginning, and the
     agent's history may hold more of the text than was shown.
     """
     from_history = request.how == "recovery" and request.shown_seq is None
@@ -402,7 +420,10 @@ def _supersede_lost(tx: Tx, caller: Caller, request: ClaimRequest, claim: int) -
 
 
 def supersede_beginnings(tx: Tx, caller: Caller, text: str, dest: str | None, claim: int) -> None:
-    """Supersede the cut-off texts of earlier attempts with which this claim's text begins."""
+    """Supersede the cut-off texts of earlier attempts that are a beginning of `text`, the text of `claim`.
+
+    White space is ignored in the comparison.
+    """
     for lost in tx.all(ClaimRow, "claims_of_root", root=caller.root):
         if lost.seq is None or lost.session != caller.session or lost.id >= claim:
             continue
@@ -417,7 +438,7 @@ def supersede_beginnings(tx: Tx, caller: Caller, text: str, dest: str | None, cl
 
 
 def _is_cut_off(tx: Tx, lost: ClaimRow) -> bool:
-    """Whether a claim is an incomplete text: its agent died or failed while it wrote it."""
+    """Return whether a claim's text is incomplete because its agent died or failed while writing it."""
     if lost.how != "block" or lost.outcome != "said":
         return bool(lost.how == "recovery")
     entry = tx.one(EntryRow, "entry_get", session=lost.session, seq=lost.seq)
@@ -425,9 +446,9 @@ def _is_cut_off(tx: Tx, lost: ClaimRow) -> bool:
 
 
 def reissue(tx: Tx, caller: Caller, request: ClaimRequest, original: int) -> ClaimResult:
-    """Record a call that the agent's client repeated because it never saw the answer. Nothing is said twice.
+    """Record a tool call that the agent's client repeated because it never got the answer. Say nothing again.
 
-    Returns the result of the first call, with the id of its claim: an edit may refer to it.
+    Return the result of the first call, with the id of its claim, so that a later edit can refer to that claim.
     """
     _add_echo(tx, caller, request, None, original, REISSUE_REASON)
     first = tx.get(ClaimRow, "claim_get", id=original)

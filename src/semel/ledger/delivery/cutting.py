@@ -24,8 +24,8 @@ from semel.ledger.transcript import entries
 class Leg:
     """A part before it is recorded. It covers text[lo:hi] of the claim.
 
-    `op`: the channel operation (`semel.gateway.ports.channel.Op`) as a JSON object. If `op` has `fill`, the part edits
-    the root's placeholder into this text (`semel.ledger.delivery.placeholders`).
+    `op`: the channel operation (`semel.gateway.ports.channel.Op`) as a JSON object. If it has `fill`, the part is an
+    edit that turns the root's placeholder into this text (`semel.ledger.delivery.placeholders`).
     """
 
     lo: int
@@ -38,11 +38,11 @@ class Leg:
 def cut(
     tx: Tx, dest: str, key: str, text: str, answer: bool = False, file: dict[str, Any] | None = None
 ) -> tuple[Leg, ...]:
-    """Return the parts in which a text is sent to `dest`.
+    """Return the legs (parts to record) in which a text is sent to `dest`.
 
-    There are none if the commit delivers the text, or if the channel of `dest` is not configured. `key`: the session's
-    key. `answer`: a turn says the text at its home, so it may fill a placeholder there. `file`: a file to send instead
-    of the text.
+    Return () if the commit itself delivers the text, or if the channel of `dest` is not configured. `key`: the
+    session's key. `answer`: the text is a turn's answer at home, so it may fill a placeholder there. `file`: send this
+    file instead of the text.
     """
     if tx.cut is not None:
         return tx.cut(dest, key, text, answer, file)
@@ -50,7 +50,7 @@ def cut(
 
 
 def cut_claim(tx: Tx, session: HomeSession, claim: ClaimRow) -> tuple[Leg, ...]:
-    """Return the parts in which a claim is sent to the session's home, if it has one, as a turn's answer."""
+    """Return the legs in which a claim is sent to the session's home as a turn's answer; () if there is no home."""
     entry = tx.one(EntryRow, "entry_get", session=claim.session, seq=claim.seq) if claim.kind == "file" else None
     file = next(iter(entries.load(entry.more).get("files", ())), None) if entry is not None else None
     return () if session.home is None else cut(tx, session.home, session.key, claim.text, answer=True, file=file)
@@ -66,16 +66,16 @@ LOCAL = ("web", "terminal", "session")  # channels to which the commit itself de
 
 
 def is_local(home: str | None) -> bool:
-    """Return whether the commit itself delivers to this home: a page, a terminal, or the transcript."""
+    """Return whether the commit itself delivers to this home: a page, a terminal or only the transcript."""
     channel, _, address = (home or "").partition(":")
     return not address or channel in LOCAL
 
 
 def add_parts(tx: Tx, claim: int, legs: Sequence[Leg]) -> None:
-    """Add the parts in which an utterance leaves. Their text is fixed here: a retry never cuts it again (Law 7).
+    """Record the parts in which an utterance is sent. This fixes their text: a retry never cuts it again (Law 7).
 
-    Each part's idempotency key is random, and short enough for every platform that deduplicates by key. A key made of
-    row numbers would recur after a backup was restored, and the platform would discard a new message.
+    Each part gets a random idempotency key, short enough for every platform that deduplicates by key. Keys made of row
+    numbers would be reused after a backup was restored, and the platform would then discard new messages.
     """
     if not legs:
         return
@@ -97,8 +97,7 @@ def add_parts(tx: Tx, claim: int, legs: Sequence[Leg]) -> None:
 def _first_operation(tx: Tx, claim: ClaimRow, leg: Leg, event: int | None) -> dict[str, Any]:
     """Return the operation for the first part of an utterance.
 
-    The operation fills the placeholder at the destination. If this text may not fill one, placeholders there are
-    withdrawn.
+    It fills the placeholder at the destination if `leg.op` allows that; otherwise the placeholders there are withdrawn.
     """
     if leg.op.get("kind", "post") not in ("post", "file"):
         return leg.op
@@ -120,11 +119,11 @@ def deliver_previewed_text(
     before_claim: int | None = None,
     streams: bool = False,
 ) -> bool:
-    """Deliver what people saw of a lost attempt in a placeholder, before a new text takes the placeholder's place.
+    """Deliver the text that a lost attempt showed in a placeholder, before a new text replaces it there.
 
-    A lost text with which the new text begins is not delivered. `text` returns the new text; with `streams`, the new
-    text may still grow. `before_claim`: the new text's own claim; only older claims are delivered. Return True if the
-    new text is so far only a beginning of a lost text: then nothing can be decided yet (Law 7).
+    A lost text that is a beginning of the new text is not delivered. `text` returns the new text; with `streams`, that
+    text may still grow. `before_claim`: the claim of the new text; only older claims are delivered. Return True if the
+    new text is still a beginning of a lost text, so that nothing can be decided yet (Law 7).
     """
     for placeholder in tx.all(OpenPlaceholder, "reserved_at", dest=dest):
         if placeholder.state != "sent" or placeholder.sent_rev is None or placeholder.root is None:
@@ -149,15 +148,15 @@ def deliver_previewed_text(
 
 
 def without_placeholder(leg: Leg, event: int | None) -> dict[str, Any]:
-    """Return the leg's operation as a message of its own, without a placeholder. The message answers `event`."""
+    """Return the leg's operation, changed into a new message that fills no placeholder. The message answers `event`."""
     op = {name: value for name, value in leg.op.items() if name != "fill"}
     return op if event is None else {**op, "answers": event}
 
 
 def find_answered_event(tx: Tx, root: int | None, leg: Leg) -> int | None:
-    """Return the event that a text of this root answers, or None.
+    """Return the event that a text of this root answers: the last message that asked for the turn.
 
-    It is the last message that asked for the turn, if that message came from the leg's destination.
+    Return None if that message did not come from the leg's destination.
     """
     if root is None:
         return None
@@ -165,12 +164,12 @@ def find_answered_event(tx: Tx, root: int | None, leg: Leg) -> int | None:
 
 
 def queue_closing_block(tx: Tx, claim: int, legs: Sequence[Leg]) -> bool:
-    """Queue the parts of a said block that turned out to be the closing text. Return whether parts were queued.
+    """Queue the parts of a said block once it is known to be the closing text. Return True if parts were queued.
 
-    If the closing text is an echo, `claim` is its original: a lost attempt said that text, and it was not sent, because
-    the chat gets only closing texts. The echo may differ in white space, so the legs are fitted to the original's text.
-    Nothing is queued if the block has parts already. Nothing is queued either if a later block of its turn has parts
-    (that block was sent before a notice), because a chat gets texts in order.
+    If the closing text is an echo, `claim` is its original: a text that a lost attempt said and that was not sent,
+    because the chat gets only closing texts. The echo may differ from it in white space, so `legs` are fitted to the
+    original's text. Nothing is queued if the block has parts already, or if a later block of its turn was sent before a
+    notice: a chat gets texts in order.
     """
     said_claim = tx.one(ClaimRow, "claim_get", id=claim)
     if said_claim is None or not legs or tx.exists("part_first", claim=claim):
@@ -187,12 +186,11 @@ def queue_closing_block(tx: Tx, claim: int, legs: Sequence[Leg]) -> bool:
 
 
 def deliver_last_block(tx: Tx, session: HomeSession, ending_turn: int | None = None) -> int | None:
-    """Send the turn's last text to its home before Semel says something there (Law 7).
+    """Send the turn's last text to its home, before Semel sends a notice there (Law 7).
 
-    If the chat gets only closing texts, that text would otherwise be sent at the turn's end, after the notice; but the
-    chat must get both in the order of the record. `ending_turn`: the session's turn, if it ends now; if that turn said
-    nothing of its own, the last text of a lost attempt is sent as its answer. Return the last claim that was sent, or
-    None if nothing was.
+    Return the last claim sent, or None. If the chat gets only closing texts, that text would otherwise be sent after
+    the notice, at the turn's end. But the chat must get both in the order of the record. `ending_turn`: the session's
+    turn, if it ends now. If that turn said nothing of its own, the last text of a lost attempt is sent as its answer.
     """
     turn = tx.one(TurnRow, "turn_get", id=session.turn if ending_turn is None else ending_turn)
     if turn is None or is_local(session.home):
@@ -208,9 +206,9 @@ def deliver_last_block(tx: Tx, session: HomeSession, ending_turn: int | None = N
 
 
 def deliver_block(tx: Tx, session: HomeSession, claim: int) -> int | None:
-    """Send what this claim's block said at home, in order.
+    """Send all claims of the block to which `claim` belongs to the session's home, in order.
 
-    Return the last claim that was sent, or None if nothing was.
+    Return the last claim sent, or None.
     """
     block = tx.get(ClaimRow, "claim_get", id=claim)
     departed_claim = None

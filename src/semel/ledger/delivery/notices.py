@@ -1,7 +1,7 @@
 """Notices to people and the agent about messages that were not delivered (Laws 5 and 7).
 
-A notice is seen by people and is part of the agent's next prompt. It never wakes the agent: otherwise a failure could
-cause the next one.
+People see the notice, and the agent's next prompt includes it. A notice never wakes the agent: otherwise a failure
+could cause the next failure.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _RELIED_ON = "A text that repeated it was therefore not sent."
 
 
 def add_failure_notice(tx: Tx, part: OutgoingPart, state: State, reason: str | None) -> None:
-    """Add the notice for a part that was held or rejected, or that was sent and failed later.
+    """Add the notice about a part that was held or rejected, or that failed after it was sent.
 
-    If a later text was not sent because it was an echo of this part's claim, the notice says so.
+    `state`: the part's new state. If a later text was not sent because it echoed this part's claim, the notice says so.
     """
     why = end_sentence(reason or "no reason was given")
     text = f"A message to {part.dest} was {_WAS[state]}: {why} {quote_part(part)}"
@@ -34,13 +34,15 @@ def add_failure_notice(tx: Tx, part: OutgoingPart, state: State, reason: str | N
 
 
 def add_drop_notice(tx: Tx, part: OutgoingPart) -> None:
-    """Add a notice that a person dropped a part, if a later text was not sent because it was an echo of it."""
+    """Add a notice that a person dropped a part, if a later text was not sent because it echoed the part's claim."""
     if _echo_lost(tx, part):
         _add_notice(tx, part, "dropped", f"A message to {part.dest} was dropped. {quote_part(part)} {_RELIED_ON}")
 
 
 def _echo_lost(tx: Tx, part: OutgoingPart) -> bool:
-    """Return whether this is a claim's first failed part and the claim has echoes: only then mention them (Law 5)."""
+    """Return whether echoes of this part's claim relied on it, and no other part of the claim has failed before (Law
+    5).
+    """
     if not tx.exists("claim_said_again", claim=part.claim):
         return False
     return not tx.exists("claim_failed_before", claim=part.claim, id=part.id)
@@ -58,7 +60,7 @@ def end_sentence(reason: str) -> str:
 
 
 def quote_part(part: OutgoingPart) -> str:
-    """Return a sentence that quotes the message or its beginning; "" if it has no text."""
+    """Return a sentence that quotes the part's message, or the beginning of it; "" if the message has no text."""
     text = " ".join(str(entries.load(part.op).get("text", "")).split())
     if not text:
         return ""

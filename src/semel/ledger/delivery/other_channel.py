@@ -1,7 +1,7 @@
 """Tell a person about an undelivered message on another of their channels (Law 7).
 
-The notice is a claim with its entry and its part like any other. At most one leaves from one destination to another
-within a fixed interval, and a notice that fails causes no further one.
+The notice is a claim with an entry and a part, like any other claim. A fixed interval passes before the next notice
+from the same destination to the same other one, and a notice that fails causes no further notice.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ REASON_PREFIX = "undelivered at "  # the notice's claim has as its reason this p
 
 
 def send_failure_notice(tx: Tx, move: PartMove, channels: Collection[str]) -> None:
-    """Notify the person if this transition is a final failure and they have a direct conversation on one of `channels`.
+    """Notify the person if a part has failed for good and they have a direct conversation on one of `channels`.
 
-    Nothing is sent if the failed part was such a notice itself, or if one was sent for this destination recently.
+    Do nothing if the failed part was such a notice itself, or if a notice about this destination was sent recently.
     """
     part = move.row
     if "tell" not in move.effects or not move.carries_claim or str(part.reason or "").startswith(REASON_PREFIX):

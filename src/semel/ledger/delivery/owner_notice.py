@@ -1,4 +1,4 @@
-"""Tell the owners something about the gateway itself, in a session that they read."""
+"""Notices to the owners about the gateway itself, in sessions that the owners read."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ MAX_SEARCHED_SESSIONS = 200
 
 
 def tell_owners(tx: Tx, text: str, kind: str, told: int | None = None) -> list[str]:
-    """Add a notice for each owner; return the keys of its sessions.
+    """Add a notice for each owner. Return the keys of the sessions that have the notice.
 
-    An owner is told in the direct chat in which they last wrote. If there is none, the notice goes into the newest
-    session whose home is the page or the terminal; if there is none either, nobody is told. `kind`: of the notice.
-    `told`: the id of a session that has the notice already.
+    Each owner gets the notice in the direct chat in which they last wrote. If no owner has such a chat, it goes into
+    the newest session whose home is the page or the terminal; if there is none either, nobody is told. `kind`: the kind
+    of the notice. `told`: the id of a session that already has the notice.
     """
     sessions = _find_direct_sessions(tx) or _find_local_session(tx)
     for session in (session for session in sessions if session.id != told):

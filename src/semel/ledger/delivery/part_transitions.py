@@ -14,7 +14,7 @@ from semel.ledger.transcript import entries
 
 
 class LineHead(Row):
-    """The head of a destination's line: the only part that may leave."""
+    """The first part in a destination's queue, which is the only part there that may be sent."""
 
     id: int
     state: PartState
@@ -23,7 +23,7 @@ class LineHead(Row):
 
 @dataclass
 class PartMove:
-    """The new state of a part's row. Apply events to it with `take`, then store it with `write_move`."""
+    """The new values of a part's row. Change them with `take`, then store them with `write_move`."""
 
     row: OutgoingPart
     state: law.State
@@ -42,11 +42,11 @@ class PartMove:
 
     @property
     def carries_claim(self) -> bool:
-        """Whether the part carries something that was said. A placeholder does not."""
+        """Whether the part belongs to something that was said. The part of a placeholder does not."""
         return bool(self.row.outcome != "quiet")
 
     def take(self, event: law.Event) -> None:
-        """Apply one event of the table. A placeholder's part is dropped where another part would be held."""
+        """Apply one event of the transition table to the part. A placeholder's part is dropped instead of held."""
         step = law.step(self.state, event)
         self.state = step.state
         self.effects += step.effects
@@ -65,7 +65,7 @@ class PartMove:
         self.failed, self.receipt, self.error = event, self.receipt or receipt, reason
 
     def withdraw(self, reason: str) -> None:
-        """Take a queued part that is not needed any more out of the queue, as if its channel had refused it."""
+        """Take a part that is no longer needed out of the queue, as if its channel had refused it for `reason`."""
         self.take("departs")
         self.take("refused")
         self.error = reason
@@ -88,13 +88,13 @@ def write_move(tx: Tx, move: PartMove) -> None:
 
 
 def _advance(tx: Tx, dest: str) -> None:
-    """Let the new head of the destination's queue leave."""
+    """Make the first part in the destination's queue due now, if it was waiting for its turn."""
     head = tx.one(LineHead, "line_head", dest=dest)
     if head is not None and head.due == PARKED:
         tx.run("part_wait", id=head.id, due=tx.now)
 
 
 def touch_entries(tx: Tx, claim: int) -> None:
-    """Show watchers that the delivery of this claim changed, in each of its entries."""
+    """Make each entry of this claim a change for watchers, because its delivery state changed."""
     for entry in tx.all(ClaimEntry, "entries_of_claim", claim=claim):
         entries.touch_entry(tx, entry.session, entry.seq)

@@ -1,4 +1,4 @@
-"""Read parts for people and programs: one part, lists, and how many wait."""
+"""Read parts for people and programs: one part, lists of parts, and the number of parts that wait."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PARKED = 2**53 - 1
 
 
 class PartOrigin(Row):
-    """The turn that said a part, and the first event of that turn."""
+    """The turn that said a part's claim, and the first event of that turn."""
 
     turn: int
     event: int
@@ -25,7 +25,7 @@ class NoSuchPart(LookupError):
 
 
 def get(tx: Tx, part: int) -> OutgoingPart:
-    """Return the part's row, with `session` and `session_key`. Raises NoSuchPart."""
+    """Return the part's row, with its session's id and key. Raises NoSuchPart."""
     row = tx.one(OutgoingPart, "part_get", id=part)
     if row is None:
         raise NoSuchPart(f"there is no part {part}: 'semel outbox list' shows them")
@@ -33,7 +33,7 @@ def get(tx: Tx, part: int) -> OutgoingPart:
 
 
 def find_origin(tx: Tx, part: int) -> PartOrigin | None:
-    """Return where a part came from; None if no event led to it."""
+    """Return the turn and the event that led to a part; None if no event did."""
     return tx.one(PartOrigin, "part_origin", id=part)
 
 
@@ -45,7 +45,7 @@ def get_json(tx: Tx, part: int) -> dict[str, Any]:
 def list_newest(
     tx: Tx, state: str | None = None, limit: int = 100, before_id: int | None = None
 ) -> list[dict[str, Any]]:
-    """Return parts as JSON objects, newest first.
+    """Return a page of at most `limit` parts as JSON objects, newest first.
 
     `state`: only parts in this state. `before_id`: only parts with a lower id (for the next page).
     """
@@ -64,10 +64,10 @@ def count_backlog(tx: Tx) -> dict[str, int]:
 
 
 def part_json(row: OutgoingPart) -> dict[str, Any]:
-    """Return a part as a JSON object; times are in ms. A field that is false or None is left out.
+    """Return a part as a JSON object; times are in ms. A field that would be false or None is left out.
 
-    `due`: when the part is sent or looked up next; left out unless it waits for a time. `failed`: the event by which
-    the platform reported that the message failed after it was sent; `error` then says why.
+    `due`: when the part is sent or looked up next; left out if it waits for no time. `failed`: the id of the event by
+    which the platform reported that the sent message failed; `error` then says why.
     """
     op = entries.load(row.op)
     fields: dict[str, Any] = {

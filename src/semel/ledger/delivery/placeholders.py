@@ -1,10 +1,10 @@
-"""Placeholders: messages that are sent before their text is known, and become the text by an edit (Laws 6, 7).
+"""Placeholders: messages that are sent before their text is known, and get the text by an edit (Laws 6, 7).
 
 A placeholder is a quiet claim with one part, which posts TEXT. It is open until it is filled or withdrawn. A text of
-its root fills it: the text's first part is an edit of the placeholder. A placeholder is withdrawn if its turn ends
-without a text, or if something else is said in that chat and would stand below the placeholder. A withdrawn
-placeholder that may have been sent is deleted by a second part. A placeholder says nothing, so there is no notice if
-one fails (docs/outbox.md).
+the same root fills it: the first part of that text is an edit of the placeholder. A placeholder is withdrawn if its
+turn ends without a text, or if something else is said in that chat, because a text in the placeholder would then stand
+above a message that is older in the record. If a withdrawn placeholder may have been sent, a second part deletes it. A
+placeholder says nothing, so its failure causes no notice (docs/outbox.md).
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ Op = Mapping[str, Any]
 
 
 class OpenPlaceholder(Row):
-    """An open placeholder. `id`: its claim; `part`: its part, with three columns of that part."""
+    """An open placeholder.
+
+    `id`: its claim. `part`: the id of its part; `state`, `receipt` and `sent_rev` are columns of that part.
+    """
 
     id: int
     session: int
@@ -41,17 +44,21 @@ class OpenPlaceholder(Row):
 
 
 class PlaceholderReceipt(Row):
-    """The message of an open placeholder. `receipt`: the platform's message id; None until it is known."""
+    """The message of an open placeholder on its platform.
+
+    `receipt`: the platform's message id; None if it is not known yet.
+    """
 
     receipt: str | None
     session_key: str
 
 
 def ensure_placeholder(tx: Tx, session: int, turn: int | None, root: int | None, dest: str, op: Op) -> int | None:
-    """Return the part of the root's open placeholder at `dest`; add a placeholder if there is none.
+    """Return the id of the part that posts the root's open placeholder at `dest`.
 
-    `op`: the operation that would post the text; the placeholder is posted in the same way. Returns None if the open
-    placeholder did not arrive: it cannot be edited, so the text must be sent as a post.
+    Add a placeholder if there is none. `op`: the operation that would post the text; the placeholder is posted in the
+    same way. Return None if the open placeholder did not arrive: it cannot be edited, so the text must be sent as a
+    message of its own.
     """
     placeholder = _find_open(tx, session, root, dest)
     if placeholder is None:
@@ -62,8 +69,8 @@ def ensure_placeholder(tx: Tx, session: int, turn: int | None, root: int | None,
 def fill_placeholder(tx: Tx, session: int, turn: int | None, root: int | None, dest: str, op: Op) -> dict[str, Any]:
     """Close the root's placeholder at `dest`, and return the operation for the first part of the text.
 
-    That is an edit of the placeholder, which is now filled; or a post if the placeholder did not arrive, and is now
-    withdrawn.
+    If the placeholder may have arrived, it is filled, and the operation is an edit of it. Otherwise it is withdrawn,
+    and the operation is `op`, which posts the text.
     """
     part = ensure_placeholder(tx, session, turn, root, dest, op)
     placeholder = _find_open(tx, session, root, dest)
@@ -76,22 +83,25 @@ def fill_placeholder(tx: Tx, session: int, turn: int | None, root: int | None, d
 
 
 def withdraw_at(tx: Tx, dest: str) -> None:
-    """Withdraw the placeholders at a destination where something is said now.
+    """Withdraw the placeholders at a destination, because something else is now said there.
 
-    A text that filled one of them later would stand above what is said now.
+    A text that filled such a placeholder later would stand above the newer message.
     """
     for placeholder in tx.all(OpenPlaceholder, "reserved_at", dest=dest):
         _withdraw(tx, placeholder)
 
 
 def withdraw_of_root(tx: Tx, root: int) -> None:
-    """Withdraw the open placeholders of a root whose turn is over."""
+    """Withdraw the open placeholders of a root, because its turn is over."""
     for placeholder in tx.all(OpenPlaceholder, "reserved_for", root=root):
         _withdraw(tx, placeholder)
 
 
 def delete_unfillable(tx: Tx, part: int) -> None:
-    """Delete a placeholder that cannot be filled, by the id of its part. The text is sent as another message."""
+    """Delete the sent placeholder that this part posted, because it cannot be filled.
+
+    The text is sent as another message.
+    """
     row = parts.get(tx, part)
     if row.state == "sent" and row.n == 0 and not tx.exists("part_second", claim=row.claim):
         _delete(tx, row.claim, row)
@@ -99,12 +109,15 @@ def delete_unfillable(tx: Tx, part: int) -> None:
 
 
 def find_message(tx: Tx, part: int) -> PlaceholderReceipt | None:
-    """Return the message of an open placeholder, by the id of its part; None if it cannot have arrived."""
+    """Return the platform message of the open placeholder that this part posts; None if it cannot have arrived."""
     return tx.one(PlaceholderReceipt, "reserved_message", part=part)
 
 
 def _find_open(tx: Tx, session: int, root: int | None, dest: str) -> OpenPlaceholder | None:
-    """Return the root's open placeholder at `dest`, if any. Withdraw those of the session's other roots there."""
+    """Return the root's open placeholder at `dest`, or None.
+
+    Withdraw placeholders of the session's other roots there.
+    """
     own_placeholder = None
     for placeholder in tx.all(OpenPlaceholder, "reserved_at", dest=dest):
         if placeholder.session == session and placeholder.root == root:
@@ -115,7 +128,7 @@ def _find_open(tx: Tx, session: int, root: int | None, dest: str) -> OpenPlaceho
 
 
 def _may_have_arrived(placeholder: OpenPlaceholder | OutgoingPart) -> bool:
-    """Return whether the placeholder has arrived, or still may arrive."""
+    """Return whether the placeholder's message has arrived or may still arrive."""
     return placeholder.state in IN_LINE or (placeholder.state == "sent" and placeholder.receipt is not None)
 
 

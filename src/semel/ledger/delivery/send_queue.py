@@ -1,7 +1,7 @@
-"""Send parts: departures, their outcomes, look-ups, recovery at start-up, and a person's decisions (Law 7).
+"""Send parts: departures, outcomes, look-ups, recovery at start-up, and the decisions of people (Law 7).
 
 Each public function that takes `tx` is the body of one transaction. `semel.law.delivery` holds the state machine of a
-part; this module writes its effects as rows, with the notices and the changes that watchers must see.
+part. This module stores the effects of its transitions, with the notices and the changes that watchers must see.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ MAX_PARTS_SCANNED = 64
 
 @dataclass(frozen=True)
 class Departure:
-    """A part to send or to look up now. `op`: the channel operation, as a JSON object."""
+    """A part that the channel must now send, or look up. `op`: the channel operation as a JSON object.
+
+    `key`: the part's idempotency key. `is_marked`: the text must be marked as a possible repeat.
+    """
 
     part: int
     claim: int
@@ -45,7 +48,7 @@ class Departure:
 
 @dataclass(frozen=True)
 class ChannelCapacity:
-    """A channel's delivery rules, and how many attempts it can begin now."""
+    """A channel's delivery rules, and `room`: how many attempts the channel can begin now."""
 
     rules: law.Rules
     room: int
@@ -53,9 +56,9 @@ class ChannelCapacity:
 
 @dataclass(frozen=True)
 class DueParts:
-    """The result of one `depart`: parts to send, and parts to look up.
+    """The parts that `depart` found due: those to send and those to look up.
 
-    `due`: when the next part is due (ms) on a channel that can begin another attempt; None if no part waits for a time.
+    `due`: when the next part becomes due (ms) on a channel that still has room; None if no part waits for a time.
     """
 
     sends: tuple[Departure, ...] = ()
@@ -65,11 +68,10 @@ class DueParts:
 
 @dataclass(frozen=True)
 class AttemptOutcome:
-    """The result of an attempt or a look-up. Times are in ms.
+    """The outcome of an attempt to send a part, or of a look-up. `retry_after` is in ms.
 
-    The result of an attempt is one of the first four, that of a look-up one of the last four. So that every answer of a
-    platform can be stored and shown, `reason` is reduced to one line, and `receipt` becomes None if the id cannot be
-    kept verbatim.
+    An attempt has one of the first four results, a look-up one of the last four. `reason` is cut to one line. `receipt`
+    becomes None if the platform's message id is not a valid key (`semel.law.identity`).
     """
 
     result: Literal["receipt", "not sent", "refused", "silence", "found", "absent", "cannot tell", "hold"]
@@ -85,8 +87,8 @@ class AttemptOutcome:
 def _valid_platform_id(id: object) -> str | None:
     """Return the platform's message id if it is a valid key (`semel.law.identity`), else None.
 
-    An invalid id is not repaired, because a changed id could be another message's. Without an id, it is only known that
-    the message was accepted.
+    An invalid id is not repaired, because the result could be the id of another message. Without an id, Semel knows
+    only that the platform accepted the message.
     """
     if isinstance(id, int):
         id = str(id)
@@ -100,11 +102,11 @@ def _valid_platform_id(id: object) -> str | None:
 
 
 def depart(tx: Tx, capacities: Mapping[str, ChannelCapacity], waits: Mapping[str, int] | None = None) -> DueParts:
-    """Return the next parts to send or look up: at most one per destination, the head of its queue.
+    """Mark the next due parts as departing and return them: at most one for each destination, the first in its queue.
 
-    `waits`: destinations that must wait until a time (ms). Unknown parts whose time has come are settled by the
-    channel's safety class: sent again, looked up, or held. Nothing else in the ledger is touched, so the cost does not
-    grow with it (Law 11).
+    `capacities`: by channel. `waits`: until when (ms) a destination must wait. An unknown part whose time has come is
+    sent again, looked up or held, as its channel's safety class demands. The cost does not grow with the ledger (Law
+    11).
     """
     sends: list[Departure] = []
     looks: list[Departure] = []
@@ -181,7 +183,7 @@ def _resolve_unknown(
 
 
 def _cannot_fill(tx: Tx, row: OutgoingPart) -> bool:
-    """Return whether the part must fill a placeholder whose platform id is unknown."""
+    """Return whether the part is an edit of a placeholder whose platform message id is unknown."""
     op = entries.load(row.op)
     return bool(op.get("fill")) and tx.value(str, "part_receipt", id=op["target_part"]) is None
 
@@ -224,9 +226,9 @@ def _departure(tx: Tx, row: OutgoingPart, first: int, marked: bool | None = None
 
 
 def _as_post(tx: Tx, row: OutgoingPart, op: dict[str, Any]) -> dict[str, Any]:
-    """Turn the edit of a placeholder into a message of its own, and return the new operation.
+    """Change a part from an edit of a placeholder into a message of its own. Return the new operation.
 
-    The placeholder never arrived, or cannot be edited.
+    This is done if the placeholder never arrived, or cannot be edited.
     """
     op = {name: value for name, value in op.items() if name not in ("fill", "target", "target_part")}
     op["kind"] = "post"
@@ -235,9 +237,9 @@ def _as_post(tx: Tx, row: OutgoingPart, op: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answered_message(tx: Tx, event: int | None) -> dict[str, Any] | None:
-    """Return the id, the sender and the channel's data of the message that a part answers, or None.
+    """Return {"id", "sender", "data"} of the message that a part answers; None if it answers no message.
 
-    The sender and the data are empty if the message's content was deleted since.
+    "sender" and "data" are empty if the message's content has been deleted.
     """
     row = tx.one(EventRow, "event_get", id=event) if event is not None else None
     if row is None or row.key is None:
@@ -253,10 +255,10 @@ def _answered_message(tx: Tx, event: int | None) -> dict[str, Any] | None:
 def record_outcome(
     tx: Tx, part: int, outcome: AttemptOutcome, rules: law.Rules, *, jitter: float = 0.5, channels: Collection[str] = ()
 ) -> law.State:
-    """Record the outcome of an attempt or a look-up; return the part's new state.
+    """Record the outcome of an attempt or a look-up. Return the part's new state.
 
-    `jitter` (0 <= jitter < 1) spreads the back-offs; `channels` are those that can carry a notice of a failure. An
-    answer that comes after the part was settled otherwise changes nothing.
+    `jitter` (0 <= jitter < 1) spreads the retry delays of several parts. `channels`: the channels that can send a
+    notice about a failure. An answer that comes after the part was settled in another way changes nothing.
     """
     row = parts.get(tx, part)
     move = PartMove.of(row)
@@ -275,14 +277,14 @@ def record_outcome(
 
 
 def _message_id(tx: Tx, row: OutgoingPart, reported_id: str | None) -> str | None:
-    """Return the platform's id of the part's message. A filled placeholder keeps its own id."""
+    """Return the platform's id for the part's message. For a filled placeholder, that is the placeholder's own id."""
     op = entries.load(row.op)
     placeholder_id = tx.value(str, "part_receipt", id=op["target_part"]) if op.get("fill") else None
     return reported_id if placeholder_id is None else str(placeholder_id)
 
 
 def _apply_attempt(tx: Tx, move: PartMove, outcome: AttemptOutcome, rules: law.Rules, jitter: float) -> None:
-    """Apply an attempt that ended without a receipt."""
+    """Apply the outcome of an attempt that brought no receipt."""
     row = move.row
     may_have_arrived = row.first != row.due  # an earlier attempt may have arrived
     move.error = outcome.reason
@@ -319,7 +321,9 @@ def _apply_attempt(tx: Tx, move: PartMove, outcome: AttemptOutcome, rules: law.R
 
 
 def _apply_refused_fill(tx: Tx, move: PartMove) -> None:
-    """Send the text as a post, because the platform refused to edit the placeholder (a person may have deleted it)."""
+    """Send the text as a new message, because the platform refused to edit the placeholder (a person may have deleted
+    it).
+    """
     op = entries.load(move.row.op)
     _as_post(tx, move.row, op)
     placeholders.delete_unfillable(tx, op["target_part"])
@@ -328,7 +332,7 @@ def _apply_refused_fill(tx: Tx, move: PartMove) -> None:
 
 
 def _apply_lookup(tx: Tx, move: PartMove, outcome: AttemptOutcome, rules: law.Rules) -> None:
-    """Apply a look-up that did not find the message."""
+    """Apply the outcome of a look-up that did not find the message."""
     move.error = outcome.reason or move.error
     if outcome.result in ("absent", "hold"):
         move.take(outcome.result)
@@ -342,10 +346,11 @@ def _apply_lookup(tx: Tx, move: PartMove, outcome: AttemptOutcome, rules: law.Ru
 
 
 def recover(tx: Tx, rules: Mapping[str, law.Rules]) -> dict[str, int]:
-    """Recover at start-up: parts that were `sending` become `unknown`, and interrupted look-ups are due again.
+    """Recover the parts of earlier gateway runs at start-up.
 
-    An attempt may have ended just now, so a channel that looks up waits for `absence_proven_after` first. Return the
-    number of parts that wait for each channel that is no longer configured.
+    Return the number of waiting parts by channel, for channels that are no longer configured. Parts that were `sending`
+    become `unknown`, and interrupted look-ups become due again. An attempt may have ended just now, so a look-up first
+    waits for the channel's `absence_proven_after`.
     """
     for part in tx.values(int, "parts_left_sending"):
         move = PartMove.of(parts.get(tx, part))
@@ -366,9 +371,9 @@ Decision = Literal["resend", "arrived", "drop"]
 
 
 def decide(tx: Tx, part: int, decision: Decision) -> dict[str, Any]:
-    """Apply a person's decision about a held part; return the part as `parts.get_json` does.
+    """Apply a person's decision about a held part. Return the part as a JSON object (`parts.get_json`).
 
-    Raises parts.NoSuchPart, law.PartStepNotAllowed.
+    Raises parts.NoSuchPart; raises law.PartStepNotAllowed if the part's state does not allow the decision.
     """
     row = parts.get(tx, part)
     move = PartMove.of(row)
@@ -382,9 +387,9 @@ def decide(tx: Tx, part: int, decision: Decision) -> dict[str, Any]:
 
 
 def settle_reported_part(tx: Tx, channel: str, key: str, platform_id: str) -> bool:
-    """Mark the part with this idempotency key as sent: the platform reported its message, but the answer was lost.
+    """Mark the part with the idempotency key `key` as sent, because the platform reported its message.
 
-    Return False if there was nothing to settle.
+    This settles a part whose answer was lost. Return False if there was nothing to settle.
     """
     part = tx.value(int, "part_by_key", key=key)
     if part is None:
