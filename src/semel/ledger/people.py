@@ -1,4 +1,4 @@
-"""Known people: their accounts, their pairing codes, and the direct chat in which each last wrote to us."""
+"""Known people: their accounts, their pairing codes, and the direct chat in which each of them last wrote to Semel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ PAGE = 1000  # accounts per query
 
 
 class PairingCode(Row):
-    """An open pairing code. `at` and `expires` are in milliseconds since the Unix epoch."""
+    """An open pairing code.
+
+    `at`: when it was made; `expires`: when it becomes invalid (both in ms since the Unix epoch).
+    """
 
     id: int
     channel: str
@@ -28,7 +31,7 @@ class PairingCode(Row):
 
 @dataclass(frozen=True)
 class PersonAccount:
-    """One account of a person. `origin`: "config", "added" or "paired"."""
+    """An account of a person on a channel. `origin`: "config", "added" or "paired"."""
 
     channel: str
     id: str
@@ -38,7 +41,7 @@ class PersonAccount:
 
 
 class AccountConfigured(Exception):
-    """The account comes from the configuration and can only be changed there."""
+    """The account is defined in the configuration and can only be changed there."""
 
 
 def list_accounts(tx: Tx) -> list[PersonAccount]:
@@ -54,10 +57,10 @@ def _iterate_rows(tx: Tx) -> Iterator[PersonRow]:
 
 
 def replace_configured(tx: Tx, configured: Collection[PersonAccount], roles: Mapping[str, str]) -> list[PersonAccount]:
-    """Replace the configured accounts with `configured`; return all known accounts.
+    """Replace the accounts from the configuration by `configured`. Return all known accounts.
 
-    Configured accounts that are no longer listed are removed. `roles` maps the names of people to their roles: all
-    accounts of a person, also those that were added or paired, get the person's role.
+    Configured accounts that are no longer listed are removed. `roles`: the role of each person, by name. All accounts
+    of a person get that role, also those that were added or paired.
     """
     by_account = {(account.channel, account.id): account for account in configured}
     for row in list(_iterate_rows(tx)):
@@ -74,9 +77,9 @@ def replace_configured(tx: Tx, configured: Collection[PersonAccount], roles: Map
 
 
 def save_account(tx: Tx, account: PersonAccount) -> list[PersonAccount]:
-    """Add or update an account and return all known accounts. The person's other accounts get the same role.
+    """Add or update an account. Return all known accounts. The person's other accounts get the same role.
 
-    Raises AccountConfigured if the account comes from the configuration.
+    Raises AccountConfigured.
     """
     stored = tx.one(PersonRow, "person_get", channel=account.channel, account=account.id)
     if stored is not None and stored.origin == "config":
@@ -87,9 +90,9 @@ def save_account(tx: Tx, account: PersonAccount) -> list[PersonAccount]:
 
 
 def remove_account(tx: Tx, channel: str, account: str) -> list[PersonAccount] | None:
-    """Remove an account and return the remaining ones; `None` if it was not known.
+    """Remove an account.
 
-    Raises AccountConfigured if the account comes from the configuration.
+    Return the remaining accounts, or None if there was no such account. Raises AccountConfigured.
     """
     stored = tx.one(PersonRow, "person_get", channel=channel, account=account)
     if stored is None:
@@ -120,7 +123,11 @@ def _to_account(row: PersonRow) -> PersonAccount:
 
 
 def add_code(tx: Tx, channel: str, salt: bytes, digest: bytes, name: str, role: Role, lifetime_ms: int) -> PairingCode:
-    """Record and return a pairing code that the owner was shown. It is valid for `lifetime_ms` milliseconds."""
+    """Record and return a new pairing code, which expires after `lifetime_ms` milliseconds.
+
+    Only `salt` and `digest` are stored, not the code. `name`: the person's name, if the owner gave one. `role`: their
+    role.
+    """
     expires = tx.now + lifetime_ms
     id = tx.number(
         "pairing_add", channel=channel, salt=salt, digest=digest, name=name, role=role, at=tx.now, expires=expires
@@ -129,18 +136,18 @@ def add_code(tx: Tx, channel: str, salt: bytes, digest: bytes, name: str, role: 
 
 
 def list_open_codes(tx: Tx) -> list[PairingCode]:
-    """Return the pairing codes that were neither used nor voided, including expired ones."""
+    """Return the pairing codes that are neither used nor voided, including expired ones."""
     return tx.all(PairingCode, "pairings_open")
 
 
 def redeem_code(
     tx: Tx, code: int, account: str, key: str, display_name: str, taken_names: Collection[str] = ()
 ) -> list[PersonAccount] | None:
-    """Use a pairing code: add the account and return all known accounts.
+    """Use a pairing code: add the account to the known accounts, and return them all.
 
-    Return `None` if the code was used, voided or expired in the meantime. `display_name` is the person's own
-    name, used if the owner gave none; it is changed if a known person or `taken_names` already has it.
-    Raises AccountConfigured if the account comes from the configuration.
+    Return None if the code has been used, voided or has expired. `key`: the key of the message that contained the code.
+    `display_name`: the person's own name, used if the owner gave none; it is changed if another known person or
+    `taken_names` has it. Raises AccountConfigured.
     """
     row = tx.one(PairingRow, "pairing_get", id=code)
     if row is None or row.state != "open" or row.expires <= tx.now:
@@ -157,25 +164,26 @@ def redeem_code(
 
 
 def void_code(tx: Tx, code: int) -> bool:
-    """Invalidate an open code. Return False if it was already used or void."""
+    """Invalidate an open code. Return False if the code is already used or voided."""
     return tx.run("pairing_end", id=code, state="void", account=None, key=None, name=None) > 0
 
 
 def find_redeemed(tx: Tx, channel: str, account: str, key: str) -> PairingRow | None:
-    """Return the pairing that a message completed, or `None`, so that a repeat of the message gets the same answer.
+    """Return the pairing that this message completed, or None.
 
-    The message is identified by its channel, the sender's account and its event's key.
+    With it, the gateway gives a repeated message the same answer. The message is identified by its channel, the
+    sender's account and the key of its event.
     """
     return tx.one(PairingRow, "pairing_by_key", channel=channel, account=account, key=key)
 
 
 def list_pairings(tx: Tx, limit: int) -> list[PairingRow]:
-    """Return the newest `limit` pairing codes, in any state."""
+    """Return the newest `limit` pairing codes, whatever their state."""
     return tx.all(PairingRow, "pairings_last", before=1 << 62, limit=limit)
 
 
 def find_agents(tx: Tx, keys: Collection[str]) -> list[str]:
-    """Return the names of the agents of the sessions with these keys. A key without a session is skipped."""
+    """Return the names of the agents of the sessions with these keys. Skip a key without a session."""
     rows = [tx.one(SessionRow, "session_by_key", key=key) for key in keys]
     return [row.agent for row in rows if row is not None]
 
@@ -184,7 +192,7 @@ def find_agents(tx: Tx, keys: Collection[str]) -> list[str]:
 
 
 def remember_place(tx: Tx, channel: str, address: str, account: str, direct: bool) -> None:
-    """Remember the direct chat in which a known person wrote to us. Group chats and unknown accounts are ignored."""
+    """Record the direct chat in which a known person just wrote. Ignore group chats and unknown accounts."""
     if not direct or tx.one(PersonRow, "person_get", channel=channel, account=account) is None:
         return
     place = _find_direct(tx, channel, account)
@@ -193,9 +201,9 @@ def remember_place(tx: Tx, channel: str, address: str, account: str, direct: boo
 
 
 def list_role_places(tx: Tx, role: Role) -> list[str]:
-    """Return, for each person with this role, the direct conversation in which they last wrote ("channel:address").
+    """Return, for each person with this role, the direct chat in which they last wrote, as "channel:address".
 
-    People who have written in none are left out.
+    A person who never wrote in a direct chat is left out.
     """
     newest: dict[str, tuple[int, str]] = {}
     for account in list_accounts(tx):
@@ -207,15 +215,15 @@ def list_role_places(tx: Tx, role: Role) -> list[str]:
 
 
 def _find_direct(tx: Tx, channel: str, account: str) -> tuple[str, int] | None:
-    """Return the address of the direct chat in which an account last wrote, and when; `None` if there is none."""
+    """Return the address of the direct chat in which an account last wrote, and when (ms); None if there is none."""
     return next(iter(tx.pairs(str, int, "direct_get", channel=channel, account=account)), None)
 
 
 def list_other_places(tx: Tx, dest: str) -> list[str]:
-    """Return the person's direct conversations on other channels, newest first, as resolved destinations.
+    """Return a person's direct chats on other channels, as "channel:address"; that of the newest message comes first.
 
-    The person is the one whose direct conversation is `dest` ("channel:address"). The list is empty if `dest` is not
-    the direct conversation of a known person.
+    The person is the one whose direct chat is `dest` ("channel:address"). The list is empty if `dest` is not the direct
+    chat of a known person.
     """
     channel, _, address = dest.partition(":")
     places = tx.pairs(str, str, "direct_elsewhere", channel=channel, address=address)

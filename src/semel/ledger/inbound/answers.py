@@ -15,11 +15,12 @@ from semel.ledger.turns import permission_requests
 
 @dataclass(frozen=True)
 class AnswerResult:
-    """Result of an answer.
+    """The result of recording an answer.
 
-    `status`: "answered" (now), "repeat" (this same event was recorded before), "already" (another one was), "closed"
-    (the request had expired or was cancelled); or why it is no answer: "unknown", "unseen", "no such option", "no
-    words". `option`: the recorded answer. `outcome`: the event of an answer to a question.
+    `status` of a valid answer: "answered" (recorded now), "repeat" (this same event was recorded before), "already"
+    (another answer was recorded before) or "closed" (the request had expired or was cancelled). `status` of an invalid
+    answer: "unknown", "unseen", "no such option" or "no words". `option`: the recorded answer. `outcome`: the event of
+    an answer to a question.
     """
 
     status: str
@@ -30,7 +31,10 @@ class AnswerResult:
 
 @dataclass(frozen=True)
 class AnswerContext:
-    """Where an answer was given (Law 13). `event`: the command that gave it. `seen`: the rev that `face` had shown."""
+    """The face and the event by which an answer was given (Law 13). `event`: the command that contained the answer.
+
+    `seen`: the rev up to which `face` had shown the session.
+    """
 
     face: str = permission_requests.API
     event: int | None = None
@@ -44,11 +48,11 @@ def record_answer(
     tx: Tx, session: int, item: int, option: str | None, by: str, digest: bytes, is_announced: bool = False,
     context: AnswerContext = OVER_THE_API,
 ) -> AnswerResult:  # fmt: skip
-    """Record an answer if the request or question `item` is still open; return what became of the answer.
+    """Record an answer if the request or question `item` is still open. Return the result.
 
     `option`: the id of the chosen option, or the text that answers a question. `by`: who answered. `digest`: for a
-    question, the digest of the answer's text. `is_announced`: another message tells the chat of the answer, so no
-    notice is added.
+    question, the digest of the answer's text. `is_announced`: the caller tells the chat about the answer, so this
+    function adds no notice.
     """
     row = tx.one(ItemRow, "item_get", id=item)
     if row is None or row.session != session or row.kind not in ("permission", "ask"):
@@ -76,7 +80,7 @@ def record_answer(
 
 
 def cancel_undelivered(tx: Tx, item: int) -> None:
-    """Cancel an answered request, because a stop or the turn's end came before the agent received the answer."""
+    """Cancel an answered request whose answer did not reach the agent before a stop or the turn's end."""
     row = tx.one(ItemRow, "item_get", id=item)
     if row is not None and entries.load(row.body).get("state") == "answered":
         entries.set_item(tx, item, body={"state": "cancelled"})
@@ -88,7 +92,10 @@ def _option_ids(body: dict[str, Any]) -> set[str]:
 
 
 def _hear_answer(tx: Tx, session: int, item: int, option: str | None, by: str, digest: bytes) -> HeardOutcome:
-    """Accept the answer to a question as an event, which the agent reads in its next turn. Return its outcome."""
+    """Accept the answer to a question as an event, which the agent gets in its next turn.
+
+    Return the event's outcome.
+    """
     row = tx.get(SessionRow, "session_by_id", id=session)
     event = Event(
         source=f"ask:{row.key}", key=f"item-{item}", kind="answer", text=option or "", digest=digest, sender=by,

@@ -18,7 +18,10 @@ MISSING_FILE_REASON = "it was not there any more"
 
 
 class QuarantinedEvent(Row):
-    """An event in quarantine: it could not be read or applied. `why`: the reason, for people. `payload`: raw input."""
+    """An event in quarantine: Semel could not read or apply it.
+
+    `why`: the reason, for people. `payload`: the raw input.
+    """
 
     event: int
     channel: str
@@ -33,7 +36,10 @@ class QuarantinedEvent(Row):
 
 @dataclass(frozen=True)
 class MessageItem:
-    """What a person sent or did on the channel, addressed to one session. `files` are blob ids."""
+    """A message or another act of a person on the channel, addressed to one session.
+
+    `files`: the ids of its stored files.
+    """
 
     event: hear.Event
     addressee: hear.Addressee
@@ -48,7 +54,7 @@ class MessageItem:
 class OwnMessageReport:
     """A platform's report of a message that Semel sent.
 
-    `key`: the idempotency key of its part. `id`: the platform's message id.
+    `key`: the idempotency key of the message's part. `id`: the platform's message id.
     """
 
     key: str
@@ -57,9 +63,9 @@ class OwnMessageReport:
 
 @dataclass(frozen=True)
 class DeliveryFailureReport:
-    """A report that our message failed after the platform had accepted it.
+    """A platform's report that a message of Semel failed after the platform had accepted it.
 
-    `receipt_or_key`: the receipt or the key of its part. The event's text says why it failed.
+    `receipt_or_key`: the receipt or the idempotency key of the message's part. The text of `event` says why it failed.
     """
 
     event: hear.Event
@@ -68,7 +74,7 @@ class DeliveryFailureReport:
 
 @dataclass(frozen=True)
 class UnreadableInput:
-    """Input that could not be read: kept raw in quarantine."""
+    """Input that the channel could not read. It is kept raw in quarantine."""
 
     event: hear.Event
     why: str
@@ -80,7 +86,7 @@ ItemStatus = Literal["accepted", "duplicate", "conflict", "quarantined", "echo",
 
 @dataclass(frozen=True)
 class ItemResult:
-    """The result of one item of a batch. `addressed`: for an accepted message, what it became in its session."""
+    """The result of one item of a batch. `addressed`: the effect of an accepted message on its session."""
 
     status: ItemStatus
     addressed: hear.Addressed | None = None
@@ -90,9 +96,10 @@ def record_batch(
     tx: Tx, channel: str, source: str, items: Sequence[Item], cursor: str | None, unused_blobs: Sequence[str] = (),
     channels: Collection[str] = (),
 ) -> list[ItemResult]:  # fmt: skip
-    """Record all items of a batch and the cursor that follows it. Return one result per item.
+    """Record all items of a batch and the cursor that follows the batch. Return one result for each item.
 
-    `unused_blobs`: files of refused messages, to be released. `channels`: those that can carry a notice of a failure.
+    `unused_blobs`: the stored files of refused messages; they are released. `channels`: the channels that can send a
+    notice about a failed message.
     """
     results = [_record_item(tx, channel, source, item, channels) for item in items]
     release_files(tx, unused_blobs)
@@ -119,7 +126,10 @@ def _record_item(tx: Tx, channel: str, source: str, item: Item, channels: Collec
 
 
 def _with_files(tx: Tx, source: str, item: MessageItem) -> hear.Event:
-    """Keep a new message's files in the store, and return its event. The event lists files that are gone as missing."""
+    """Keep the files of a new message, and return the message's event.
+
+    Files that are gone are listed in it as missing.
+    """
     if not item.files or tx.exists("event_known", source=source, key=item.event.key):
         return item.event
     missing_blobs = {blob for blob in item.files if not tx.run("blob_heard", id=blob)}
@@ -161,19 +171,19 @@ def _quarantine(tx: Tx, channel: str, event: int, reason: str) -> ItemStatus:
 
 
 def record_file(tx: Tx, id: str, size: int, name: str, mime: str) -> None:
-    """Record a received file. No entry holds it until its message is accepted."""
+    """Record a received file. No entry refers to the file until its message is accepted."""
     tx.run("blob_keep", id=id, size=size, name=name, mime=mime, at=tx.now)
 
 
 def release_files(tx: Tx, blobs: Sequence[str]) -> None:
-    """Release files whose message was not accepted; those that no entry holds may be deleted."""
+    """Release files whose message was not accepted. A released file may be deleted if no entry refers to it."""
     for blob in blobs:
         tx.run("blob_settle", id=blob)
         tx.run("blob_let_go", id=blob)
 
 
 def release_unclaimed_files(tx: Tx) -> int:
-    """At start-up, release files whose message was never accepted; return their number."""
+    """Release files whose message was never accepted; return their number. Call this at start-up."""
     blobs = tx.values(str, "blobs_kept")
     release_files(tx, blobs)
     return len(blobs)
@@ -183,11 +193,11 @@ def release_unclaimed_files(tx: Tx) -> int:
 
 
 def list_quarantined(tx: Tx, limit: int, before: int | None = None) -> list[Json]:
-    """Return quarantined events, newest first.
+    """Return a page of quarantined events, newest first. `before`: only events with a lower id.
 
-    Each is {"event", "channel", "why", "at" (ms), "kind", "key", "raw"}. "sender" and "repeats" are optional.
-    `raw` is the input as text; or as base64, with "encoding": "base64". "cut" is its length in bytes if only
-    the beginning was kept.
+    Each is {"event", "channel", "why", "at" (ms), "kind", "key", "raw"}; "sender" and "repeats" are optional. "raw" is
+    the input as text, or as base64 if "encoding" is "base64". If only the beginning of the input was kept, "cut" is the
+    length of the whole in bytes.
     """
     rows = tx.all(QuarantinedEvent, "quarantine_list", before=1 << 62 if before is None else before, limit=limit)
     return [_quarantined_json(row) for row in rows]

@@ -1,8 +1,8 @@
 """Commands to the gateway: accepted once like every event, bound to no turn, answered by a notice (Laws 1, 4).
 
-The effect of a command on the ledger happens in the transaction that accepts the command. So commands take effect in
-order: a message after `/new` belongs to the new chapter. Everything else is done later from the command's row, once,
-across restarts.
+The transaction that accepts a command also changes the ledger as the command demands. So commands take effect in order:
+a message after `/new` belongs to the new chapter. The gateway does everything else later, from the command's row,
+exactly once even across restarts.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ KIND = "command"
 
 @dataclass(frozen=True)
 class CommandEffect:
-    """The effect of a command on the ledger.
+    """The immediate effect of a command on the ledger.
 
-    `result` is stored with the command. `wake`: a turn is due. `root`: the root of the running turn, if it must be
-    stopped. `seq`: the command's entry.
+    `result`: a text that is stored with the command. `wake`: a turn is due. `root`: the root of the running turn, if
+    that turn must be stopped. `seq`: the command's entry.
     """
 
     result: str = ""
@@ -41,9 +41,10 @@ class CommandEffect:
 
 @dataclass(frozen=True)
 class Choice:
-    """The option that an approval or denial chose. `item` is None if it chose nothing; `text` then says why.
+    """The option that an approval or denial chose.
 
-    `face`: where the command was written. `seen`: the rev that this face had shown.
+    `item`: the request; None if nothing was chosen, and `text` says why. `face`: where the command was written. `seen`:
+    the rev up to which this face had shown the session.
     """
 
     item: int | None
@@ -64,10 +65,10 @@ def record_command(
     origin: AnswerOrigin,
     is_reply: bool,
 ) -> CommandEffect:
-    """Record a command that was just accepted in session `row`; apply its immediate effect and return the effect.
+    """Record a command that was just accepted in session `row`, apply its immediate effect, and return that effect.
 
-    `origin`: where the command was written. `is_reply`: it replies to a message; `more["of"]` is the seq of that
-    message's entry, if it was found.
+    `origin`: where the command was written. `is_reply`: the command replies to a message; `more["of"]` is the seq of
+    that message's entry, if the entry was found.
     """
     if name in APPROVALS:
         number = int(argument) if argument else None
@@ -105,7 +106,7 @@ def _encode_choice(choice_or_problem: ChosenOption | str, origin: AnswerOrigin) 
 
 
 def decode_choice(result: str) -> Choice:
-    """Return the choice that is stored in the `result` of an approval or denial."""
+    """Return the choice that the stored `result` of an approval or denial describes."""
     fields = entries.load(result)
     return Choice(
         fields.get("item"), fields.get("option"), str(fields.get("said") or GONE),
@@ -114,7 +115,10 @@ def decode_choice(result: str) -> Choice:
 
 
 def _begin_chapter(tx: Tx, row: SessionRow) -> CommandEffect:
-    """Begin a chapter with the next entry. A running turn belongs to the previous chapter and must be stopped."""
+    """Begin a chapter with the next entry.
+
+    If a turn runs, the effect names its root, because that turn must be stopped.
+    """
     running = tx.one(TurnRow, "turn_get", id=row.turn) if row.turn is not None else None
     sessions.begin_chapter(tx, row)
     waiting = tx.number("session_waiting_count", id=row.id)
@@ -124,7 +128,7 @@ def _begin_chapter(tx: Tx, row: SessionRow) -> CommandEffect:
 
 
 def _requeue_last_turn(tx: Tx, row: SessionRow) -> CommandEffect:
-    """If the last turn failed or was stopped, let its events wait for a new turn, which gets a new root."""
+    """Let the events of the last turn wait for a new turn with a new root, if the last turn failed or was stopped."""
     if row.turn is not None:
         return CommandEffect("running")
     last = tx.one(TurnRow, "turn_last", session=row.id)
@@ -153,7 +157,7 @@ def list_open(tx: Tx, session: int) -> list[OpenCommand]:
 def answer(tx: Tx, event: int, session: int, text: str, legs: Sequence[Leg] | None = None) -> bool:
     """Answer a command with a notice at its session's home.
 
-    Return False if the command needs no answer any more: it was answered before, or its session is gone.
+    Return False if the command needs no answer: it has one already, or its session was deleted.
     """
     command = tx.one(CommandRow, "command_get", event=event, session=session)
     row = tx.one(SessionRow, "session_by_id", id=session)
@@ -165,7 +169,7 @@ def answer(tx: Tx, event: int, session: int, text: str, legs: Sequence[Leg] | No
 
 
 def list_agent_commands(tx: Tx, keys: Sequence[str]) -> set[str]:
-    """Return the names of the commands that the agents of these sessions offer, without the slash."""
+    """Return the names, without the slash, of all commands that the agents of these sessions offer."""
     names: set[str] = set()
     for key in keys:
         row = tx.one(SessionRow, "session_by_key", key=key)
@@ -178,7 +182,7 @@ def list_agent_commands(tx: Tx, keys: Sequence[str]) -> set[str]:
 
 @dataclass(frozen=True)
 class SessionStatus:
-    """A session at a glance, for `/status`."""
+    """The facts about a session that `/status` shows. `waiting`: how many events wait. `last`: the last turn."""
 
     row: SessionRow
     about: Json
@@ -193,10 +197,10 @@ def read_status(tx: Tx, session: int) -> SessionStatus:
 
 
 def find_turn_to_stop(tx: Tx, session: int, event: int) -> tuple[int | None, int]:
-    """Return the turn that `/stop` means, and how many events wait behind it.
+    """Return the turn that a `/stop` is meant for, and the number of events that wait behind that turn.
 
-    The turn is 0 if it is about to begin, and None if there is nothing to stop. `event`: the command. A turn counts
-    only if it has an event that was accepted before the command.
+    The turn is None if there is nothing to stop, and 0 if a turn is about to begin. `event`: the `/stop` command. A
+    turn counts only if it has an event that was accepted before the command.
     """
     row = tx.get(SessionRow, "session_by_id", id=session)
     turn = 0 if row.turn is None else row.turn
@@ -207,7 +211,7 @@ def find_turn_to_stop(tx: Tx, session: int, event: int) -> tuple[int | None, int
 
 
 def list_last_messages(tx: Tx, session: int, max_messages: int) -> list[EntryRow]:
-    """Return the last messages of a session, oldest first, without commands and notices."""
+    """Return the last `max_messages` messages of a session, oldest first. Commands and notices do not count."""
     row = tx.get(SessionRow, "session_by_id", id=session)
     messages: list[EntryRow] = []
     before_seq, entries_read = row.seq + 1, 0

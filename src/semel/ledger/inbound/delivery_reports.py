@@ -1,7 +1,7 @@
-"""A platform's reports that a message failed after the platform had accepted it (Law 7).
+"""Reports of a platform that a message failed after the platform had accepted it (Law 7).
 
-A report is an event that is addressed to no session. It names a part of a message; in that part's session a notice says
-that the message failed, as for a rejected part. A report that matches no part is quarantined.
+A report is an event that is addressed to no session. It names a part of a message. In the session of that part, a
+notice says that the message failed, as for a rejected part. A report that matches no part goes into quarantine.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _REPORT = "it reports that a message failed"
 
 
 def find_part(tx: Tx, channel: str, receipt_or_key: str) -> OutgoingPart | str:
-    """Return the part that a report refers to by receipt or key, or a text that says why there is none."""
+    """Return the part that a report names by its receipt or its key; if there is none, return a text that says why."""
     part_id = tx.value(int, "part_of_receipt", receipt=receipt_or_key, channel=channel)
     part_id = part_id if part_id is not None else tx.value(int, "part_by_key", key=receipt_or_key)
     row = parts.get(tx, int(part_id)) if part_id is not None else None
@@ -32,14 +32,18 @@ def find_part(tx: Tx, channel: str, receipt_or_key: str) -> OutgoingPart | str:
 
 
 def is_known(tx: Tx, channel: str, source: str, key: str, receipt_or_key: str) -> bool:
-    """Return whether a report is a repeat, or refers to a part that can still fail."""
+    """Return whether a report was accepted before, or names a part that can still fail."""
     return tx.exists("event_known", source=source, key=key) or not isinstance(
         find_part(tx, channel, receipt_or_key), str
     )
 
 
 def mark_failed(tx: Tx, row: OutgoingPart, event: int, receipt: str, reason: str, channels: Collection[str]) -> None:
-    """Record that a sent part failed. People and the agent get a notice, if possible also on another of `channels`."""
+    """Record that a sent part failed. Add a notice for people and the agent.
+
+    The person is also told on another of `channels`, if possible. `event`: the report; `receipt`: the platform's
+    message id.
+    """
     move = PartMove.of(row)
     move.fail(event, receipt, reason)
     part_transitions.write_move(tx, move)

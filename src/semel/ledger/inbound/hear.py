@@ -26,7 +26,7 @@ NO_STEERING = "no message can join the turn that runs now"
 
 
 class KnownEvent(Row):
-    """The stored event with which a repeat is compared."""
+    """The stored event that has the source and key of a new one."""
 
     id: int
     digest: bytes
@@ -34,7 +34,10 @@ class KnownEvent(Row):
 
 
 class SessionMissing(Exception):
-    """The event is addressed to a missing session that it must not create. Nothing was accepted."""
+    """The event is addressed to a session that does not exist and that the event must not create.
+
+    Nothing was accepted.
+    """
 
     def __init__(self, key: str) -> None:
         super().__init__(f"there is no session {key!r}")
@@ -45,9 +48,10 @@ class SessionMissing(Exception):
 class Addressee:
     """A session that an event is addressed to. `agent` and `home` are used only if the session is new.
 
-    The other fields say how the session takes the event: its configured busy mode and pause, whether programs may wake
-    it (`allows_automatic`), and whether the agent of its running turn is known to read a second prompt
-    (`reads_steered`). `creates_session`: create the session if it is missing; otherwise SessionMissing is raised.
+    The other fields come from the configuration: `busy`, the session's busy mode; `pause`, how long to wait for more
+    messages; `allows_automatic`, whether programs may wake the session; `reads_steered`, whether the agent of its
+    running turn is known to read a second prompt; `creates_session`, whether to create a missing session instead of
+    raising SessionMissing.
     """
 
     key: str
@@ -64,14 +68,13 @@ class Addressee:
 class Event:
     """An event as its source reports it. `digest` covers the fields that the source declares stable.
 
-    `wakes`: whether it wakes the session; None leaves that to its kind and to `automatic` (whether a program sent it).
-    `busy`: how it is handled while the session is busy; None means the session's busy mode.
-    `command`: name and argument of a command to the gateway; the agent does not see the command.
-    `reference`: the message that it is about, by platform id. An event with a reference counts as a person's act.
-    `shown_rev`: the rev that the sending face had shown; None if unknown.
-    `title`: the name of the room or chat that it was written in, if it has one.
-    `has_growing_ids`: the platform's message ids end with a number that grows with each message in a chat, ours
-    included.
+    `wakes`: whether the event wakes the session; None decides by its kind and by `automatic` (a program sent it).
+    `busy`: how to handle the event while a turn runs; None uses the session's busy mode. `command`: name and argument
+    of a command to the gateway; the agent does not see the command. `reference`: the message that the event is about,
+    by platform id. An event with a reference counts as a person's act. `shown_rev`: the rev up to which the sending
+    face had shown the session; None if unknown. `title`: the name of the room or chat in which the event was written,
+    if it has a name. `has_growing_ids`: the platform's message ids end with a number that grows with each message in a
+    chat, including Semel's messages.
     """
 
     source: str
@@ -92,18 +95,18 @@ class Event:
 
     @property
     def is_by_person(self) -> bool:
-        """Whether the event is something that a person said or did."""
+        """Whether a person caused the event, by writing or by another act."""
         return self.kind in wake.PERSON_KINDS or self.reference is not None
 
 
 @dataclass(frozen=True)
 class Addressed:
-    """What an event became in one session.
+    """The effect of an event on one session that it was addressed to.
 
-    `act`: what to do now; None if there is nothing to do now. `root`: the root of the turn to interrupt.
-    `waiting`: the busy mode by which it waits, if people are shown that it waits. `position`: its place in the queue,
-    from 1. `reason`: why it was not handled in the busy mode that was requested.
-    `seq`: its entry, if it is a command or was written at the session's home.
+    `act`: what the gateway must do now; None for nothing. `root`: the root of the turn to interrupt. `waiting`: the
+    busy mode by which the event waits, if people are shown that it waits. `position`: its place in the queue, from 1.
+    `reason`: why it was not handled in the requested busy mode. `seq`: its entry, if the event is a command or was
+    written at the session's home.
     """
 
     session: int
@@ -118,7 +121,7 @@ class Addressed:
 
 @dataclass(frozen=True)
 class HeardOutcome:
-    """The result of `hear`: `status` is "accepted", "duplicate" or "conflict", `event` the stored event's id.
+    """The result of `hear`. `status`: "accepted", "duplicate" or "conflict". `event`: the id of the stored event.
 
     `stored_digest`: the digest of the content that is stored under this (source, key).
     """
@@ -130,14 +133,14 @@ class HeardOutcome:
 
     @property
     def woken_sessions(self) -> tuple[int, ...]:
-        """The sessions with something to do."""
+        """The ids of the sessions in which the gateway must now act on the event."""
         return tuple(addressed.session for addressed in self.addressed if addressed.act is not None)
 
 
 def open_session(tx: Tx, addressee: Addressee) -> SessionRow:
     """Return the addressee's session. Create it if it is new; bring it back if it was archived or deleted.
 
-    Raises SessionMissing.
+    Raises SessionMissing if the session is missing and the addressee does not let it be created.
     """
     return _create_or_revive(tx, addressee, tx.one(SessionRow, "session_by_key", key=addressee.key))
 
@@ -155,7 +158,10 @@ def _create_or_revive(tx: Tx, addressee: Addressee, row: SessionRow | None) -> S
 
 
 def _bring_back(tx: Tx, row: SessionRow) -> SessionRow:
-    """Bring back a session that gets an event: an archived one as it was, a deleted one as a new conversation."""
+    """Bring back a session that gets an event.
+
+    An archived one is unchanged; a deleted one becomes a new conversation.
+    """
     tx.run("session_archive", id=row.id, archived=None)
     if row.deleted is not None:
         if row.seq > row.erased:  # a late notice was written while the session was deleted
@@ -167,9 +173,9 @@ def _bring_back(tx: Tx, row: SessionRow) -> SessionRow:
 
 
 def hear(tx: Tx, event: Event, targets: Sequence[Addressee], cursor: str | None = None) -> HeardOutcome:
-    """Accept an event for its `targets` at most once, and set its source's cursor if one is given.
+    """Accept an event for its `targets` at most once. Set the cursor of its source, if `cursor` is given.
 
-    The outcome of a repeat names the first event. Other content under the same key is recorded as a conflict. Raises
+    The outcome of a repeat names the first event. A repeat with other content is recorded as a conflict. Raises
     SessionMissing.
     """
     if cursor is not None:
@@ -197,7 +203,8 @@ def _record_repeat(tx: Tx, event: Event, payload: str) -> HeardOutcome:
 
 
 def _set_default_title(tx: Tx, row: SessionRow, event: Event) -> None:
-    """Name a session that has no title after its room, else after what a person said first there."""
+    """Give a session without a title the name of its room or, failing that, the first words that a person said there.
+    """
     said = event.text if event.kind == "message" and not event.automatic else ""
     title = event.title or shorten_to_line(said, DEFAULT_TITLE_CHARS)
     if row.title is None and title:
@@ -247,7 +254,7 @@ def _address(tx: Tx, event_id: int, event: Event, addressee: Addressee) -> Addre
 
 
 def _record_for_deleted_session(tx: Tx, row: SessionRow, event_id: int, event: Event) -> Addressed:
-    """Record the end of a deleted session's job without reviving the session.
+    """Record the end of a job whose session was deleted, without bringing the session back.
 
     The event is bound to the session's last turn, and its content is erased.
     """
@@ -275,7 +282,7 @@ def _hear_command(tx: Tx, row: SessionRow, event_id: int, event: Event, command:
 
 
 def _answer_origin(row: SessionRow, event: Event) -> AnswerOrigin:
-    """Return where a command was written. If its channel does not name the chat, it was the session's home."""
+    """Return where a command was written. If its channel does not name the chat, take the session's home."""
     kind, _, channel = event.source.partition(":")
     if kind != "channel":
         return AnswerOrigin(None, event.shown_rev)
@@ -288,7 +295,10 @@ def _answer_origin(row: SessionRow, event: Event) -> AnswerOrigin:
 
 
 def _decide_wake(tx: Tx, row: SessionRow, event: Event, addressee: Addressee) -> Addressed:
-    """Decide whether the event wakes its session, when, and how it waits until then."""
+    """Decide whether and when the event wakes its session, and set that wake.
+
+    Return the event's effect on the session.
+    """
     wakes = event.wakes
     if wakes is None:
         wakes = wake.wakes(event.kind, automatic=event.automatic, allowed=addressee.allows_automatic)
@@ -310,7 +320,7 @@ def _decide_wake(tx: Tx, row: SessionRow, event: Event, addressee: Addressee) ->
 
 
 def _set_wake(tx: Tx, row: SessionRow, mode: wake.Busy, pause: wake.WakeDelay) -> int:
-    """Set the session's single pending wake (Law 2) and return when it is due (ms)."""
+    """Set the session's single pending wake (Law 2). Return when it is due (ms)."""
     if mode == "collect" and not pause.debounce:
         pause = wake.COLLECT
     elif mode in ("steer", "interrupt"):

@@ -1,7 +1,7 @@
-"""Give each node an event source that stays the same if the node gets a new name or a new token (Law 1).
+"""Give each node an event source that stays the same when the node gets a new name or a new token (Law 1).
 
-A node is recognised by its token, or else by its name. So events that it sends again are still duplicates after one of
-the two has changed. A node whose name and token both change is a new node.
+A node is recognised by its token or, failing that, by its name. So when one of the two changes, events that the node
+sends again are still recognised as duplicates. A node whose name and token both change counts as a new node.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from semel.ledger.storage.sql import Tx
 
 
 def assign_sources(tx: Tx, configured: Mapping[str, bytes]) -> dict[str, str]:
-    """Record and return the source of each node, by name. `configured`: the digest of each node's token, by name."""
+    """Assign each node its source, record it, and return the sources by node name.
+
+    `configured`: the digest of each node's token, by node name.
+    """
     source_by_name: dict[str, str] = {}
     for name, token in configured.items():
         source = tx.value(str, "node_by_token", token=token)
@@ -28,15 +31,12 @@ def assign_sources(tx: Tx, configured: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def _source_by_name(tx: Tx, name: str, taken: Collection[str]) -> str | None:
-    """Return the source of a node that had this name when it was last configured, or None.
-
-    Sources in `taken` are skipped.
-    """
+    """Return a source that was last configured under this node name and is not in `taken`; None if there is none."""
     return next((source for source in tx.values(str, "nodes_by_name", name=name) if source not in taken), None)
 
 
 def _unused_source(tx: Tx, name: str, taken: Collection[str]) -> str:
-    """Return an unused source for a new node. `node:NAME` may belong to a node that has been renamed since."""
+    """Return an unused source for a new node: `node:NAME`, or a variant if a renamed node already has that source."""
     source, n = f"node:{name}", 2
     while source in taken or tx.exists("node_get", source=source):
         source, n = f"node:{name}.{n}", n + 1

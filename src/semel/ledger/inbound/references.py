@@ -1,8 +1,8 @@
-"""Find the entry that a reply, an edit, a deletion or a reaction is about.
+"""Find the entry that a reply, an edit, a deletion or a reaction refers to.
 
-A platform refers to a message by the platform's id of it. A person's message is found by the key of its event, one that
-Semel sent by the receipt of its part. Only the same session is searched: an id can be made up and must not reveal what
-was said in another conversation. If no original is found, the entry stands alone.
+A platform refers to a message by the platform's own id. A person's message is found by the key of its event, a message
+of Semel by the receipt of its part. Only the same session is searched: an id can be made up and must not reveal what
+was said in another conversation. If no original is found, the new entry refers to nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MARKS = {"edit": "edited", "delete": "deleted"}
 
 
 class OriginalReceipt(Row):
-    """The entry of a message that we sent."""
+    """The entry of a message that Semel sent."""
 
     seq: int
     role: EntryRole
@@ -29,7 +29,7 @@ class OriginalReceipt(Row):
 
 
 class OriginalMessage(OriginalReceipt):
-    """The entry of a person's message, with its event's sender and payload."""
+    """The entry of a person's message, with the sender and payload of its event."""
 
     sender: str | None
     payload: str | None
@@ -37,7 +37,7 @@ class OriginalMessage(OriginalReceipt):
 
 @dataclass(frozen=True)
 class Reference:
-    """A message that an event is about, by its platform id. `sender`: the account of the person who refers to it."""
+    """A platform id that an event refers to. `sender`: the account of the person who refers to that message."""
 
     message_id: str | None
     channel: str
@@ -46,7 +46,10 @@ class Reference:
 
 @dataclass(frozen=True)
 class Original:
-    """The entry that another entry refers to. `author_account`: the account of its author, if a person wrote it."""
+    """The entry that another entry refers to.
+
+    `author_account`: the account of its author; "" if the author is no person.
+    """
 
     seq: int
     role: str
@@ -56,7 +59,7 @@ class Original:
     is_referrers_own: bool = False  # written by the person who refers to it
 
     def entry_fields(self) -> dict[str, Any]:
-        """Return the fields that the referring entry gets in its `more`."""
+        """Return the fields about the original that go into `more` of the referring entry."""
         return {
             "of": self.seq,
             "quote": shorten_to_line(self.text, QUOTED_CHARS),
@@ -65,7 +68,7 @@ class Original:
 
 
 def find_original(tx: Tx, session: SessionRow, source: str, reference: Reference | None) -> Original | None:
-    """Return the entry that `reference` is about; None if the session has no such entry, or has erased it."""
+    """Return the entry that `reference` names. Return None if the session has no such entry, or has erased it."""
     if reference is None or reference.message_id is None:
         return None
     message = tx.one(OriginalMessage, "entry_of_event", session=session.id, source=source, key=reference.message_id)
@@ -91,7 +94,7 @@ def find_original(tx: Tx, session: SessionRow, source: str, reference: Reference
 
 
 def mark_original(tx: Tx, session: int, original: Original, kind: str, seq: int) -> None:
-    """Note in the original which entry edited or deleted it. Its text stays as it was recorded (Law 4)."""
+    """Record in the original's entry that the entry `seq` edited or deleted it. Its text stays as recorded (Law 4)."""
     field = MARKS.get(kind)
     theirs = original.role == "user" and (original.is_referrers_own or kind == "delete")
     if field is not None and (theirs or (original.role == "agent" and kind == "delete")):

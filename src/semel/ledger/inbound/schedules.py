@@ -1,6 +1,6 @@
-"""Schedules and heartbeats as rows. A firing is accepted in the transaction that sets the schedule's next due time.
+"""Schedules and heartbeats as rows. One transaction accepts a firing and sets the schedule's next due time.
 
-So a crash can neither repeat a firing nor lose one (Laws 1, 2): before the commit the schedule is unchanged; after it
+So a crash can neither repeat a firing nor lose it (Laws 1, 2). Before the commit, the schedule is unchanged; after it,
 the event exists, and its key, the due time, cannot be accepted again.
 """
 
@@ -25,7 +25,11 @@ MAX_AGENT_SCHEDULES_PER_SESSION = 50
 
 
 class SessionActivity(Row):
-    """A session and when something last happened in it (`quiet`, in ms). `away`: it is archived or deleted."""
+    """The state of a session, as a heartbeat needs it. `quiet`: when something last happened there (ms).
+
+    `turn`: the running turn. `wake_at`: when the next turn is due (ms). `away`: 1 if the session is archived or
+    deleted.
+    """
 
     id: int
     key: str
@@ -41,7 +45,7 @@ class SessionActivity(Row):
 class ScheduleDefinition:
     """A schedule as a person, an agent or the configuration defines it.
 
-    `session` is a session key. `due` is the first firing, in seconds since the epoch; None if there is none left.
+    `session`: a session key. `due`: the first firing, in seconds since the epoch; None if no firing is left.
     """
 
     name: str
@@ -56,13 +60,13 @@ class ScheduleDefinition:
 
 
 class ScheduleRefused(Exception):
-    """The schedule was refused: its name is in use, the configuration defines it, or there are too many."""
+    """The schedule was refused: its name is taken, the configuration defines it, or there are too many schedules."""
 
 
 def default_session_key(name: str) -> str:
-    """Return the key of the session for a schedule that names none.
+    """Return the key of the session that a schedule gets if it names none.
 
-    That session has no home: the transcript is the delivery.
+    That session has no home: its transcript is the delivery.
     """
     return f"schedule:{name}"
 
@@ -75,7 +79,10 @@ def is_same_schedule(row: ScheduleRow, definition: ScheduleDefinition) -> bool:
 
 
 def configure(tx: Tx, definitions: Sequence[ScheduleDefinition]) -> None:
-    """Apply the configured schedules. An unchanged one keeps its due time; those no longer configured are removed."""
+    """Apply the configured schedules.
+
+    Keep the due time of unchanged ones, and remove those that are no longer configured.
+    """
     names = {definition.name for definition in definitions}
     for row in tx.all(ListedSchedule, "schedules_all", after="", limit=MAX_SCHEDULES):
         if row.source == "config" and row.name not in names:
@@ -89,7 +96,10 @@ def configure(tx: Tx, definitions: Sequence[ScheduleDefinition]) -> None:
 
 
 def add(tx: Tx, definition: ScheduleDefinition, replace: bool = False) -> bool:
-    """Add or replace a schedule. Return False if the same one already exists. Raises ScheduleRefused."""
+    """Add or replace a schedule. Return False if the same schedule already exists.
+
+    `replace`: change an existing schedule of this name. Raises ScheduleRefused.
+    """
     existing = tx.one(ScheduleRow, "schedule_get", name=definition.name)
     if existing is not None and is_same_schedule(existing, definition) and existing.downtime == definition.downtime:
         return False
@@ -117,9 +127,10 @@ def _put(tx: Tx, definition: ScheduleDefinition, paused: bool = False) -> None:
 
 
 def add_by_agent(tx: Tx, definition: ScheduleDefinition) -> str:
-    """Add a schedule that an agent makes in its own session, or reuse an equal one; return the schedule's name.
+    """Add a schedule that an agent makes in its own session, or reuse an equal one. Return the schedule's name.
 
-    A restarted tool server may repeat the call, so the schedule is recognised by its content. Raises ScheduleRefused.
+    A restarted tool server may repeat the agent's call, so an existing schedule is recognised by its content. Raises
+    ScheduleRefused.
     """
     existing = tx.all(ListedSchedule, "schedules_of_session", session=definition.session)
     for row in existing:
@@ -145,9 +156,9 @@ def remove(tx: Tx, name: str) -> bool:
 
 
 def pause(tx: Tx, name: str, error: str | None = None) -> bool:
-    """Stop a schedule until it is resumed. Return False if it does not exist.
+    """Pause a schedule until it is resumed. Return False if it does not exist.
 
-    Firings that are due in the meantime do not count as missed. `error`: why Semel pauses it, if Semel does.
+    Firings that would be due in the meantime do not count as missed. `error`: the reason, if Semel itself pauses it.
     """
     row = tx.one(ScheduleRow, "schedule_get", name=name)
     if row is not None:
@@ -156,7 +167,10 @@ def pause(tx: Tx, name: str, error: str | None = None) -> bool:
 
 
 def resume(tx: Tx, name: str, due_s: int | None) -> bool:
-    """Let a schedule fire again from `due_s` (in s since the epoch) on. Return False if it does not exist."""
+    """Let a paused schedule fire again, next at `due_s` (seconds since the epoch).
+
+    Return False if it does not exist.
+    """
     row = tx.one(ScheduleRow, "schedule_get", name=name)
     if row is not None and not row.enabled:
         tx.run("schedule_turn", id=row.id, enabled=1, due=_ms(due_s), error=None)
@@ -164,17 +178,18 @@ def resume(tx: Tx, name: str, due_s: int | None) -> bool:
 
 
 def list_due(tx: Tx, now: int, limit: int = 100) -> tuple[list[ScheduleRow], int | None]:
-    """Return the schedules that are due at `now` (ms), and when the next one is due (ms), or None."""
+    """Return the schedules that are due at `now` (ms), and when the next one after them is due (ms; None if none is).
+    """
     return tx.all(ScheduleRow, "schedules_due", now=now, limit=limit), tx.value(int, "schedule_next", now=now)
 
 
 def fire(
     tx: Tx, expected_row: ScheduleRow, addressee: hear.Addressee, firings: Firings, next_due_s: int | None
 ) -> tuple[int, ...]:
-    """Accept the firings of a schedule as events and set its next due time; return the ids of the sessions woken.
+    """Accept the firings of a schedule as events and set its next due time. Return the ids of the woken sessions.
 
-    `expected_row`: the row from which the caller computed `firings` (due times in s) and `next_due_s` (None: the series
-    is over). If the row has changed since, nothing happens. Missed firings are reported by a notice in the session.
+    `expected_row`: the row from which the caller computed `firings` (due times in seconds) and `next_due_s` (None ends
+    the series). If the row has changed since, do nothing. A notice in the session reports missed firings.
     """
     row = tx.one(ScheduleRow, "schedule_get", name=expected_row.name)
     if row is None or row != expected_row:
@@ -200,13 +215,16 @@ def _firing_event(row: ScheduleRow, at: int, firings: Firings | None) -> hear.Ev
 
 
 def _timed_event(source: str, kind: str, at: int, text: str, data: Json) -> hear.Event:
-    """Return an event whose key is its due time `at` (s), so that it is accepted once."""
+    """Return an event whose key is its due time `at` (seconds since the epoch), so that it is accepted only once."""
     digest = identity.digest_fields({"kind": kind, "text": text})
     return hear.Event(source=source, key=format_instant(at), kind=kind, text=text, digest=digest, more={"data": data})
 
 
 def _missed_note(name: str, policy: str, firings: Firings) -> str:
-    """Return the text of the notice about missed firings; "" if there is nothing to report."""
+    """Return the text of the notice about missed firings; "" if no notice is needed.
+
+    `policy`: the schedule's `downtime`.
+    """
     if policy == "all" and not firings.doubtful:
         made_up = len(firings.fire)
         note = f"Schedule {name}: more than {made_up} firings were missed; the newest {made_up} are made up."
@@ -225,27 +243,29 @@ def _missed_note(name: str, policy: str, firings: Firings) -> str:
 
 
 def read_activity(tx: Tx, session: int) -> SessionActivity | None:
-    """Return what runs or is due in a session, and when something last happened; None if there is no session."""
+    """Return a session's running turn, pending wake and time of last activity; None if the session does not exist."""
     return tx.one(SessionActivity, "session_pulse", id=session)
 
 
 def list_sessions_after(tx: Tx, after: int, limit: int = 1000) -> list[tuple[int, str]]:
-    """Return the id and the key of each session that was created after the session with the id `after`."""
+    """Return the (id, key) pairs of at most `limit` sessions whose id is above `after`."""
     return tx.pairs(int, str, "sessions_since", after=after, limit=limit)
 
 
 def is_idle(activity: SessionActivity) -> bool:
     """Return whether a session can get a heartbeat.
 
-    It can if nothing runs or is due there, and it is neither archived nor deleted.
+    It can if it is neither archived nor deleted, no turn runs and no wake is pending.
     """
     return not activity.away and activity.turn is None and activity.wake_at is None
 
 
 def fire_heartbeat(tx: Tx, expected_pulse: SessionActivity, at: int, text: str, quiet_words: Sequence[str]) -> bool:
-    """Accept a heartbeat due at `at` (s), unless something has happened since `expected_pulse` was read.
+    """Accept a heartbeat due at `at` (seconds since the epoch), unless something happened since `expected_pulse` was
+    read.
 
-    `quiet_words` are the answers by which the agent may say nothing. Return whether the heartbeat woke the session.
+    `quiet_words`: answers that tell Semel that the agent has nothing to say. Return whether the heartbeat woke the
+    session.
     """
     if read_activity(tx, expected_pulse.id) != expected_pulse or not is_idle(expected_pulse):
         return False
@@ -261,7 +281,7 @@ def fire_heartbeat(tx: Tx, expected_pulse: SessionActivity, at: int, text: str, 
 
 
 def list_json(tx: Tx, session: str | None = None) -> list[Json]:
-    """Return all schedules, or those of the session with this key, as JSON objects; times in ms."""
+    """Return all schedules, or only those of the session with the key `session`, as JSON objects (`schedule_json`)."""
     if session is not None:
         return [schedule_json(row) for row in tx.all(ListedSchedule, "schedules_of_session", session=session)]
     return [schedule_json(row) for row in tx.all(ListedSchedule, "schedules_all", after="", limit=MAX_SCHEDULES)]
@@ -274,7 +294,7 @@ def get_json(tx: Tx, name: str) -> Json | None:
 
 
 def schedule_json(row: ListedSchedule) -> Json:
-    """Return a schedule as a JSON object. `next` and `last.due` are in ms; `next` is null if it will not fire."""
+    """Return a schedule as a JSON object. "next" and "last.due" are in ms; "next" is null if no firing is left."""
     fields: Json = {
         "name": row.name, "session": row.session, "text": row.text, row.form: row.spec, "tz": row.tz,
         "downtime": row.downtime, "source": row.source, "enabled": bool(row.enabled),

@@ -1,4 +1,4 @@
-"""The input of the search index: the ledger, read in pages.
+"""Read the ledger in pages, as input for the search index.
 
 Each function that takes `tx` is the body of a read transaction.
 """
@@ -18,7 +18,7 @@ PAGE = 100
 
 
 class ChangedEntry(Row):
-    """An entry that changed and is to be indexed again."""
+    """A changed entry, which must be indexed again."""
 
     id: int
     seq: int
@@ -32,7 +32,7 @@ class ChangedEntry(Row):
 
 
 class HitEntry(ChangedEntry):
-    """An entry that was found, with its session's key and title."""
+    """An entry that a search found, with its session's key and title."""
 
     key: str
     title: str | None
@@ -40,7 +40,7 @@ class HitEntry(ChangedEntry):
 
 @dataclass(frozen=True)
 class IndexedEntry:
-    """An entry for the index. `text` is empty if the entry must not be found (any more)."""
+    """An entry for the index. `text` is empty if a search must not find the entry."""
 
     id: int
     seq: int
@@ -51,9 +51,10 @@ class IndexedEntry:
 
 @dataclass(frozen=True)
 class ChangedPage:
-    """A page of a session's changes: `docs` holds the changes up to `rev`; `more`: there is another page.
+    """A page of a session's changes: `docs` holds the changes up to the rev `rev`. `more`: another page follows.
 
-    `head`: the session's current rev. Entries up to the seq `erased` were deleted: their words must leave the index.
+    `head`: the session's current rev. `erased`: entries up to this seq were deleted, so their words must leave the
+    index.
     """
 
     key: str
@@ -65,21 +66,21 @@ class ChangedPage:
 
 
 def read_index_name(tx: Tx) -> str:
-    """Return the ledger's name and incarnation as "NAME.INCARNATION".
+    """Return the name that an index of this ledger must have: "NAME.INCARNATION" of the ledger.
 
-    A restored ledger has another incarnation, and so needs another index.
+    A restored ledger has a new incarnation, and so needs a new index.
     """
     row = tx.get(LedgerRow, "ledger_get")
     return f"{row.name}.{row.incarnation}"
 
 
 def read_revs(tx: Tx, after: int, limit: int = 1000) -> list[tuple[int, int]]:
-    """Return a page of sessions with an id above `after`: the id and the rev of the last change of each."""
+    """Return a page of at most `limit` sessions with an id above `after`: the id and the current rev of each."""
     return tx.pairs(int, int, "search_sessions", after=after, limit=limit)
 
 
 def read_page(tx: Tx, session: int, after: int) -> ChangedPage | None:
-    """Return a page of what changed in a session after the rev `after`; None if there is no such session."""
+    """Return a page of a session's changes after the rev `after`; None if the session does not exist."""
     session_row = tx.one(SessionRow, "session_by_id", id=session)
     if session_row is None:
         return None
@@ -93,10 +94,10 @@ def read_page(tx: Tx, session: int, after: int) -> ChangedPage | None:
 
 
 def searchable_text(row: ChangedEntry) -> str:
-    """Return the searchable text of an entry: its text and the names of its files.
+    """Return the text by which a search finds an entry: its text and the names of its files.
 
-    Return "" while the entry streams, because its text may change 30 times a second: it is indexed when it is final.
-    Return "" for a superseded entry, because a later entry has the same text.
+    Return "" while the entry streams, because its text may change 30 times a second; it is indexed when it is final.
+    Return "" for a superseded entry, because a later entry repeats its text.
     """
     if row.live or row.superseded:
         return ""
@@ -106,9 +107,9 @@ def searchable_text(row: ChangedEntry) -> str:
 
 
 def render_hits(tx: Tx, positions: Sequence[tuple[int, int]], terms: Sequence[SearchTerm]) -> list[Json | None]:
-    """Return the hits at `positions`, pairs of session id and seq, as the ledger has them now.
+    """Return a JSON object with a snippet for each hit in `positions`, a list of (session id, seq).
 
-    The index may be older. Each hit is a JSON object with a snippet, or None if the entry is gone.
+    The index may be out of date, so texts are read from the ledger. A hit whose entry is gone becomes None.
     """
     return [_render_hit(tx, session, seq, terms) for session, seq in positions]
 

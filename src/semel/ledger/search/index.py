@@ -1,8 +1,8 @@
-"""The search index: one SQLite file beside the ledger, used by one thread. It may be lost at any time.
+"""The search index: one SQLite file beside the ledger, used by one thread. Losing the file loses nothing.
 
 The index is never authoritative: every hit is read from the ledger before it is shown. The transaction that indexes a
-page of words also stores up to which rev its session is indexed. An index that is damaged, missing, or of another
-ledger or version is rebuilt.
+page of changes also stores the rev up to which that session is now indexed. An index that is damaged, missing, or
+belongs to another ledger or version is rebuilt.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _REFUSED = (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError
 
 
 class FoundEntry(Row):
-    """An entry that a search found."""
+    """The position of an entry that a search found."""
 
     id: int
     session: int
@@ -41,11 +41,11 @@ class FoundEntry(Row):
 
 
 class IndexFailed(Exception):
-    """The index cannot be used now. The message says why, and what to do."""
+    """The index cannot be used now. The message says why, and what the operator can do."""
 
 
 class IndexReset(Exception):
-    """The index was lost and is empty now: everything must be read again. `damaged`: its file was; else it is new."""
+    """The index file is new and empty, so everything must be indexed again. `damaged`: it replaces a damaged file."""
 
     def __init__(self, reason: str, damaged: bool = False) -> None:
         super().__init__(reason)
@@ -54,10 +54,10 @@ class IndexReset(Exception):
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """One page of a search. `session` is a GLOB pattern over keys; times in ms; `since` <= at < `until`.
+    """The request for one page of a search. `session`: a GLOB pattern that session keys must match.
 
-    Where the page begins: with order "newest", after the entry `below`, the (at, id) of the previous page's last entry;
-    with order "best", after the first `skip` entries.
+    `since` <= time of the entry < `until` (ms). With the order "newest", the page begins after the entry `below`: the
+    (time, id) of the last entry of the previous page. With the order "best", it begins after the first `skip` entries.
     """
 
     query: SearchQuery
@@ -73,7 +73,7 @@ class SearchRequest:
 
 @cache
 def index_statements() -> Queries:
-    """Return the named statements of the index."""
+    """Return the named SQL statements of the index."""
     return read_queries([("search/queries.sql", _read_resource("queries.sql"))])
 
 
@@ -83,7 +83,7 @@ def _read_resource(name: str) -> str:
 
 
 class Index:
-    """The open index. Every method blocks, must be called on one thread, and may raise IndexFailed or IndexReset."""
+    """The open index. All methods block and must be called on one thread. They may raise IndexFailed or IndexReset."""
 
     def __init__(self, path: Path, ledger: str) -> None:
         self.path = path
@@ -105,12 +105,12 @@ class Index:
         return out
 
     def rev(self, session: int) -> int:
-        """Return the rev up to which one session is indexed; 0 if nothing of it is."""
+        """Return the rev up to which a session is indexed; 0 if it is not indexed at all."""
         with self._reading() as tx:
             return tx.value(int, "session_get", id=session) or 0
 
     def find(self, request: SearchRequest) -> list[FoundEntry]:
-        """Return one page of the entries that match a request."""
+        """Return the page of matching entries that a request asks for."""
         parameters: dict[str, Any] = {
             "asked": request.query.to_fts5(), "role": request.role, "since": request.since, "until": request.until,
             "session": request.session, "limit": request.limit,
@@ -128,7 +128,10 @@ class Index:
     # ------------------------------------------------------------ writing
 
     def index_page(self, session: int, page: ChangedPage) -> bool:
-        """Index one page of changes. Return whether deleted entries were removed from the index."""
+        """Index one page of changes.
+
+        Return whether deleted entries were removed; then `purge_removed` should follow.
+        """
         was_dropped = page.erased > 0 and self._remove_entries(session, page.erased)
         with self._transaction() as tx:
             for doc in page.docs:
@@ -159,7 +162,7 @@ class Index:
             was_dropped = True
 
     def purge_removed(self) -> None:
-        """Erase the words of removed entries from the database file and its log."""
+        """Erase the words of removed entries from the database file and its write-ahead log."""
         with self._transaction() as tx:
             tx.run("word_tidy")
         db = self._connection()
@@ -216,7 +219,7 @@ class Index:
         )
 
     def _connection(self) -> apsw.Connection:
-        """Return the connection to the current file. Raises IndexReset if the file was just created."""
+        """Return the connection to the index file. Raises IndexReset if this call has just created the file."""
         if self._db is not None:
             if self._file_identity == _identify_file(self.path):
                 return self._db
@@ -230,9 +233,9 @@ class Index:
         return self._db
 
     def _open(self) -> bool:
-        """Open the file, or create it. Return whether it is new, and so without entries.
+        """Open or create the index file. Return True if the file is new, and so without entries.
 
-        Raises apsw.CorruptError if the file is of another ledger or another version.
+        Raises apsw.CorruptError if the file belongs to another ledger or another version.
         """
         is_new_file = _create_private(self.path)
         db = apsw.Connection(str(self.path))
@@ -285,8 +288,10 @@ def _create_private(path: Path) -> bool:
 
 
 def copy_index(source: Path, target: Path, ledger: str) -> None:
-    """Copy the index of a ledger, which is only read. If it is missing, damaged or another ledger's, the copy is empty:
-    what it lacks can be indexed again. Raises IndexFailed if the copy cannot be written.
+    """Copy the index of `ledger` from `source`, which is only read, to `target`.
+
+    If the source is missing, damaged or belongs to another ledger, the copy is empty: the caller can index everything
+    again. Raises IndexFailed if the copy cannot be written.
     """
     if source.exists():
         with (

@@ -27,24 +27,24 @@ _QUERY_TERM = re.compile(r'(?P<no>-?)(?:"(?P<phrase>[^"]*)(?:"|\Z)(?P<begin>\*?)
 
 
 class BadQuery(ValueError):
-    """A query without a word to look for, or one that is too long. The message says what to write."""
+    """The query is too long, or has no word to search for. The message says what to write instead."""
 
 
 @dataclass(frozen=True)
 class SearchTerm:
-    """Words that must follow each other. `prefix`: the last one is only the beginning of a word."""
+    """A sequence of words that a text must contain. `prefix`: the last word is only the beginning of a word."""
 
     words: tuple[str, ...]
     prefix: bool = False
 
     def to_fts5(self) -> str:
-        """The term as a quoted string in FTS5's query syntax (https://sqlite.org/fts5.html, section 3)."""
+        """Return the term as a quoted string in FTS5's query syntax (https://sqlite.org/fts5.html, section 3)."""
         return '"' + " ".join(self.words) + '"' + ("*" if self.prefix else "")
 
 
 @dataclass(frozen=True)
 class SearchQuery:
-    """A query for the texts that have all of `terms` and none of `without`."""
+    """A query. It matches texts that contain all of `terms` and none of `without`."""
 
     terms: tuple[SearchTerm, ...]
     without: tuple[SearchTerm, ...] = ()
@@ -56,7 +56,7 @@ class SearchQuery:
 
 
 def read_query(text: str) -> SearchQuery:
-    """Return the query that a person wrote as `text`. Raises BadQuery."""
+    """Parse the query that a person typed. Raises BadQuery."""
     if len(text) > MAX_QUERY_CHARS:
         raise BadQuery(f"a search takes at most {MAX_QUERY_CHARS} characters; ask for fewer words")
     terms: list[SearchTerm] = []
@@ -78,9 +78,9 @@ def read_query(text: str) -> SearchQuery:
 
 
 def fold_text(text: str) -> str:
-    """Return a text as the index stores it: without accents and case.
+    """Return a text as the index stores it: without accents, in one case.
 
-    A character that is a word of its own has blanks around it.
+    A character that counts as a word (Han, Kana, Thai ...) gets blanks around it.
     """
     if text.isascii():
         return text  # the index itself folds the case of ASCII letters
@@ -111,8 +111,8 @@ MAX_WORDS_SCANNED = 20_000
 def make_snippet(text: str, terms: Sequence[SearchTerm], before: int = 60, after: int = 140) -> list[SnippetPiece]:
     """Return the text around the first match as a list of pieces, with "…" where the text is cut.
 
-    Each piece is {"text": ...}; a piece that matches also has "hit": True. `before` and `after` are the numbers of
-    characters to show before the match, and from it on.
+    Each piece is {"text": ...}; a piece that matches also has "hit": True. The snippet begins `before` characters
+    before the match and ends `after` characters after the start of the match.
     """
     spans = list(_find_matches(text, terms))
     first = spans[0][0] if spans else 0
@@ -131,7 +131,10 @@ def make_snippet(text: str, terms: Sequence[SearchTerm], before: int = 60, after
 
 
 def _skip_to_word(text: str, at: int, first: int) -> int:
-    """Return the start of the first word after `at`; `at` if no word starts before the match at `first`."""
+    """Return the start of the first word after position `at`.
+
+    Return `at` if it is 0, or if no word starts between it and `first`.
+    """
     if at == 0:
         return 0
     blank = re.compile(r"\s").search(text, at, first)
