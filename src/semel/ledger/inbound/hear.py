@@ -203,8 +203,7 @@ def _record_repeat(tx: Tx, event: Event, payload: str) -> HeardOutcome:
 
 
 def _set_default_title(tx: Tx, row: SessionRow, event: Event) -> None:
-    """Give a session without a title the name of its room or, failing that, the first words that a person said there.
-    """
+    """Give a session without a title the name of its room, or else the first words that a person said there."""
     said = event.text if event.kind == "message" and not event.automatic else ""
     title = event.title or shorten_to_line(said, DEFAULT_TITLE_CHARS)
     if row.title is None and title:

@@ -178,8 +178,7 @@ def resume(tx: Tx, name: str, due_s: int | None) -> bool:
 
 
 def list_due(tx: Tx, now: int, limit: int = 100) -> tuple[list[ScheduleRow], int | None]:
-    """Return the schedules that are due at `now` (ms), and when the next one after them is due (ms; None if none is).
-    """
+    """Return the schedules that are due at `now`, and when the next one after them is due (ms; None if none is)."""
     return tx.all(ScheduleRow, "schedules_due", now=now, limit=limit), tx.value(int, "schedule_next", now=now)
 
 

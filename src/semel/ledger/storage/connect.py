@@ -1,4 +1,4 @@
-"""Open SQLite connections to the ledger with the settings from docs/decisions/ledger-storage.md."""
+"""Open SQLite connections to the ledger, with the settings that docs/decisions/ledger-storage.md explains."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BUSY_RETRY_DELAY_S = 0.0002  # SQLite's own back-off (1, 2, 5 ... 100 ms) starv
 
 
 def connect(path: Path | str, *, readonly: bool = False, vfs: str | None = None) -> apsw.Connection:
-    """Open the file, apply the settings of a connection and return the connection. This writes nothing."""
+    """Open a SQLite file, apply the settings of a connection, and return the connection. Write nothing to the file."""
     name, flags = str(path), apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     if readonly:
         name, flags = _readonly_uri(Path(path)), apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
@@ -42,7 +42,10 @@ def _readonly_uri(path: Path) -> str:
 
 
 def make_durable(db: apsw.Connection, path: Path) -> None:
-    """Use a write-ahead log that is synced at each commit. Raises LedgerPlace if the file system cannot support one."""
+    """Switch the database to a write-ahead log that is synced at each commit.
+
+    Raises LedgerPlace if the file system cannot support such a log.
+    """
     db.execute("PRAGMA page_size = 4096")  # takes effect only while the file is empty
     mode: str = db.execute("PRAGMA journal_mode = WAL").get
     if mode not in ("wal", "memory"):
@@ -57,7 +60,7 @@ def make_durable(db: apsw.Connection, path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
+    """Sync a folder to the disk, so that the names of new and renamed files in it survive a power failure."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -66,7 +69,7 @@ def sync_folder(folder: Path) -> None:
 
 
 class _BusyHandler:
-    """SQLite busy handler: retry every 0.2 ms until the busy timeout has passed."""
+    """SQLite's busy handler: retry every 0.2 ms until the busy timeout has passed."""
 
     def __init__(self) -> None:
         self._deadline = 0.0

@@ -1,6 +1,6 @@
-"""Errors of the ledger, and the one mapping of SQLite's and the system's errors to them.
+"""Errors of the ledger, and the one place where errors of SQLite and the system are mapped to them.
 
-The docstring of each class is its user-visible message, with the next step to take.
+The docstring of each class is the message that users see. It includes the next step to take.
 """
 
 from __future__ import annotations
@@ -174,9 +174,9 @@ class BackupNewer(LedgerError):
 
 
 def to_ledger_error(fault: BaseException, path: Path, system_errno: int = 0) -> BaseException:
-    """Return the LedgerError to raise for `fault`, or `fault` itself if the storage did not cause it.
+    """Return the LedgerError to raise for `fault`. Return `fault` itself if the storage did not cause it.
 
-    `system_errno` is the operating system's error number that SQLite recorded; 0 if there is none.
+    `system_errno`: the error number of the operating system, as SQLite recorded it; 0 if there is none.
     """
     if isinstance(fault, OSError):
         system_errno = fault.errno or 0
@@ -213,5 +213,5 @@ def _describe_cause(error: BaseException, system_errno: int) -> str:
 
 
 def wal_unsupported_error(path: Path, mode: str) -> LedgerPlace:
-    """Return the error for a file system where SQLite cannot use a write-ahead log."""
+    """Return the error for a file system on which SQLite uses the journal mode `mode` instead of a write-ahead log."""
     return LedgerPlace(path=path, place=f"a file system that allows only journal mode {mode} ({sys.platform})")

@@ -24,9 +24,9 @@ _ASYNC_RESULTS = (CoroutineType, GeneratorType, AsyncGeneratorType)
 
 
 class WorkItem:
-    """A queued call of `fn(tx, *args, **kwargs)`.
+    """A queued call of `fn(tx, *args, **kwargs)`, to be run as one transaction.
 
-    The caller is a task on the event loop `loop`. If `loop` is None, the caller is a waiting thread.
+    The caller is a task on the event loop `loop`; if `loop` is None, the caller is a waiting thread.
     """
 
     __slots__ = ("args", "callbacks", "done", "error", "fn", "future", "kwargs", "loop", "result")
@@ -52,13 +52,13 @@ class WorkItem:
         return f"<WorkItem {getattr(self.fn, '__qualname__', self.fn)} {'failed' if self.error else 'ok'}>"
 
     def fail(self, error: BaseException) -> None:
-        """Record the error and discard any result: the transaction did not happen."""
+        """Record the error of a transaction that did not happen. Discard its result and callbacks."""
         self.result = None
         self.error = error
         self.callbacks = []
 
     def finish_in_thread(self) -> Any:
-        """Run the `tx.after_commit` callbacks on the waiting thread and return the result, or raise the error."""
+        """On the waiting thread, run the `tx.after_commit` callbacks, then return the result or raise the error."""
         if self.error is not None:
             raise self.error
         for call in self.callbacks:
@@ -66,9 +66,9 @@ class WorkItem:
         return self.result
 
     def finish_in_loop(self) -> None:
-        """Run the `tx.after_commit` callbacks on the task's event loop, then resolve the task's future.
+        """On the task's event loop, run the `tx.after_commit` callbacks, then resolve the task's future.
 
-        A callback that fails is reported; the others still run.
+        If a callback fails, the failure is reported and the others still run.
         """
         future, loop = self.future, self.loop
         assert future is not None and loop is not None
@@ -93,7 +93,7 @@ def _finish_in_loop(jobs: list[WorkItem]) -> None:
 
 
 def deliver_results(jobs: Iterable[WorkItem]) -> None:
-    """Hand the results back to the callers, with one wake-up per event loop."""
+    """Hand the results to the callers. Wake each event loop once, however many jobs it has here."""
     by_loop: dict[asyncio.AbstractEventLoop, list[WorkItem]] = {}
     for job in jobs:
         if job.loop is not None:
@@ -108,9 +108,9 @@ def deliver_results(jobs: Iterable[WorkItem]) -> None:
 
 
 def run_job(job: WorkItem, tx: Tx) -> None:
-    """Run one job's function and store its result, or its exception, in the job.
+    """Run a job's function. Store its result or its exception in the job.
 
-    A storage fault is raised instead, because it loses the whole batch.
+    Raise a storage fault instead of storing it, because such a fault makes the whole batch fail.
     """
     try:
         job.result = job.fn(tx, *job.args, **job.kwargs)
@@ -133,9 +133,9 @@ def _refuse_result(job: WorkItem) -> None:
 
 
 class WriteAheadLog:
-    """The log of the writing connection: tracks its size, and runs checkpoints in place of SQLite's automatic ones.
+    """The write-ahead log: track its size, and run checkpoints in place of SQLite's automatic ones.
 
-    A checkpoint inside a commit makes one commit in eighty slow, so the writer runs checkpoints when nobody waits.
+    An automatic checkpoint makes one commit in eighty slow, so the writer runs checkpoints when no job waits.
     """
 
     def __init__(self, db: apsw.Connection) -> None:
@@ -146,14 +146,14 @@ class WriteAheadLog:
 
     @property
     def backlog(self) -> int:
-        """Pages (4 KiB) in the log that are not yet in the database file."""
+        """The number of pages (4 KiB each) in the log that are not yet in the database file."""
         return self.pages - self._moved_pages
 
     def checkpoint(self) -> None:
-        """Move the log into the database file as far as readers allow (PASSIVE: it waits for nobody).
+        """Copy the log into the database file as far as readers allow, without waiting for them (PASSIVE).
 
         The log file is kept and overwritten, which is 2.7 times cheaper than appending to a new one. If this raises
-        apsw.Error, nothing is lost: the log still holds everything, and a later checkpoint moves it.
+        apsw.Error, nothing is lost: the log still holds every change, and a later checkpoint copies it.
         """
         try:
             self.pages, self._moved_pages = self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
@@ -169,7 +169,7 @@ class WriteAheadLog:
 
 
 class Committer:
-    """Owns the writing connection. Not thread-safe: one thread, or one caller at a time, uses it."""
+    """The owner of the writing connection. It is not thread-safe: one thread, or one caller at a time, may use it."""
 
     def __init__(self, db: apsw.Connection, path: Path, statements: Queries, clock: Callable[[], int]) -> None:
         self._db = db
@@ -189,7 +189,7 @@ class Committer:
         return f"<Committer {self.transactions} transactions in {self.commits} commits, {self.failures} failed>"
 
     def commit(self, jobs: Sequence[WorkItem]) -> None:
-        """Run the jobs. Afterwards each has a durable result or an error. Raises nothing."""
+        """Run the jobs in one commit. Afterwards, each job has a durable result or an error. Never raises."""
         try:
             self._cursor.execute("BEGIN IMMEDIATE")
             self._changes_before = self._db.total_changes()
@@ -206,7 +206,7 @@ class Committer:
         self.transactions += len(jobs)
 
     def read(self, job: WorkItem) -> None:
-        """Run a read-only job and roll back: for a store without reader threads."""
+        """Run a read-only job on the writing connection, and roll back. A store without reader threads uses this."""
         self._cursor.execute("BEGIN")
         try:
             run_job(job, Tx(self._cursor, self._statements, self._clock()))
@@ -247,7 +247,7 @@ class Committer:
             job.fail(to_ledger_error(error, self._path, errno))
 
     def keep_mark(self, mark: MarkFile) -> None:
-        """Record each commit in this mark file from now on."""
+        """Record each later commit in this mark file."""
         self._mark = mark
 
     def _commit_batch(self) -> None:
@@ -276,11 +276,11 @@ class Committer:
 
     @property
     def backlog(self) -> int:
-        """Pages (4 KiB) of the write-ahead log that are not yet in the database file."""
+        """The number of pages (4 KiB each) in the write-ahead log that are not yet in the database file."""
         return self._wal.backlog
 
     def checkpoint(self) -> None:
-        """Move the log into the database file. A failure is only recorded: the log still holds everything."""
+        """Copy the write-ahead log into the database file. Only record a failure: the log still holds every change."""
         try:
             self._wal.checkpoint()
         except apsw.Error as error:
@@ -290,7 +290,7 @@ class Committer:
             self._mark.record_checkpoint()
 
     def statistics(self) -> dict[str, Any]:
-        """Return numbers for `semel doctor`."""
+        """Return figures for `semel doctor`."""
         return {
             "commits": self.commits,
             "transactions": self.transactions,

@@ -1,15 +1,15 @@
-"""The mark file beside the ledger: detects that the ledger file is an older copy (Law 14).
+"""The mark file beside the ledger: it shows whether the ledger file is an older copy (Law 14).
 
 `<ledger>.mark` has two slots, written in turn, each with a checksum. It records how many commits the ledger has seen. A
 commit is durable before its mark is written, and the mark is written before any caller learns of the commit, so before
-anything is sent. A kill or power failure can therefore leave the mark behind its ledger, never ahead of it: a ledger
+anything is sent. A kill or power failure can therefore leave the mark behind its ledger, never ahead of it. So a ledger
 that is behind its mark is an older copy. The mark costs one small write per commit; it is not synced each time.
 
-The mark also identifies the write-ahead log and records how far the database file had come when that log began. SQLite
-begins a new log only when the previous one is completely in the database file and synced, so the file cannot be behind
-that point while that log lies beside it. If it is, the file was replaced, and SQLite would apply the log to the wrong
-database. If the mark does not know the log (after a power failure the mark may be older), nothing is concluded: an
-intact ledger is never refused.
+The mark also identifies the write-ahead log, and records the position of the database file when that log began. SQLite
+begins a new log only when the previous log is completely in the database file and synced. So while a log lies beside
+the database file, the file cannot be behind the position at which that log began. If it is behind, the file was
+replaced, and SQLite would apply the log to the wrong database. If the mark does not know the log (after a power failure
+the mark may be older), nothing is concluded: an intact ledger is never refused.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _LOG_SALTS = slice(16, 24)  # https://sqlite.org/fileformat2.html, "WAL Header F
 
 @dataclass(frozen=True)
 class LedgerMark:
-    """Position of a ledger: its name, its incarnation (how often it was restored) and its number of commits.
+    """The position of a ledger: its name, its incarnation (how often it was restored) and its number of commits.
 
-    `log` identifies the write-ahead log beside it (`identify_log`), empty if unknown. `base` is the (incarnation,
+    `log` identifies the write-ahead log beside the ledger (`identify_log`); "" if unknown. `base`: the (incarnation,
     commits) of the database file when that log began.
     """
 
@@ -42,11 +42,11 @@ class LedgerMark:
 
     @property
     def position(self) -> tuple[int, int]:
-        """The pair (incarnation, commits), by which the marks of one ledger are ordered."""
+        """The pair (incarnation, commits), which orders the marks of one ledger."""
         return self.incarnation, self.commits
 
     def is_ahead_of(self, other: LedgerMark) -> bool:
-        """Return whether this mark is of a later commit or incarnation than `other`, a mark of the same ledger."""
+        """Return whether this mark has a later incarnation or commit than `other`, a mark of the same ledger."""
         return self.position > other.position
 
 
@@ -55,9 +55,9 @@ def mark_path(ledger: Path) -> Path:
 
 
 def identify_log(ledger: Path) -> str:
-    """Return the identity of the log beside the ledger; "" if there is no log.
+    """Return the identity of the write-ahead log beside the ledger; "" if there is no log.
 
-    The identity is the salts that SQLite chooses when it begins a log.
+    The identity is the salts in the log's header. SQLite chooses new salts when it begins a new log.
     """
     try:
         with ledger.with_name(f"{ledger.name}-wal").open("rb") as file:
@@ -68,7 +68,7 @@ def identify_log(ledger: Path) -> str:
 
 
 def read_mark(ledger: Path) -> LedgerMark | None:
-    """Return the newest readable mark of a ledger, or `None` if there is none."""
+    """Return the newest readable mark of a ledger; None if there is none."""
     try:
         content = mark_path(ledger).read_bytes()
     except OSError:
@@ -97,13 +97,13 @@ def _encode_slot(mark: LedgerMark) -> bytes:
 
 
 class MarkFile:
-    """Writes the mark of an open ledger.
+    """The mark file of an open ledger, for writing.
 
-    The constructor raises OSError if the file cannot be written. If a later write fails, an older mark stays.
+    The constructor raises OSError if it cannot write the file. If a later write fails, the file keeps an older mark.
     """
 
     def __init__(self, ledger: Path, mark: LedgerMark) -> None:
-        """Write `mark` into both slots and sync, replacing any earlier mark."""
+        """Write `mark` into both slots and sync the file, replacing any earlier mark."""
         path = mark_path(ledger)
         self._ledger = ledger
         self._mark = mark
@@ -118,7 +118,7 @@ class MarkFile:
             os.close(folder)
 
     def record_commit(self, commits: int, incarnation: int) -> None:
-        """Record the ledger's position after a commit."""
+        """Record the ledger's position after a commit: its number of commits and its incarnation."""
         self._mark = replace(self._mark, incarnation=incarnation, commits=commits)
         if self._whole_position is not None:
             log = identify_log(self._ledger)
@@ -131,7 +131,7 @@ class MarkFile:
             pass  # an older mark stays: it can miss an older copy, but not report one wrongly
 
     def record_checkpoint(self) -> None:
-        """Record that the whole log has been moved into the database file and synced."""
+        """Record that the database file now holds the whole log, and is synced."""
         self._whole_position = self._mark.position
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
-"""Schema versions: forward only, each migration in one transaction, no rows lost.
+"""Migrate the ledger's schema, only forward. Each migration is one transaction, and no rows are lost.
 
 Version 1 is `schema.sql`, the ledger of Semel 0.1.0. Version N is `migrations/000N_why.sql` applied to version N-1. A
 new ledger runs the same migrations as an old one, so both end with the same tables. A migration is named after the
-problem that it fixes. Before the first one, the ledger is copied to `<ledger>.version-N`, so that one can go back
-(docs/upgrade.md).
+problem that it fixes. Before the first migration, the ledger is copied to `<ledger>.version-N`, so that an operator can
+go back to it (docs/upgrade.md).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PAGES_PER_COPY_STEP = 1024
 
 @dataclass(frozen=True)
 class Migration:
-    """The migration from `version - 1` to `version`."""
+    """A migration from the schema version `version - 1` to `version`."""
 
     version: int
     name: str
@@ -44,7 +44,10 @@ class Migration:
 
 @dataclass(frozen=True)
 class Upgrade:
-    """What is about to happen to a ledger of an older version. `copy`: where it is kept as it is now."""
+    """A coming migration of an older ledger, from version `found` to version `wanted`.
+
+    `copy`: where the old state is kept.
+    """
 
     found: int
     wanted: int
@@ -53,7 +56,7 @@ class Upgrade:
 
 @cache
 def list_migrations() -> tuple[Migration, ...]:
-    """Return all migrations, from an empty file to the newest version."""
+    """Return all migrations, in order, from an empty file to the newest version."""
     ledger = resources.files("semel.ledger")
     files = sorted(
         (f.name, f.read_text("utf-8")) for f in ledger.joinpath("migrations").iterdir() if f.name.endswith(".sql")
@@ -64,7 +67,7 @@ def list_migrations() -> tuple[Migration, ...]:
 def read_migrations(schema: str, files: Sequence[tuple[str, str]]) -> tuple[Migration, ...]:
     """Return `schema` as the migration to version 1, followed by the migrations in `files`.
 
-    `files` holds pairs of a file name and its SQL. Raises ValueError for a gap or a wrong file name.
+    `files`: pairs of a file name and its SQL. Raises ValueError for a wrong file name, or if a version is missing.
     """
     migrations = [Migration(1, "schema", schema)]
     for file, sql in files:
@@ -76,7 +79,7 @@ def read_migrations(schema: str, files: Sequence[tuple[str, str]]) -> tuple[Migr
 
 
 def read_version(db: apsw.Connection, path: Path) -> int:
-    """Return the schema version of an open file; 0 if the file is empty. Changes nothing. Raises NotALedger."""
+    """Return the schema version of an open file; 0 if the file is empty. Change nothing. Raises NotALedger."""
     try:
         schema_version: int = db.execute("PRAGMA user_version").get
         application_id: int = db.execute("PRAGMA application_id").get
@@ -94,10 +97,10 @@ def migrate_to_newest(
     db: apsw.Connection, migrations: Sequence[Migration], statements: Queries, path: Path, *, name: str, now: int,
     announce: Callable[[Upgrade], object] | None = None,
 ) -> None:  # fmt: skip
-    """Migrate the file from its current version to the newest one.
+    """Migrate the file from its current schema version to the newest one.
 
-    A ledger that is created here gets the name `name` and the creation time `now` (ms). `announce` is called before an
-    older ledger is changed. Raises LedgerNewer, MigrationFailed, NotALedger, UpgradeNotCopied.
+    A new ledger gets the name `name` and the creation time `now` (ms). `announce` is called before an older ledger is
+    changed. Raises LedgerNewer, MigrationFailed, NotALedger, UpgradeNotCopied.
     """
     schema_version = read_version(db, path)
     if schema_version > migrations[-1].version:
@@ -114,14 +117,14 @@ def migrate_to_newest(
 
 
 def copy_path(path: Path, schema_version: int) -> Path:
-    """Return the path of the copy that is kept when a ledger of this version is migrated."""
+    """Return the path at which a ledger of this schema version is kept when it is migrated."""
     return path.with_name(f"{path.name}.version-{schema_version}")
 
 
 def _keep_copy(db: apsw.Connection, path: Path, upgrade: Upgrade) -> None:
-    """Copy the ledger as it is, durably. A copy that an interrupted upgrade left is replaced. Raises UpgradeNotCopied.
+    """Copy the ledger before it is migrated, and sync the copy. Raises UpgradeNotCopied.
 
-    The copy has its name only once it is complete.
+    The copy gets its final name only once it is complete. A copy that an interrupted upgrade left behind is replaced.
     """
     draft = upgrade.copy.with_name(f"{upgrade.copy.name}.new")
     try:
@@ -186,7 +189,7 @@ def _migrate(db: apsw.Connection, migration: Migration, path: Path) -> None:
 
 
 def _run_in_transaction(db: apsw.Connection, sql: str) -> None:
-    """Run a migration's statements inside the open transaction; statements that would end it are denied."""
+    """Run a migration's statements inside the open transaction. Deny statements that would end that transaction."""
     ends = (apsw.SQLITE_TRANSACTION, apsw.SQLITE_SAVEPOINT, apsw.SQLITE_ATTACH, apsw.SQLITE_DETACH)
     db.authorizer = lambda deed, *about: apsw.SQLITE_DENY if deed in ends else apsw.SQLITE_OK
     try:

@@ -1,4 +1,4 @@
-"""Open a ledger: create its files, check them and migrate them, before anything else uses them."""
+"""Open a ledger: create its files, check them and migrate them, before any other code uses them."""
 
 from __future__ import annotations
 
@@ -41,11 +41,10 @@ _NETWORK_FILE_SYSTEMS = frozenset({
 
 
 class Lock:
-    """An exclusive lock on a file, held from construction until `release`.
+    """An exclusive lock on a file, held from construction until `release`. The file contains the holder's pid.
 
-    The kernel releases the lock when the process ends, however it ends. The file is never removed: removing it would
-    let two processes hold the lock. The file holds the holder's pid. Construction raises `refuse(pid)` while another
-    process holds the lock.
+    The kernel releases the lock when the process ends, however it ends. The file is never removed, because removing it
+    would let two processes hold the lock. If another process holds the lock, the constructor raises `refuse(pid)`.
     """
 
     def __init__(self, file: Path, refuse: Callable[[str], LedgerError]) -> None:
@@ -69,15 +68,15 @@ class Lock:
 
 
 def lock_ledger(ledger: Path) -> Lock:
-    """Lock a ledger for this process, because one ledger has one gateway. Return the lock. Raises LedgerInUse."""
+    """Lock a ledger for this process, and return the lock. Raises LedgerInUse, because one ledger has one gateway."""
     return Lock(Path(f"{ledger}.lock"), lambda pid: LedgerInUse(path=ledger, pid=pid))
 
 
 @dataclass(frozen=True)
 class OpenedLedger:
-    """A writable ledger of the newest schema version.
+    """A ledger that is open for writing and has the newest schema version.
 
-    `was_whole`: there was no write-ahead log, so the database file held everything.
+    `was_whole`: there was no write-ahead log, so the database file held every change.
     """
 
     path: Path
@@ -95,9 +94,10 @@ def open_for_writing(
     vfs: str | None = None,
     announce: Callable[[migrate.Upgrade], object] | None = None,
 ) -> OpenedLedger:
-    """Create or open the ledger, check it, migrate it and return it.
+    """Create or open a ledger, check it, migrate it to the newest of `migrations`, and return it.
 
-    Raises the errors in the first section of `semel.ledger.storage.errors`.
+    `exclusive`: hold the gateway's lock. `announce` is called before an older ledger is changed. Raises the errors in
+    the first section of `semel.ledger.storage.errors`.
     """
     refuse_old_sqlite(apsw.sqlite_lib_version())
     path = path.expanduser().resolve()  # two paths of one ledger must share one lock
@@ -133,16 +133,16 @@ def restoring_flag_path(ledger: Path) -> Path:
 
 
 def read_own_mark(tx: Tx) -> mark_file.LedgerMark:
-    """Return the mark that the ledger has stored about itself: name, incarnation and number of commits."""
+    """Return the mark that the ledger itself stores: its name, incarnation and number of commits."""
     row = tx.get(LedgerRow, "ledger_get")
     return mark_file.LedgerMark(row.name, row.incarnation, row.commits)
 
 
 def refuse_lost_ledger(path: Path) -> None:
-    """Raise LedgerLost if the database file is missing or empty, though a mark file says that there was a ledger.
+    """Raise LedgerLost if the database file is missing or empty, but a mark file says that there was a ledger.
 
-    Must run before SQLite opens the ledger: it would begin an empty one, and delete the log that belongs to the lost
-    one. Then everything accepted before would be gone without a word, and accepted again (Laws 1, 12, 14).
+    Call this before SQLite opens the ledger. SQLite would begin an empty ledger and delete the log of the lost one.
+    Then everything accepted before would be lost silently, and accepted again (Laws 1, 12, 14).
     """
     if mark_file.read_mark(path) is None:
         return
@@ -157,8 +157,9 @@ def refuse_lost_ledger(path: Path) -> None:
 def refuse_log_of_another(path: Path) -> None:
     """Raise LogOfAnother if the write-ahead log does not belong to the database file.
 
-    Must run before SQLite opens the ledger, because opening changes both files. Nothing is refused if the mark file
-    names another log or none, or if the database file cannot be read without its log (a new ledger is all in its log).
+    Call this before SQLite opens the ledger, because opening changes both files. The log is not refused if the mark
+    file names another log or none, or if the database file cannot be read without its log (a new ledger is all in its
+    log).
     """
     known_mark = mark_file.read_mark(path)
     if known_mark is None or not known_mark.log or known_mark.log != mark_file.identify_log(path):
@@ -188,7 +189,10 @@ def prepare_ledger(
     now: int,
     announce: Callable[[migrate.Upgrade], object] | None = None,
 ) -> None:
-    """Make an open file a ledger of the newest version, or refuse it before anything in it is changed."""
+    """Make an open file a ledger of the newest version. `now` (ms) is the creation time of a new ledger.
+
+    A file that is no ledger, or too new, is refused with an error and stays unchanged.
+    """
     migrate.read_version(db, path)
     make_durable(db, path)
     migrate.migrate_to_newest(db, migrations, queries(), path, name=secrets.token_hex(8), now=now, announce=announce)
@@ -199,9 +203,10 @@ def prepare_ledger(
 
 
 def check_readable(path: Path, known_version: int) -> Path:
-    """Check that a ledger can be read, with or without a running gateway; return its resolved path.
+    """Check that a ledger can be read, whether or not a gateway uses it.
 
-    `known_version` is the schema version that this Semel reads. Nothing is created, locked or migrated.
+    Return its resolved path. Raises LedgerError. `known_version`: the schema version that this Semel reads. Nothing is
+    created, locked or migrated.
     """
     refuse_old_sqlite(apsw.sqlite_lib_version())
     path = path.expanduser().resolve()
@@ -233,7 +238,7 @@ def _read_file_version(path: Path) -> int:
 
 
 def _make_folder(folder: Path) -> None:
-    """Create a folder for its owner only, and sync its parent so that the new folder survives a power failure."""
+    """Create a folder for its owner only. Sync its parent, so that the new folder survives a power failure."""
     if folder.is_dir():
         return
     _make_folder(folder.parent)
@@ -242,9 +247,9 @@ def _make_folder(folder: Path) -> None:
 
 
 def _make_file(path: Path) -> None:
-    """Create an empty file that only its owner can read; SQLite gives -wal and -shm the same mode.
+    """Create an empty file that only its owner can read. SQLite later gives -wal and -shm the same mode.
 
-    An existing file is not opened: closing a plain descriptor of an open ledger would drop SQLite's locks on it
+    An existing file is not opened here: closing a plain descriptor of an open ledger would drop SQLite's locks on it
     (https://sqlite.org/howtocorrupt.html, 2.2).
     """
     try:
@@ -254,7 +259,7 @@ def _make_file(path: Path) -> None:
 
 
 def refuse_old_sqlite(version: str) -> None:
-    """Raise OldSqlite for a version in which two connections that write and checkpoint can corrupt the log.
+    """Raise OldSqlite for a SQLite version in which two connections that write and checkpoint can corrupt the log.
 
     The bug is in 3.7.0 to 3.51.2, except for the back-ports 3.50.7 and 3.44.6 (https://sqlite.org/wal.html, "the
     WAL-reset bug").
@@ -266,16 +271,19 @@ def refuse_old_sqlite(version: str) -> None:
 
 
 def refuse_network_file_system(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> None:
-    """Raise LedgerPlace for a network file system. Only Linux is checked; elsewhere SQLite itself must object."""
+    """Raise LedgerPlace if the folder is on a network file system.
+
+    This check works only on Linux; elsewhere SQLite itself must refuse such a file system.
+    """
     kind = file_system_type(folder, mounts)
     if kind in _NETWORK_FILE_SYSTEMS:
         raise LedgerPlace(path=folder, place=f"a shared file system ({kind})")
 
 
 def file_system_type(folder: Path, mounts: Path) -> str:
-    """Return the type of the file system that a folder lies on; "" if it is unknown.
+    """Return the type of the file system that contains a folder; "" if it is unknown.
 
-    `mounts` is a file in the format of proc_pid_mountinfo(5).
+    `mounts`: a file in the format of proc_pid_mountinfo(5).
     """
     try:
         lines = mounts.read_text("utf-8", "surrogateescape").splitlines()

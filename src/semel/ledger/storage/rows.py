@@ -1,9 +1,10 @@
-"""The rows of the ledger's tables: one class per table, its fields the columns that the program reads.
+"""The rows of the ledger's tables: one class per table, whose fields are the columns that the program reads.
 
 Each column is declared here once. The statements in `queries/*.sql` refer to the columns by the class (`{TurnRow t}`),
 and mypy knows the type of each column wherever a row is used. A statement that reads other columns has a small class of
-its own, beside the function that runs it, or here if modules of several packages use it. `tests/ledger/test_rows.py`
-compares the fields with the schema: names, types, listed values, and whether they may be NULL.
+its own: beside the function that runs the statement, or here if modules of several packages use the class.
+`tests/ledger/test_rows.py` compares the fields with the schema: names, types, listed values, and whether they may be
+NULL.
 
 SQLite has no boolean: a column that is 0 or 1 is an int.
 """
@@ -36,14 +37,14 @@ SpawnState = Literal["live", "ended"]
 
 @dataclass_transform(frozen_default=True)
 class Row(Struct, frozen=True, gc=False):
-    """One row of a result. The fields of a subclass are the statement's columns, in order."""
+    """A row of a query's result. The fields of a subclass are the columns of the query, in order."""
 
 
 # ---------------------------------------------------------------- the ledger
 
 
 class LedgerRow(Row):
-    """The one row of `ledger`."""
+    """The single row of the table `ledger`."""
 
     name: str
     incarnation: int
@@ -56,7 +57,7 @@ class LedgerRow(Row):
 
 
 class HomeSession(Row):
-    """The columns of a session that are needed to say something at its home."""
+    """A session, with only the columns that are needed to say something at its home."""
 
     id: int
     key: str
@@ -107,7 +108,7 @@ class EventRow(Row):
 
 
 class CommandRow(Row):
-    """A command to the gateway, as it is recorded in one session."""
+    """A command to the gateway, as recorded in one session."""
 
     event: int
     session: int
@@ -120,7 +121,7 @@ class CommandRow(Row):
 
 
 class OpenCommand(CommandRow):
-    """A command that has no answer yet. `key`: the key of its session; `sender`: the sender of its event."""
+    """A command that has no answer yet. `key`: its session's key. `sender`: the sender of its event."""
 
     key: str
     sender: str | None
@@ -130,7 +131,7 @@ class OpenCommand(CommandRow):
 
 
 class TurnRow(Row):
-    """A turn: one attempt of its root."""
+    """A turn, that is one attempt of its root."""
 
     id: int
     session: int
@@ -156,7 +157,7 @@ class TurnRow(Row):
 
 
 class BoundEvent(Row):
-    """An event that is bound to a turn, with the `seq`, `role` and `more` of its entry."""
+    """An event that is bound to a turn. `seq`, `role` and `more` are those of its entry."""
 
     id: int
     source: str
@@ -238,7 +239,7 @@ class EntryRow(Row):
 
 
 class ClaimEntry(Row):
-    """One of the entries of a claim, which may have entries in several sessions."""
+    """An entry of a claim. A claim may have entries in several sessions."""
 
     session: int
     seq: int
@@ -246,7 +247,7 @@ class ClaimEntry(Row):
 
 
 class ItemRow(Row):
-    """An item: what watchers see beside the transcript, such as a tool call or a permission request."""
+    """An item, which watchers see beside the transcript: a tool call or a permission request, for example."""
 
     id: int
     session: int
@@ -293,7 +294,10 @@ class ClaimRow(Row):
 
 
 class EarlierClaim(Row):
-    """An earlier claim with the same text or file. `gone`: it can have no more echoes; `leaves`: it has parts."""
+    """An earlier claim that said the same text or file.
+
+    `gone`: 1 if no later claim can be an echo of it any more. `leaves`: 1 if it has parts.
+    """
 
     id: int
     session: int
@@ -309,7 +313,7 @@ class EarlierClaim(Row):
 class TurnClaimBoundaries(Row):
     """The columns of a `semel.law.echo.ClaimBoundaries`.
 
-    Each is the id of the newest claim at one of three moments; -1 if that moment has not come.
+    Each column is the id of the newest claim at one moment of the turn; -1 if that moment has not come.
     """
 
     corrected: int
@@ -318,9 +322,9 @@ class TurnClaimBoundaries(Row):
 
 
 class OvertakenClaim(Row):
-    """A claim whose text the session's home gets only after the text of a later entry.
+    """A claim whose text reaches the session's home only after the text of a later entry.
 
-    `session`, `seq`: the claim's own entry. `behind`: the seq of the newest of those later entries.
+    `session`, `seq`: the claim's own entry. `behind`: the seq of the newest entry whose text is sent before it.
     """
 
     session: int
@@ -353,7 +357,7 @@ class PartRow(Row):
 
 
 class OutgoingPart(PartRow):
-    """A part, with columns of its claim and its session's key."""
+    """A part, with columns of its claim and the key of its session."""
 
     session: int
     outcome: Outcome
@@ -394,7 +398,7 @@ class ListedSchedule(ScheduleRow):
 
 
 class PersonRow(Row):
-    """An account of a known person."""
+    """An account of a known person on a channel."""
 
     id: int
     channel: str
@@ -406,7 +410,7 @@ class PersonRow(Row):
 
 
 class PairingRow(Row):
-    """A pairing code, without its secrets."""
+    """A pairing code, without its salt and digest."""
 
     id: int
     channel: str

@@ -6,12 +6,12 @@ The statements on the ledger are in `queries/*.sql`, in blocks:
     -- What it is for, in one or more lines.
     INSERT INTO event(...) VALUES(:source, ...) RETURNING id
 
-so that one test can look at the plan of each (Law 11). `-- sorts: why` and `-- scans: why` in the description
-state why a sort, or a walk over a partial index, stays small.
+so that one test can look at the plan of each (Law 11). `-- sorts: why` and `-- scans: why` in the description state why
+a sort, or a walk over a partial index, stays small.
 
 A statement that reads returns rows of one class (`semel.ledger.storage.rows`), whose fields are its columns in order.
-`{TurnRow}` in a statement stands for the columns of that class, `{TurnRow t}` for the same with `t.` before each.
-`tests/ledger/test_rows.py` compares every statement with the class it is read as.
+`{TurnRow}` in a statement stands for the columns of that class, `{TurnRow t}` for the same columns with `t.` before
+each. `tests/ledger/test_rows.py` compares every statement with the row class that its caller passes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _COLUMN_LIST = re.compile(r"\{([A-Z]\w*)(?: (\w+))?\}")
 
 
 class Query:
-    """One named statement."""
+    """A named SQL statement."""
 
     __slots__ = ("file", "name", "parameters", "purpose", "sql")
 
@@ -54,7 +54,7 @@ class Query:
         return f"<Query {self.name} ({self.file}) takes {', '.join(sorted(self.parameters)) or 'nothing'}>"
 
     def parameter_error(self, params: Mapping[str, Any]) -> TypeError:
-        """Return a TypeError that names the missing and the unknown parameters."""
+        """Return a TypeError that names the parameters that are missing from `params` or unknown to the statement."""
         missing = sorted(self.parameters - params.keys())
         unknown = sorted(params.keys() - self.parameters)
         missing_text = f" lacks {', '.join(missing)}" if missing else ""
@@ -64,19 +64,19 @@ class Query:
 
 
 class Queries(dict[str, Query]):
-    """All queries by name. An unknown name is a bug in the caller and raises LookupError."""
+    """All queries by name. Looking up an unknown name raises LookupError, because it is a bug in the caller."""
 
     def __missing__(self, name: str) -> NoReturn:
         raise LookupError(f"no query is named {name!r}: add a '-- name: {name}' block to ledger/queries/*.sql")
 
 
 class QueryFileError(Exception):
-    """A query file that cannot be read. The message names the file."""
+    """A query file has an invalid block. The message names the file."""
 
 
 @cache
 def queries() -> Queries:
-    """Return the named queries of the package. Their files are read once."""
+    """Return the ledger's named queries. Their files are read only once."""
     folder = resources.files("semel.ledger").joinpath("queries")
     files = sorted((f.name, f.read_text("utf-8")) for f in folder.iterdir() if f.name.endswith(".sql"))
     return read_queries(files)
@@ -85,7 +85,7 @@ def queries() -> Queries:
 def read_queries(files: list[tuple[str, str]]) -> Queries:
     """Return the statements in `files`, which are pairs of a file name and the file's text.
 
-    Raises QueryFileError for a statement without a name of its own or without a purpose. `tests/ledger/test_plans.py`
+    Raises QueryFileError for a statement without a unique name or without a description. `tests/ledger/test_plans.py`
     checks that each block holds exactly one statement.
     """
     statements = Queries()
@@ -146,11 +146,11 @@ a turn's answer, and a file to send instead of the text (or None)."""
 
 
 class Tx:
-    """What the body of a transaction gets: named queries, the time, and callbacks to run after the commit.
+    """A transaction, as its body sees it: named queries, the time, and callbacks to run after the commit.
 
     `now` is in milliseconds since the Unix epoch and does not change inside the body, because the rules in `semel.law`
     take the time as an input. Every call names all parameters of its query. Database errors (`apsw.ConstraintError`
-    ...) are not translated; any exception that leaves the body undoes the whole transaction.
+    ...) are not translated. Any exception that leaves the body undoes the whole transaction.
     """
 
     __slots__ = ("_callbacks", "_cursor", "_queries", "cut", "dirty", "now", "storage_error")
@@ -168,22 +168,22 @@ class Tx:
         self.storage_error: Exception | None = None  # the storage fault that a statement raised
 
     def run(self, name: str, /, **params: Any) -> int:
-        """Run a statement for its effect. Return the number of rows it changed."""
+        """Run a statement for its effect. Return the number of rows that it changed."""
         return self._execute(name, params).connection.changes()
 
     def one(self, row: type[R], name: str, /, **params: Any) -> R | None:
-        """Return the first row, or None if there is none."""
+        """Return the first row as a `row` object, or None if there is no row."""
         values = self._execute(name, params).fetchone()
         return None if values is None else row(*values)
 
     def get(self, row: type[R], name: str, /, **params: Any) -> R:
-        """Return the first row of a statement that always has one."""
+        """Return the first row of a statement that always has a row."""
         values = self._execute(name, params).fetchone()
         assert values is not None, f"{name} has no row for {params}"
         return row(*values)
 
     def all(self, row: type[R], name: str, /, **params: Any) -> list[R]:
-        """Return every row."""
+        """Return every row as a `row` object."""
         return list(starmap(row, self._execute(name, params)))
 
     def iterate(self, row: type[R], name: str, /, **params: Any) -> Iterator[R]:
@@ -191,34 +191,34 @@ class Tx:
         return starmap(row, self._execute(name, params))
 
     def value(self, kind: type[T], name: str, /, **params: Any) -> T | None:
-        """Return the only column of the first row, which has type `kind`; None if it is NULL or there is no row."""
+        """Return the only column of the first row, of type `kind`. Return None if it is NULL or if there is no row."""
         values = self._execute(name, params).fetchone()
         return None if values is None else values[0]
 
     def values(self, kind: type[T], name: str, /, **params: Any) -> list[T]:
-        """Return the only column of every row. It has type `kind` and is never NULL."""
+        """Return the only column of every row, of type `kind`. It is never NULL."""
         return [value for (value,) in self._execute(name, params)]
 
     def pairs(self, first: type[T], second: type[S], name: str, /, **params: Any) -> list[tuple[T, S]]:
-        """Return the two columns of every row. They have the types `first` and `second` and are never NULL."""
+        """Return the two columns of every row, of types `first` and `second`. They are never NULL."""
         return list(self._execute(name, params))
 
     def number(self, name: str, /, **params: Any) -> int:
-        """Return the integer that a statement always yields, such as a count or the id of a new row."""
+        """Return the integer that a statement always yields: a count or the id of a new row, for example."""
         ((number,),) = self._execute(name, params)
         return int(number)
 
     def exists(self, name: str, /, **params: Any) -> bool:
-        """Return whether the statement has a row."""
+        """Return whether the statement yields any row."""
         return self._execute(name, params).fetchone() is not None
 
     def dicts(self, name: str, /, **params: Any) -> list[dict[str, Any]]:
-        """Return every row as {column: value}, for statements that only report."""
+        """Return every row as {column: value}. For statements whose rows are only reported, such as the books."""
         cursor = self._execute(name, params)
         return [dict(zip((column[0] for column in cursor.get_description()), row, strict=True)) for row in cursor]
 
     def after_commit(self, call: Callable[[], object]) -> None:
-        """Register a callback that runs once the transaction is durable, for example to publish its changes.
+        """Register a callback to run once the transaction is durable, for example to publish its changes.
 
         The callback runs on the caller's event loop, in commit order, before the caller's `await` returns. It never
         runs if the transaction fails.
@@ -240,13 +240,13 @@ class Tx:
             raise
 
     def end(self) -> list[Callable[[], object]]:
-        """Refuse further statements, and return the callbacks that were registered with `after_commit`."""
+        """Refuse further statements. Return the callbacks that were registered with `after_commit`."""
         self._cursor = _EndedCursor(RuntimeError("this transaction has ended: its tx was kept and used later"))
         return self._callbacks
 
 
 class _EndedCursor:
-    """Replaces the cursor of a transaction that has ended or failed: `execute` raises the reason."""
+    """A stand-in for the cursor of a transaction that ended or failed. Its `execute` raises an error that says so."""
 
     def __init__(self, reason: BaseException) -> None:
         self._reason = reason

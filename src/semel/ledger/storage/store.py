@@ -4,7 +4,7 @@
     heard = await store.write(hear, event)         # one transaction: hear(tx, event); durable on return
     rows = await store.read(entries_after, key)    # one consistent snapshot, with every commit before it
 
-No database work runs on the event loop. `write_sync` and `read_sync` do the same for callers without a loop.
+No database work runs on the event loop. `write_sync` and `read_sync` do the same for callers without an event loop.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ READERS = 2
 
 
 def mark_as_copy(tx: Tx, incarnation: int = 0) -> mark_file.LedgerMark:
-    """Mark this ledger as a restored copy, which the gateway settles before it uses it (Law 14).
+    """Mark this ledger as a restored copy, which the gateway must settle before it uses it (Law 14).
 
-    Return the ledger's mark. `incarnation` is the newest incarnation of this ledger that its mark file knows, or 0.
+    Return its new mark. `incarnation`: the newest incarnation of this ledger that its mark file knows; 0 if there is
+    none.
     """
     tx.run("ledger_copied", at=tx.number("ledger_newest"), incarnation=incarnation)
     return read_own_mark(tx)
@@ -51,11 +52,11 @@ def _touch(tx: Tx) -> None:
 
 
 def _do_nothing(tx: Tx) -> None:
-    """A transaction that changes nothing costs no sync of the disk."""
+    """Change nothing. Such a transaction costs no sync of the disk."""
 
 
 class Store:
-    """An open ledger. Made by `open`, `open_sync` or `in_memory`."""
+    """An open ledger. Create it with `open`, `open_sync` or `in_memory`."""
 
     def __init__(self, path: Path, committer: Committer | None, lock: Lock | None, *, was_whole: bool = False) -> None:
         self.path = path
@@ -83,9 +84,9 @@ class Store:
     ) -> Self:
         """Create or migrate the ledger, open it and start its threads. This blocks, so call it before serving.
 
-        `exclusive` takes the gateway's lock. `readonly` changes nothing and takes no lock; `doctor` uses it, with or
-        without a running gateway. `marked` keeps a mark file, by which an older copy of the ledger is recognised (Law
-        14). `announce` is called before an older ledger is migrated. Raises OldSqlite, LedgerPlace, LedgerInUse,
+        `exclusive`: hold the gateway's lock. `readonly`: change nothing and take no lock; `semel doctor` uses it,
+        whether or not a gateway runs. `marked`: keep a mark file, by which an older copy of the ledger is recognised
+        (Law 14). `announce` is called before an older ledger is migrated. Raises OldSqlite, LedgerPlace, LedgerInUse,
         NotALedger, LedgerNewer, LedgerReadOnly, LedgerFull and other errors of `semel.ledger.storage.errors`.
         """
         if readonly:
@@ -117,7 +118,7 @@ class Store:
     ) -> Self:
         """Open the ledger without threads: `write_sync` and `read_sync` run on the caller's thread, on one connection.
 
-        `migrations` (other migrations) and `vfs` (another disk) are for tests.
+        Tests pass `migrations`, to use other migrations, and `vfs`, to simulate another disk.
         """
         migrations = migrations or migrate.list_migrations()
         opened = open_for_writing(
@@ -128,7 +129,7 @@ class Store:
 
     @classmethod
     def in_memory(cls, *, clock: Callable[[], int] = now_ms) -> Self:
-        """Open a ledger in memory, without threads, for property tests. It is gone once it is closed."""
+        """Open a new ledger in memory, without threads, for property tests. Its content is lost when it is closed."""
         path = Path(":memory:")
         db = connect(path)
         prepare_ledger(db, path, migrate.list_migrations(), clock())
@@ -148,7 +149,10 @@ class Store:
         return result
 
     async def read(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run the read-only `fn(tx, ...)` in a snapshot that includes every earlier commit. Return its result."""
+        """Run the read-only function `fn(tx, ...)` in a snapshot that includes every earlier commit.
+
+        Return its result.
+        """
         job = WorkItem(fn, args, kwargs, asyncio.get_running_loop())
         self._require_readers().submit(job)
         assert job.future is not None
@@ -156,16 +160,16 @@ class Store:
         return result
 
     async def test_write(self) -> None:
-        """Write to the disk without changing what is recorded. Raises what `write` raises."""
+        """Write to the disk without changing what the ledger records. Raises the errors that `write` raises."""
         await self.write(_touch)
 
     async def wait_for_writer(self) -> None:
-        """Return once the writing thread has worked through what was queued, even if the disk refuses its writes."""
+        """Return once the writing thread has handled all jobs queued so far, even if the disk refused its writes."""
         with contextlib.suppress(LedgerError):
             await self.write(_do_nothing)
 
     def write_sync(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do what `write` does, for a caller without an event loop: block until the transaction is durable.
+        """Do the same as `write` for a caller without an event loop: block until the transaction is durable.
 
         The callbacks of `tx.after_commit` run on the caller's thread.
         """
@@ -180,7 +184,7 @@ class Store:
         return result
 
     def read_sync(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do what `read` does, for a caller without an event loop."""
+        """Do the same as `read` for a caller without an event loop."""
         job = WorkItem(fn, args, kwargs, None)
         if self._readers is not None:
             job.done = threading.Event()
@@ -193,13 +197,14 @@ class Store:
 
     @property
     def was_closed(self) -> bool:
-        """Whether the ledger was closed cleanly before it was opened; False after a kill or a power failure."""
+        """Whether the last program to use the ledger had closed it cleanly. False after a kill or a power failure."""
         return self._was_whole
 
     def keep_mark(self) -> None:
-        """Keep a mark file from now on. Raises LedgerError.
+        """Record each later commit in the ledger's mark file. Raises LedgerError.
 
-        First mark the ledger as a copy if it is behind its mark file, or if it has commits but no mark file of its own.
+        Before that, mark the ledger as a copy if it is behind its mark file, or if it has commits but no mark file of
+        its own.
         """
         try:
             ledger_mark = self.read_sync(read_own_mark)
@@ -223,7 +228,7 @@ class Store:
     ) -> tuple[str, tuple[int, int]]:
         """Return the identity of the current write-ahead log, and the database file's position when that log began.
 
-        Return `("", (0, 0))` if they are unknown.
+        Return ("", (0, 0)) if they are unknown.
         """
         log = mark_file.identify_log(self.path)
         if self._was_whole:
@@ -233,14 +238,14 @@ class Store:
         return "", (0, 0)
 
     def statistics(self) -> dict[str, Any]:
-        """Return numbers for `semel doctor`: commits, failures, the size of the log."""
+        """Return figures for `semel doctor`: commits, failures and the size of the log."""
         return {
             "path": str(self.path),
             **(self._committer.statistics() if self._committer else {"readonly": True}),
         }
 
     def close(self) -> None:
-        """Finish what was submitted, close the database and release the lock. Closing twice is harmless."""
+        """Finish all submitted jobs, close the database and release the lock. Closing twice is harmless."""
         if self._closed:
             return
         self._closed = True

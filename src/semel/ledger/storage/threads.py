@@ -1,8 +1,8 @@
 """The threads of an open ledger: one writer, and readers with read-only connections.
 
-The writer's next batch is whatever was queued while the previous one synced: a single client never waits for a batch to
-fill, and 64 clients share one disk sync. Measured: `python -m bench.ledger`; docs/decisions/ledger-storage.md. A read
-sees one snapshot that includes every earlier commit.
+The writer's next batch consists of the jobs that were queued while the previous batch was synced. So a single client
+never waits for a batch to fill, and 64 clients share one disk sync. Measured: `python -m bench.ledger`;
+docs/decisions/ledger-storage.md. A read sees one snapshot that includes every earlier commit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _log = logging.getLogger("semel.ledger")
 
 
 class _JobThreads:
-    """Threads that take jobs (`WorkItem`) from one queue. `None` in the queue ends one of the threads."""
+    """Threads that take jobs (`WorkItem`) from one queue. A `None` in the queue ends one of the threads."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -38,7 +38,7 @@ class _JobThreads:
         self._threads: list[threading.Thread] = []
 
     def submit(self, job: WorkItem) -> None:
-        """Queue a job. It runs even if its caller stops waiting."""
+        """Queue a job. The job runs even if its caller stops waiting. Raises LedgerClosed."""
         if threading.current_thread() in self._threads:
             raise RuntimeError(f"{job!r} was asked for inside a transaction: it would wait for itself")
         with self._submit_lock:
@@ -47,7 +47,7 @@ class _JobThreads:
             self._queue.put(job)
 
     def close(self) -> None:
-        """Finish what was submitted, then end the threads."""
+        """Finish all submitted jobs, then end the threads."""
         with self._submit_lock:
             if self._is_open:
                 self._is_open = False
@@ -58,7 +58,7 @@ class _JobThreads:
 
 
 class Writer(_JobThreads):
-    """The only thread that writes. A submitted job is answered after its commit."""
+    """The only thread that writes. It answers a job after the job's commit."""
 
     def __init__(self, committer: Committer, path: Path) -> None:
         super().__init__(path)
@@ -85,9 +85,10 @@ class Writer(_JobThreads):
             del jobs  # results must not live on while this thread waits
 
     def _take_batch(self) -> tuple[list[WorkItem], bool]:
-        """Return the next batch, and whether the thread goes on after it.
+        """Return the next batch, and whether the thread continues after it.
 
-        The batch is empty if the thread ends at once, or if the log has a backlog and no job came in time.
+        The batch is empty if the thread ends now, or if the log has a backlog and no job came in time: then a
+        checkpoint is due.
         """
         try:
             first = self._queue.get(timeout=IDLE_BEFORE_CHECKPOINT_S if self._committer.backlog else None)
@@ -105,7 +106,7 @@ class Writer(_JobThreads):
 
 
 class Readers(_JobThreads):
-    """A small pool of threads that read. Whichever is free takes the next job."""
+    """A small pool of threads that read. Any thread that is free takes the next job."""
 
     def __init__(
         self, connections: Sequence[apsw.Connection], path: Path, statements: Queries, clock: Callable[[], int]

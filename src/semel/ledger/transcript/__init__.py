@@ -1,1 +1,1 @@
-"""What people see: entries, and views of them for watchers."""
+"""The transcript as people see it: entries, and views of them for watchers."""

@@ -1,11 +1,11 @@
 """The only writer of the transcript and of its items (Laws 4, 6, 8).
 
-Everything that a watcher can see is a row with a rev before it is seen. The functions here write those rows and note
-them in `tx.dirty`; when the transaction ends, `semel.ledger.transcript.views.render_changes` renders them.
+Before a watcher sees any change, the change is a row with a rev. The functions here write those rows and note them in
+`tx.dirty`. When the transaction ends, `semel.ledger.transcript.views.render_changes` renders them.
 
 An *item* is what watchers see beside the transcript, such as a tool call or a permission request. An entry or an item
-is *live* while its text still streams. Each addition to a live text is stored as a *piece*, and later folded into the
-text of the row.
+is *live* while its text still streams. Each addition to a live text is stored as a *piece*, a row of its own. Later the
+pieces are folded into the text of the entry or item.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WHOLE_ROW: list[str] | None = None  # in tx.dirty: render the whole row, not onl
 
 
 class NextEntry(Row):
-    """The numbers that a new entry gets."""
+    """The numbers for a new entry of a session."""
 
     seq: int
     rev: int
@@ -31,17 +31,17 @@ class NextEntry(Row):
 
 
 def dump(value: Any) -> str:
-    """Return a value as the JSON text that the ledger stores. Raises UnicodeEncodeError for a lone surrogate."""
+    """Encode a value as the JSON text that the ledger stores. Raises UnicodeEncodeError for a lone surrogate."""
     return msgspec.json.encode(value).decode()
 
 
 def load(text: str | None) -> dict[str, Any]:
-    """Return the JSON object of a `more` or `body` column; {} if the column is empty."""
+    """Decode the JSON object in a `more` or `body` column; return {} if the column is empty."""
     return msgspec.json.decode(text) if text else {}
 
 
 def read_object(data: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the object under `name` in another program's `data`; {} if there is none or it is not an object."""
+    """Return the object under `name` in `data`, which another program wrote. Return {} if there is no such object."""
     value = data.get(name)
     return value if isinstance(value, dict) else {}
 
@@ -64,24 +64,24 @@ def _mark_dirty(tx: Tx, session: int, kind: str, number: int, rev: int, appended
 
 
 def next_rev(tx: Tx, session: int) -> int:
-    """Take the session's next rev and return it."""
+    """Increment the session's rev and return it."""
     return tx.number("session_next_rev", id=session)
 
 
 def touch_session(tx: Tx, session: int) -> None:
-    """Show watchers that the session's state, waiting events or title changed."""
+    """Make the session itself a change for watchers: its state, waiting events or title changed."""
     _mark_dirty(tx, session, "session", 0, next_rev(tx, session))
 
 
 def read_about(tx: Tx, session: int) -> dict[str, Any]:
-    """Return what is stored of the agent's offers in this session. See `set_about`."""
+    """Return what the agent offers in this session, as `set_about` stored it."""
     return load(tx.get(SessionRow, "session_by_id", id=session).about)
 
 
 def set_about(tx: Tx, session: int, about: Body) -> None:
-    """Merge `about` into what is stored of the agent in this session: its modes and models, which are on, and `tools`.
+    """Merge `about` into what the agent offers in this session: modes and models, the current ones, and `tools`.
 
-    None values in `about` are ignored.
+    Fields of `about` that are None are ignored.
     """
     row = tx.get(SessionRow, "session_by_id", id=session)
     stored = load(row.about)
@@ -92,7 +92,7 @@ def set_about(tx: Tx, session: int, about: Body) -> None:
 
 
 def set_busy(tx: Tx, session: int, mode: str | None) -> None:
-    """Set the session's busy mode: how messages are handled that come while a turn runs.
+    """Set the session's busy mode: how to handle messages that come while a turn runs.
 
     None restores the configured mode.
     """
@@ -114,9 +114,9 @@ def add_entry(
     partial: bool = False,
     more: Body | None = None,
 ) -> int:
-    """Add one row to the transcript; return its `seq`.
+    """Add an entry to the transcript. Return its seq.
 
-    `tell`: the agent's next prompt carries the entry (Law 7). `live`: the entry is a preview whose text still streams.
+    `tell`: the agent's next prompt includes the entry (Law 7). `live`: the entry is a preview whose text still streams.
     """
     row = tx.get(NextEntry, "session_next_entry", id=session)
     tx.run(
@@ -132,7 +132,7 @@ def add_entry(
 
 
 def hold_item_files(tx: Tx, session: int, files: Sequence[Mapping[str, Any]]) -> None:
-    """Let the session's newest entry hold an item's files, so that they are erased with that entry."""
+    """Let the session's newest entry hold the files of an item, so that they are erased together with that entry."""
     row = tx.one(SessionRow, "session_by_id", id=session)
     for file in files:
         if row is not None and file.get("id"):
@@ -141,14 +141,14 @@ def hold_item_files(tx: Tx, session: int, files: Sequence[Mapping[str, Any]]) ->
 
 
 def touch_entry(tx: Tx, session: int, seq: int) -> None:
-    """Show watchers that something computed for this entry changed: its delivery or its echoes."""
+    """Make the entry a change for watchers, because its delivery state or its echoes changed."""
     rev = next_rev(tx, session)
     tx.run("entry_touch", session=session, seq=seq, rev=rev)
     _mark_dirty(tx, session, "entry", seq, rev)
 
 
 def grow_entry(tx: Tx, session: int, seq: int, text: str) -> None:
-    """Append `text` to a live entry. The text is a row (a piece) before anybody sees it (Law 6)."""
+    """Append `text` to a live entry. The text is a row (a piece) before a watcher sees it (Law 6)."""
     rev = next_rev(tx, session)
     tx.run("piece_add", session=session, rev=rev, entry=seq, item=None, text=text)
     tx.run("entry_grew", session=session, seq=seq, rev=rev)
@@ -156,7 +156,7 @@ def grow_entry(tx: Tx, session: int, seq: int, text: str) -> None:
 
 
 def shown_text(tx: Tx, session: int, seq: int) -> str:
-    """Return the text that a live entry has shown so far."""
+    """Return the text that watchers of a live entry have seen so far."""
     row = tx.get(EntryRow, "entry_get", session=session, seq=seq)
     pieces = tx.values(str, "pieces_of_entry", session=session, seq=seq, after=row.base)
     return row.text + "".join(pieces)
@@ -175,7 +175,7 @@ def set_entry(
     tell: bool | None = None,
     more: Body | None = None,
 ) -> None:
-    """Change an entry. Its pieces are folded into its text, or dropped if `text` is given.
+    """Change an entry. Its pieces become part of its text, or are dropped if `text` is given.
 
     An argument that is None leaves its column unchanged. A None value in `more` removes that field.
     """
@@ -197,9 +197,9 @@ def set_entry(
 
 
 def mark_whole(tx: Tx, claim: int | None) -> None:
-    """Clear the `partial` mark in the entries of `claim`.
+    """Clear the mark `partial` in the entries of `claim`, because its text turned out to be complete.
 
-    The claim's text seemed cut off, but the agent said it again in the same words, so it was complete.
+    The text seemed cut off, but the agent said it again in the same words.
     """
     for claim_entry in tx.all(ClaimEntry, "entries_of_claim", claim=claim):
         entry = tx.one(EntryRow, "entry_get", session=claim_entry.session, seq=claim_entry.seq)
@@ -218,7 +218,7 @@ def add_item(
     body: Body | None = None,
     live: bool = True,
 ) -> int:
-    """Add an item, which watchers see beside the transcript; return its id. None values in `body` are left out."""
+    """Add an item, which watchers see beside the transcript. Return its id. None values in `body` are left out."""
     rev = next_rev(tx, session)
     item = tx.number(
         "item_add", session=session, turn=turn, kind=kind, name=name, rev=rev, live=int(live), text=text,
@@ -231,8 +231,8 @@ def add_item(
 def grow_item(tx: Tx, session: int, item: int, text: str) -> None:
     """Append `text` to the text of an item.
 
-    While the item is live, `text` is stored as a row of its own (a *piece*), which the next `set_item` folds into the
-    item's text. If the item is no longer live, `text` is added to the item's text at once.
+    While the item is live, `text` is stored as a row of its own (a *piece*), and the next `set_item` makes it part of
+    the item's text. Afterwards, `text` is appended to the item's text directly.
     """
     if not tx.number("item_is_live", id=item):
         set_item(tx, item, text=item_text(tx, item) + text)
@@ -244,13 +244,13 @@ def grow_item(tx: Tx, session: int, item: int, text: str) -> None:
 
 
 def item_text(tx: Tx, item: int) -> str:
-    """Return the text that an item has shown so far."""
+    """Return the text that watchers of an item have seen so far."""
     row = tx.get(ItemRow, "item_get", id=item)
     return row.text + "".join(tx.values(str, "pieces_of_item", item=item, after=row.base))
 
 
 def set_item(tx: Tx, item: int, *, text: str | None = None, body: Body | None = None, live: bool | None = None) -> None:
-    """Change an item. Its pieces are folded into its text, or dropped if `text` is given.
+    """Change an item. Its pieces become part of its text, or are dropped if `text` is given.
 
     An argument that is None changes nothing. `body` is merged into the stored object; a None value in it removes that
     field.
@@ -267,7 +267,7 @@ def set_item(tx: Tx, item: int, *, text: str | None = None, body: Body | None = 
 
 
 def close_items(tx: Tx, session: int) -> None:
-    """Close all live items when no turn runs any more. An unfinished tool call gets the status "no result"."""
+    """Close all live items, because no turn runs any more. An unfinished tool call gets the status "no result"."""
     for item in tx.all(ItemRow, "items_live", session=session):
         is_open = item.kind == "tool" and load(item.body).get("status") in ("pending", "running")
         set_item(tx, item.id, live=False, body={"status": "no result"} if is_open else None)

@@ -1,4 +1,4 @@
-"""Find the message that a person, a program or an agent refers to."""
+"""Find the message to which a person, a program or an agent refers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _REF = re.compile(r"(c?)(\d{1,18})", re.I | re.A)  # no more digits than a row's
 
 @dataclass(frozen=True)
 class ReferencedMessage:
-    """A message that can be reacted to or edited. `seq`: its entry.
+    """A message to which someone may react, or which its author may edit. `seq`: its entry.
 
-    `op`: the fields of a channel operation that identify the message on its platform; {} if no platform has it.
-    `own`: Semel sent it. Then `parts` are the ids of its parts, and `claim` is the claim that first said it.
+    `op`: the fields of a channel operation that identify the message on its platform; {} if no platform has it. `own`:
+    Semel sent it; then `parts` are the ids of its parts, and `claim` is the claim that first said it.
     """
 
     seq: int
@@ -31,9 +31,9 @@ class ReferencedMessage:
 
 
 def find_message(tx: Tx, session: int, spawn: int, ref: str) -> ReferencedMessage | None:
-    """Return the message that `ref` names, or None if the session has no such message.
+    """Return the message that `ref` names; None if the session has no such message.
 
-    The ref `c12` names claim 12, `12` names the entry with that seq, and '' names the last message that the turn of
+    The ref "c12" names claim 12, "12" names the entry with that seq, and "" names the last message that the turn of
     `spawn` answers.
     """
     if not ref:

@@ -1,7 +1,7 @@
-"""What watchers receive: entries, items and session states as JSON objects (Law 8).
+"""Entries, items and session states as JSON objects for watchers (Law 8).
 
-A watcher that holds rev R is sent every row with a higher rev: whole, or only the appended text if the watcher already
-has the beginning. The same functions render snapshots and changes.
+A watcher that has seen rev R gets every row with a higher rev. The row is sent whole, or only its appended text if the
+watcher already has the beginning. Snapshots and changes are rendered by the same functions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ restore is recognised as invalid."""
 
 
 class ClaimDelivery(Row):
-    """The `n` parts of an utterance at one destination in one state. `ids`: a JSON list; `part`: the first id."""
+    """The `n` parts of an utterance that are at one destination and in one state.
+
+    `ids`: their ids as a JSON list. `part`: the first id. `failed`: 1 if a part failed after it was sent.
+    """
 
     dest: str
     state: PartState
@@ -34,7 +37,7 @@ class ClaimDelivery(Row):
 
 
 def entry_json(tx: Tx, row: EntryRow) -> Json:
-    """Return one entry as faces and the API show it. `at` is in ms; an absent field is false or null."""
+    """Return an entry as a JSON object for watchers and the API. "at" is in ms. A missing field is false or null."""
     text = row.text
     if row.live:
         pieces = tx.values(str, "pieces_of_entry", session=row.session, seq=row.seq, after=row.base)
@@ -69,9 +72,9 @@ def _add_delivery(tx: Tx, claim: int, out: Json) -> None:
 
 
 def _delivery_json(row: ClaimDelivery) -> Json:
-    """Return the delivery state of an utterance's parts at one destination.
+    """Return the delivery state of an utterance's parts at one destination as a JSON object.
 
-    If several of them wait for a person's decision, `held` lists their ids.
+    If several parts wait for a person's decision, "held" lists their ids.
     """
     out: Json = {"to": row.dest, "state": row.state, "parts": row.n, "part": row.part}
     if row.failed:
@@ -84,7 +87,7 @@ def _delivery_json(row: ClaimDelivery) -> Json:
 
 
 def item_json(tx: Tx, row: ItemRow) -> Json:
-    """Return one item (a tool call, a thought, a plan, a permission request) as a JSON object."""
+    """Return an item (a tool call, a thought, a plan, a permission request) as a JSON object."""
     text = row.text
     if row.live:
         text += "".join(tx.values(str, "pieces_of_item", item=row.id, after=row.base))
@@ -103,7 +106,7 @@ def item_json(tx: Tx, row: ItemRow) -> Json:
 def session_json(tx: Tx, row: SessionRow) -> Json:
     """Return a session as a JSON object.
 
-    Its `state` is "deleted", "running" while a turn runs, "waiting" while waking events wait for one, or "idle".
+    "state" is "deleted", "running" (a turn runs), "waiting" (waking events wait for a turn) or "idle".
     """
     waiting = tx.number("session_waiting_count", id=row.id)
     state = "running" if row.turn is not None else ("waiting" if row.wake_at is not None else "idle")
@@ -127,9 +130,9 @@ def session_json(tx: Tx, row: SessionRow) -> Json:
 
 
 def render_changes(tx: Tx, unseen: Collection[int] = ()) -> list[tuple[int, Json]]:
-    """Return the changes of this transaction, each as a pair: the session's id, and the change as a JSON object.
+    """Return the changes of this transaction as (session id, JSON object), ordered by rev within each session.
 
-    The changes of a session are in order of rev. Sessions in `unseen` are left out.
+    `unseen`: leave out these sessions, because nobody watches them.
     """
     ordered: list[tuple[int, int, Json]] = []
     for (session, kind, number), (rev, appended) in tx.dirty.items():
@@ -158,15 +161,15 @@ def _render_change(tx: Tx, session: int, kind: str, number: int, rev: int, appen
 
 
 def find_session(tx: Tx, key: str) -> SessionRow | None:
-    """Return the session with this key; None if it does not exist or was deleted."""
+    """Return the session with the key `key`; None if it does not exist or was deleted."""
     row = tx.one(SessionRow, "session_by_key", key=key)
     return None if row is None or row.deleted is not None else row
 
 
 def read_entries(tx: Tx, session: int, after: int, limit: int) -> tuple[list[Json], int]:
-    """Return a page of the entries that changed after the rev `after`, oldest change first.
+    """Return a page of the entries that changed after the rev `after`, in order of change, as JSON objects.
 
-    The second value is the rev to pass as `after` for the next page.
+    The second value is the `after` for the next page.
     """
     session_row = tx.get(SessionRow, "session_by_id", id=session)
     rows = tx.all(EntryRow, "entries_after", session=session, after=after, limit=limit)
@@ -175,13 +178,13 @@ def read_entries(tx: Tx, session: int, after: int, limit: int) -> tuple[list[Jso
 
 
 def read_snapshot(tx: Tx, session: int, limit: int = 200) -> Json:
-    """Return the newest entries and items of a session, and the rev up to which they are current."""
+    """Return the newest `limit` entries of a session and the items among them, with the rev of this view."""
     row = tx.get(SessionRow, "session_by_id", id=session)
     return {"rev": row.rev, "session": session_json(tx, row), **_read_stretch(tx, session, row.seq + 1, limit)}
 
 
 def read_history(tx: Tx, session: int, before: int, limit: int) -> Json:
-    """Return the last `limit` entries before the seq `before`, with the items among them."""
+    """Return the last `limit` entries before the seq `before`, and the items among them."""
     return _read_stretch(tx, session, before, limit)
 
 
@@ -201,10 +204,10 @@ def _read_stretch(tx: Tx, session: int, before: int, limit: int) -> Json:
 
 
 def read_changes(tx: Tx, session: int, after: int, limit: int = 1000) -> tuple[int, list[Json]] | None:
-    """Return the session's current rev, and everything that changed after the rev `after`.
+    """Return the session's current rev, and everything that changed after the rev `after`, in order of change.
 
-    Return None if that is `limit` changes or more, if `after` is not valid here, or if a watcher with this rev has
-    content that was deleted since.
+    Return None if the watcher needs a snapshot instead: there are `limit` changes or more, `after` is not a rev of this
+    session, or the watcher has content that was deleted since.
     """
     session_row = tx.get(SessionRow, "session_by_id", id=session)
     if after < session_row.erased_rev:  # the watcher has content that was deleted since
@@ -247,7 +250,7 @@ def list_sessions(tx: Tx, before: int = 1 << 62, limit: int = 200, archived: boo
 
 
 def read_session(tx: Tx, session: int) -> Json:
-    """Return one session in the form that `list_sessions` returns."""
+    """Return one session in the same form as `list_sessions`."""
     row = tx.get(SessionRow, "session_by_id", id=session)
     return _listed_json(tx, row)
 

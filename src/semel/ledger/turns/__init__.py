@@ -1,1 +1,1 @@
-"""A turn from its beginning to its end: live output, tool calls, permission requests, background jobs, history."""
+"""A turn from begin to end: live output, tool calls, permission requests, background jobs, history."""

@@ -1,4 +1,4 @@
-"""Close what a turn left open: previews, items and placeholders (Laws 6, 8)."""
+"""Close the previews, items and placeholders that a turn left open (Laws 6, 8)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from semel.ledger.turns import permission_requests
 
 
 def close_live_output(tx: Tx, session: int, turn: TurnRow) -> None:
-    """Close the previews and items that a turn left open; its previews become partial entries with claims (Law 6)."""
+    """Close the previews and items that a turn left open. Its previews become entries marked partial (Law 6)."""
     close_entries(tx, session, turn.id)
     for item in tx.all(ItemRow, "items_live", session=session):
         entries.set_item(tx, item.id, live=False, body=interruption_body(item))
@@ -21,7 +21,7 @@ def close_live_output(tx: Tx, session: int, turn: TurnRow) -> None:
 
 
 def close_entries(tx: Tx, session: int, turn_id: int) -> None:
-    """Close the previews that the turn left open: each becomes an entry marked partial, with its claim."""
+    """Close the previews that a turn left open. Each becomes an entry marked partial, with a claim of its own."""
     live_entries = tx.all(EntryRow, "entries_live", session=session)
     turn = tx.get(TurnRow, "turn_get", id=turn_id)
     first = None
@@ -44,13 +44,13 @@ def close_entries(tx: Tx, session: int, turn_id: int) -> None:
 
 
 def withdraw_reserved(tx: Tx, session: SessionRow, root: int | None) -> None:
-    """Withdraw the placeholders of a root whose turn is over. A local home has none, so the query is skipped."""
+    """Withdraw the placeholders of a root whose turn is over. A local home has none, so nothing is read then."""
     if root is not None and not is_local(session.home):
         placeholders.withdraw_of_root(tx, root)
 
 
 def interruption_body(item: ItemRow) -> dict[str, Any]:
-    """Return the body of an item that was open when its turn ended."""
+    """Return the fields to change in the body of an item that was open when its turn ended."""
     if item.kind == "permission":  # a question ('ask') stays open: its answer is an event
         return {"state": "cancelled"}
     return {"status": "no result", "lost": True} if item.kind == "tool" else {}

@@ -1,19 +1,19 @@
-"""The evidence that the person who waited can see a turn's end (Law 12).
+"""Find the evidence that the person who waited can see a turn's end (Law 12).
 
-If a turn would end without anything that they can see, a notice says so (`turn.empty`). So each finished turn names
-what they can see, by the kind of evidence:
+If a turn would end without anything that this person can see, a notice says so (`turn.empty`). So each finished turn
+has recorded evidence, of one of these kinds:
 
 - `said`: the claim of a text or a file of the agent, at home;
 - `asked`: the claim of a question of the agent, at home;
 - `echo`: a claim that repeated a text or a file that was shown before;
 - `recorded`: one of these claims, but the home is on no configured channel, so only the transcript has it;
 - `notice`: the entry of Semel's notice about the end;
-- `stopped`: the entry by which they stopped the turn themselves (that command is answered where they wrote it);
+- `stopped`: the entry by which the person stopped the turn (that command is answered where they wrote it);
 - `quiet`: nothing, because nobody waits: only heartbeats asked for the turn (`row`: the agent's quiet claim, if any);
 - `deleted`: nothing, because the session was deleted;
 - `imported`: nothing here, because the turn ran in another ledger, which has the evidence.
 
-A reaction, an edit, a text for another destination and a refused claim are no answer to the person who waits.
+A reaction, an edit, a text for another destination and a refused claim do not count as an answer to the person.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ANSWERS = frozenset({"text", "file", "ask"})  # kinds of claims that people rea
 
 
 class PartOutcomes(Row):
-    """How many parts a claim has, and whether all of them were rejected or dropped (NULL without parts)."""
+    """The number `n` of a claim's parts. `fallen`: 1 if all were rejected or dropped; NULL if there are none."""
 
     n: int
     fallen: int | None
@@ -38,16 +38,16 @@ class PartOutcomes(Row):
 
 @dataclass(frozen=True)
 class Evidence:
-    """The evidence of a turn's end. `row`: the id of a claim, or the seq of an entry of the turn's session."""
+    """The evidence of a turn's end. `row`: the id of a claim, or the seq of an entry, as `kind` demands."""
 
     kind: EvidenceKind
     row: int | None = None
 
 
 def find_evidence(tx: Tx, session: SessionRow, turn: TurnRow) -> Evidence | None:
-    """Return the evidence of the newest claim of the turn's root that its person can see; None if there is none.
+    """Return the newest claim of the turn's root that its person can see at home, as evidence; None if there is none.
 
-    The claim must be later than the last message that asked for the turn.
+    The claim must be newer than the last message that asked for the turn.
     """
     last_asked = tx.value(int, "turn_asked_last", turn=turn.id) or 0
     for claim in reversed(tx.all(ClaimRow, "claims_of_root", root=turn.root)):
@@ -67,14 +67,14 @@ def find_evidence(tx: Tx, session: SessionRow, turn: TurnRow) -> Evidence | None
 
 
 def find_quiet(tx: Tx, turn: TurnRow) -> Evidence | None:
-    """Return the evidence of a quiet end if only heartbeats asked for the turn; None otherwise."""
+    """Return the evidence of a quiet end if only heartbeats asked for the turn, else None."""
     if not tx.number("turn_asked_by_heartbeats", turn=turn.id):
         return None
     return Evidence("quiet", tx.value(int, "claim_quiet", root=turn.root, reason=claims.QUIET_REASON))
 
 
 def _is_at_home(claim: ClaimRow, session: SessionRow) -> bool:
-    """Return whether a claim was made at its session's home. Without one, that is the transcript: `session:KEY`."""
+    """Return whether a claim was made at its session's home. For a session without a home, that is its transcript."""
     if claim.how == "recovery":
         return True
     if session.home is None:
@@ -83,7 +83,7 @@ def _is_at_home(claim: ClaimRow, session: SessionRow) -> bool:
 
 
 def _delivery_at_home(tx: Tx, claim: ClaimRow, session: SessionRow) -> Literal["delivered", "recorded"] | None:
-    """Return how a claim reached the session's home, or None if its person cannot see it.
+    """Return how a claim reached the session's home; None if the person there cannot see it.
 
     They cannot see it if it was not sent to their chat, or if all its parts were rejected or dropped.
     """

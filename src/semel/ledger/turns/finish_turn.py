@@ -1,4 +1,4 @@
-"""The end of a turn (Laws 2, 5, 7, 12).
+"""End a turn (Laws 2, 5, 7, 12).
 
 `finish` applies the turn's last batch, delivers the closing text, records the evidence of the turn's end and ends the
 turn, all in one transaction. `schedule_retry` ends an attempt that is tried again later.
@@ -26,7 +26,7 @@ EMPTY_TURN_NOTICE = "The agent ended its turn without a word."
 
 @dataclass(frozen=True)
 class End:
-    """How a turn ends.
+    """The way in which a turn ends.
 
     - `event`: the event that ends it (`semel.law.turn`): "answered", "errored" or "cancelled".
     - `stop`: the agent's stop reason, or "error".
@@ -35,12 +35,12 @@ class End:
     - `closing`: the slot of the closing text; None if no text waits for the end of the turn.
     - `legs`: the parts in which the closing text is sent; () if none is to be sent.
     - `notices`: notices about the end, which are recorded and sent after everything that was said.
-    - `held_notice`: the notice that a text was not delivered; it comes before `notices`. None if there is none.
+    - `held_notice`: the notice that a text was not delivered, which comes before `notices`; None if there is none.
     - `keeps_held_notice`: add `held_notice` even if the agent said something after it was asked to correct the text.
     - `stopped`: the request that stopped the turn; None if nobody stopped it.
     - `remembered`: claims of lost attempts whose texts the agent's history has in the same words.
     - `answer`: the claim of the text with which the agent's history ends the turn; None if that is not known.
-    - `usage`: what the agent reported that the attempt used; None if it was not prompted.
+    - `usage`: the usage that the agent reported for the attempt; None if it was not prompted.
     """
 
     event: law.Event
@@ -63,7 +63,7 @@ def finish(
 ) -> tuple[Slots, bool]:
     """Apply the turn's last batch and end the turn, in one transaction. Raises Fenced.
 
-    Return the updated slots, and whether a wake is pending, so that another turn follows (Law 2).
+    Return the updated slots, and whether another turn follows because a wake is pending (Law 2).
     """
     row = turns.check_fence(tx, fence)
     new_slots = OpBatch(tx, caller, slots).apply_all(ops)
@@ -99,7 +99,10 @@ def _count_usage(tx: Tx, fence: turns.TurnFence, usage: limits.UsageReport | Non
 def _add_end_notices(
     tx: Tx, session: SessionRow, turn_id: int, end: End, notices: Sequence[Notice], attached: int | None
 ) -> Evidence:
-    """Add the notices of a turn's end; return the evidence that its person can see the end (Law 12)."""
+    """Add the notices of a turn's end. Return the evidence that the person can see the end (Law 12).
+
+    `attached`: the seq of the turn's last notice about an attached file, if any.
+    """
     turn = tx.get(TurnRow, "turn_get", id=turn_id)
     if end.stopped is not None:
         return turns.add_stop_notice(tx, session.id, turn, end.stopped.notice_text, end.stopped.seq)
@@ -122,9 +125,10 @@ def schedule_retry(
     tx: Tx, fence: turns.TurnFence, caller: claims.Caller, ops: Sequence[Op], slots: Slots, error: str, ms: int,
     usage: limits.UsageReport | None = None,
 ) -> Slots:  # fmt: skip
-    """Apply the last batch of an attempt that failed, and let the turn be tried again in `ms` milliseconds.
+    """Apply the last batch of a failed attempt, and let the turn be tried again in `ms` milliseconds.
 
-    `usage`: what the agent reported that the attempt used. Return the updated slots. Raises Fenced.
+    `error`: why the attempt failed. `usage`: the usage that the agent reported for it. Return the updated slots. Raises
+    Fenced.
     """
     turns.check_fence(tx, fence)
     new_slots = OpBatch(tx, caller, slots).apply_all(ops)
@@ -138,9 +142,9 @@ def schedule_retry(
 def _deliver_lost_text(tx: Tx, session: SessionRow, caller: claims.Caller, end: End) -> int | None:
     """Send the last text of a lost attempt as the answer, if this attempt said nothing of its own at home.
 
-    Echoes do not count as said by this attempt. Nothing is sent if that last text was sent before, for example by a
-    tool. If the last text was cut off and the agent remembers it word for word, it was the complete answer: its entry
-    is no longer marked partial. Return the claim that is sent now, or None.
+    Echoes do not count as said by this attempt. The text is not sent if it was sent before, for example by a tool. If
+    the text was cut off but the agent remembers it word for word, it was complete, and its entry loses the mark
+    `partial`. Return the claim that is sent now, or None.
     """
     lost_before = caller.root is not None and caller.turn != caller.root
     if not lost_before or tx.number("says_at_home", turn=caller.turn, home=session.home):
@@ -157,9 +161,10 @@ def _deliver_lost_text(tx: Tx, session: SessionRow, caller: claims.Caller, end: 
 
 
 def _deliver_answer(tx: Tx, session: SessionRow, caller: claims.Caller, claim: int) -> int | None:
-    """Send the answer: the claim with which the agent's history ends. Return the claim that is sent, or None.
+    """Send the claim with which the agent's history ends as the turn's answer.
 
-    If a later text has been sent, the answer can no longer be sent in order, so it is said again as a new claim.
+    Return the claim that is sent now, or None. If a later text has been sent, this one can no longer be sent in order,
+    so it is said again as a new claim.
     """
     row = tx.one(ClaimRow, "claim_get", id=claim)
     original = tx.one(ClaimRow, "claim_get", id=row.echo_of) if row is not None and row.outcome == "echo" else row
@@ -178,9 +183,9 @@ def _deliver_answer(tx: Tx, session: SessionRow, caller: claims.Caller, claim: i
 
 
 def _tell_late_delivery(tx: Tx, session: int, claim: int | None) -> None:
-    """If `claim` is a cut-off text that is sent only now, put the text into the next prompt.
+    """Let the next prompt tell the agent that `claim`, a cut-off text, has been sent after all.
 
-    The last prompt said that the text was not sent.
+    The last prompt said that it had not been sent. Do nothing if the claim's text is complete.
     """
     claim_row = tx.one(ClaimRow, "claim_get", id=claim) if claim is not None else None
     entry = tx.one(EntryRow, "entry_get", session=session, seq=claim_row.seq) if claim_row is not None else None

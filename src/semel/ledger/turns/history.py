@@ -1,8 +1,8 @@
-"""The conversation so far: for an agent that continues, or that has no memory of its own (Laws 4, 9).
+"""The conversation so far, for an agent that continues or that has no memory of its own (Laws 4, 9).
 
-The record is in order of acceptance; a prompt's history is in order of turns: for each turn the events bound to it,
-then what it said. Attempts of one root count as one turn. Entries that no turn owns follow the turn before them. A
-summary replaces the turns that it covers. Whole turns are kept, newest first, as long as they fit.
+The record is in order of acceptance. A prompt's history is in order of turns: for each turn, the events bound to it,
+then what it said. Attempts of one root count as one turn. An entry that belongs to no turn follows the turn before it.
+A summary replaces the turns that it covers. The newest whole turns are kept, as many as fit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ REWORDED_KINDS = frozenset({"ask", "edit", "file", "reaction"})  # kinds whose e
 
 
 class PastEntry(Row):
-    """An entry of a chapter's history. `bound`: the turn that its event is bound to; `root`: the root of its turn."""
+    """An entry of a chapter's history. `bound`: the turn to which its event is bound. `root`: the root of its turn."""
 
     seq: int
     role: EntryRole
@@ -45,7 +45,7 @@ class PastEntry(Row):
 
 @dataclass(frozen=True)
 class Spoken:
-    """One entry of the history in a prompt. `more`: the entry's fields beside its text."""
+    """An entry of the history in a prompt. `more`: the entry's fields beside its text."""
 
     seq: int
     turn: int  # the root of the turn that the entry belongs to
@@ -57,7 +57,7 @@ class Spoken:
 
 @dataclass(frozen=True)
 class Deed:
-    """A tool call that an attempt of a root had started. `call`: the agent's id of the call."""
+    """A tool call that an attempt of a root had started. `call`: the agent's own id of the call."""
 
     title: str
     status: str
@@ -69,11 +69,11 @@ class Deed:
 
 @dataclass(frozen=True)
 class Past:
-    """The history for an agent without a memory of its own: the current chapter, in order of turns.
+    """The history of the current chapter, in order of turns, for an agent without a memory of its own.
 
-    `turn`, `root`: the running turn and its root. What attempts of this root said is not in `spoken`: the prompt states
-    it separately. `begun`: the tool calls that lost attempts of this root had started. `summary`: replaces the turns
-    before those in `spoken`. `cut`: older turns were left out.
+    `turn`, `root`: the running turn and its root. `spoken` leaves out what attempts of this root said, because the
+    prompt states that separately. `begun`: the tool calls that lost attempts of this root had started. `summary`:
+    replaces the turns before those in `spoken`. `cut`: older turns were left out.
     """
 
     turn: int
@@ -86,7 +86,7 @@ class Past:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Turns to summarise, in order. `before` is the existing summary of everything before them."""
+    """Consecutive turns to summarise. `before`: the existing summary of everything before them."""
 
     spoken: tuple[Spoken, ...]
     covers: SummaryScope
@@ -96,8 +96,8 @@ class Stretch:
 def read_conversation(tx: Tx, session: int, chapter: int, turn: int) -> list[Spoken]:
     """Return the chapter before a turn, in order of turns: each turn's bound events, then what it said (Law 4).
 
-    The turn's own root is left out, because the prompt states what its attempts said. Superseded texts are left out, so
-    a text that was said again in full occurs once.
+    The turn's own root is left out, because the prompt states separately what its attempts said. Superseded texts are
+    left out, so a text that was said again in full occurs only once.
     """
     row, turn_row = tx.one(SessionRow, "session_by_id", id=session), tx.one(TurnRow, "turn_get", id=turn)
     assert row is not None and turn_row is not None
@@ -106,10 +106,11 @@ def read_conversation(tx: Tx, session: int, chapter: int, turn: int) -> list[Spo
 
 
 def read_past_turns(tx: Tx, session: int, max_bytes: int) -> Past:
-    """Return the running turn's history: the newest whole turns, in at most `max_bytes` bytes of UTF-8 text (Law 4).
+    """Return the history before the running turn: the newest whole turns that fit into `max_bytes` of UTF-8 text (Law
+    4).
 
-    Each turn's bound events come first, then what it said. Entries that no turn owns follow the turn before them. A
-    summary, if it fits, replaces the turns that it covers; these are not read.
+    Each turn's bound events come first, then what it said. An entry that belongs to no turn follows the turn before it.
+    If there is a summary and it fits, it replaces the turns that it covers, and these are not read.
     """
     row, running = _session_and_turn(tx, session)
     attempts = {t.id for t in tx.all(TurnRow, "turns_of_root", root=running.root)} if running is not None else set()
@@ -130,9 +131,9 @@ def read_past_turns(tx: Tx, session: int, max_bytes: int) -> Past:
 
 
 def find_turns_to_summarise(tx: Tx, session: int, kept_bytes: int, max_bytes: int) -> Stretch | None:
-    """Return the turns that a new summary would replace, or None if there are none.
+    """Return the turns that a new summary should replace; None if there are none.
 
-    Of the newest `max_bytes` bytes of history, these are all turns but the newest ones that fit into `kept_bytes`
+    Of the newest `max_bytes` bytes of history, these are all turns except the newest ones that fit into `kept_bytes`
     bytes. `covers.cut` in the result: a part of the record was not read.
     """
     row, running = _session_and_turn(tx, session)
@@ -163,12 +164,12 @@ def find_turns_to_summarise(tx: Tx, session: int, kept_bytes: int, max_bytes: in
 
 
 def _complete_roots(groups: dict[int, list[Spoken]], cut: bool) -> list[int]:
-    """Return the roots of complete turns, oldest first. The first turn of a cut stretch may be incomplete."""
+    """Return the roots whose turns were read completely, oldest first. If `cut`, the first one may be incomplete."""
     return sorted(groups)[1:] if cut else sorted(groups)
 
 
 def _newest_that_fit(groups: dict[int, list[Spoken]], roots: list[int], bytes_left: int) -> list[int]:
-    """Return the newest turns of `roots` that fit into `bytes_left` bytes, oldest first."""
+    """Return those of the newest turns in `roots` that fit into `bytes_left` bytes, oldest first."""
     newest_roots = []
     for root in reversed(roots):
         bytes_left -= sum(_byte_count(entry.text) for entry in groups[root])
@@ -179,14 +180,14 @@ def _newest_that_fit(groups: dict[int, list[Spoken]], roots: list[int], bytes_le
 
 
 def _entries_before(tx: Tx, session: int, chapter: int, before: int, limit: int, *, since: int = 0) -> list[PastEntry]:
-    """Return at most `limit` entries of a chapter, from seq `since` up to `before`, newest first."""
+    """Return at most `limit` entries of a chapter with `since` <= seq < `before`, newest first."""
     return tx.all(
         PastEntry, "entries_before", session=session, chapter=chapter, before=before, since=since, limit=limit
     )
 
 
 def _session_and_turn(tx: Tx, session: int) -> tuple[SessionRow, TurnRow | None]:
-    """Return the session and its running turn, if there is one."""
+    """Return the session, and its running turn or None."""
     row = tx.get(SessionRow, "session_by_id", id=session)
     return row, tx.one(TurnRow, "turn_get", id=row.turn) if row.turn is not None else None
 
@@ -198,10 +199,10 @@ def _byte_count(text: str) -> int:
 def _entries_with_root(
     rows: list[PastEntry], running_root: int | None, covered: SummaryScope | None
 ) -> Iterator[tuple[int | None, PastEntry]]:
-    """Yield, for each entry in order of acceptance, the root that it belongs to and the entry.
+    """Yield each entry, in order of acceptance, as (root, entry), where the root is that of its turn.
 
-    The root is None if the entry's event still waits. An entry without a turn belongs to the turn before it, which is
-    never `running_root`.
+    The root is None if the entry's event still waits. An entry without a turn belongs to the turn before it, but never
+    to `running_root`.
     """
     latest = covered.turn if covered is not None else 0
     for entry in rows:
@@ -213,10 +214,11 @@ def _entries_with_root(
 def _group_by_root(
     rows: list[PastEntry], running_root: int | None, covered: SummaryScope | None = None
 ) -> dict[int, list[Spoken]]:
-    """Return the entries by the root of their turn, oldest first; in each group the events, then what was said.
+    """Group the entries by the root of their turn, oldest root first.
 
-    All attempts of a root are one group. An entry without a turn belongs to the turn before it. Left out are entries
-    that wait, stream or were superseded, summaries and what they cover, and entries of `running_root`.
+    In each group, events come before what was said. All attempts of a root are one group. An entry without a turn
+    belongs to the turn before it. These entries are left out: those that wait, stream or were superseded; summaries and
+    what they cover; those of `running_root`.
     """
     groups: dict[int, list[tuple[int, Spoken]]] = {}
     for root, row in _entries_with_root(rows, running_root, covered):
@@ -240,7 +242,9 @@ def _group_by_root(
 def _read_newest(
     tx: Tx, session: SessionRow, bytes_left: int, newest_summary: Summary | None
 ) -> tuple[list[PastEntry], bool]:
-    """Return the newest entries that could fit, in order of acceptance; and whether older ones were not read."""
+    """Return the newest entries that may fit into `bytes_left` bytes, in order of acceptance, and whether older ones
+    were not read.
+    """
     rows: list[PastEntry] = []
     before_seq, since_seq = session.seq + 1, newest_summary.covers.since if newest_summary is not None else 0
     while bytes_left > 0 and len(rows) < MAX_HISTORY_ENTRIES:
@@ -254,7 +258,7 @@ def _read_newest(
 
 
 def _fit_turns(groups: dict[int, list[Spoken]], max_bytes: int, cut: bool) -> tuple[tuple[Spoken, ...], bool]:
-    """Return the newest whole turns that fit into `max_bytes` bytes; and whether older ones were left out."""
+    """Return the newest whole turns that fit into `max_bytes` bytes, and whether older turns were left out."""
     complete_roots = _complete_roots(groups, cut)
     newest_roots = _newest_that_fit(groups, complete_roots, max_bytes)
     cut = cut or len(newest_roots) < len(complete_roots)
@@ -265,10 +269,10 @@ def _fit_turns(groups: dict[int, list[Spoken]], max_bytes: int, cut: bool) -> tu
 
 
 def _stable_start(newest_groups: list[list[Spoken]]) -> int:
-    """Return the index in `newest_groups` at which a cut history begins.
+    """Return the index in `newest_groups` at which a shortened history should begin.
 
-    The beginning moves only every few turns, so that a model's provider can cache the prompt's prefix. At most a
-    quarter of what fits is given up for that.
+    The beginning moves only once in several turns, so that a model's provider can cache the prompt's prefix. At most a
+    quarter of the turns that fit are given up for that.
     """
     for n in range(1, len(newest_groups) // 4 + 1):
         if newest_groups[n][0].turn // START_STEP_TURNS != newest_groups[n - 1][0].turn // START_STEP_TURNS:
@@ -293,9 +297,9 @@ def _calls_of_turn(tx: Tx, turn: int) -> list[Deed]:
 
 
 def list_recorded(tx: Tx, session: int, turn: int | None = None) -> tuple[list[RecordedMessage], bool]:
-    """Return the chapter's messages from and to people, in order of turns; and whether the list is complete.
+    """Return the chapter's messages from and to people, in order of turns, and whether the list is complete.
 
-    `turn`: the running turn; its events are left out, because they are not yet in the agent's history.
+    `turn`: the running turn. Its events are left out, because the agent's history does not contain them yet.
     """
     row = tx.get(SessionRow, "session_by_id", id=session)
     rows = _entries_before(tx, session, row.chapter, row.seq + 1, MAX_COMPARED_ENTRIES)

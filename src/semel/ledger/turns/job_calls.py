@@ -1,6 +1,6 @@
 """Tool calls that ask for a background job: at most one job per call, within limits, while the turn runs.
 
-One transaction judges the call and records the job; the process is started after the commit (Laws 9, 10).
+One transaction judges the call and records the job. The process is started after the commit (Laws 9, 10).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class JobOfCall(Row):
 
 
 class EqualJobCall(Row):
-    """A call with the same arguments. `again`: the id of the call that it re-issues."""
+    """A job call with the same arguments. `again`: the id of the earlier call that it repeats."""
 
     id: int
     job: int
@@ -34,7 +34,7 @@ class EqualJobCall(Row):
 
 @dataclass(frozen=True)
 class JobRequest:
-    """A job that an agent asks for. `run` is the id that it gets if it is new."""
+    """The job that an agent asks for. `run`: the id for a new job. `seconds`: its time limit."""
 
     run: str
     command: str
@@ -44,7 +44,7 @@ class JobRequest:
 
 @dataclass(frozen=True)
 class JobLimits:
-    """How many jobs may be open: in one session, and in all sessions together."""
+    """The maximum of open jobs in one session, and in all sessions together."""
 
     max_per_session: int
     max_all: int
@@ -53,9 +53,9 @@ class JobLimits:
 def request_job(
     tx: Tx, call: tool_calls.ToolCallRequest, request: JobRequest, limits: JobLimits
 ) -> SessionJob | claims.ClaimResult:
-    """Return the job that this call asks for, or the refusal, which is recorded as a claim.
+    """Return the job for this call, or, if the call is refused, the refusal, which is recorded as a claim.
 
-    The job is a new one or, if the call is repeated, the same one as before. Raises CallIdReused, UnknownToken.
+    The job is new, or the same as before if the call is repeated. Raises CallIdReused, UnknownToken.
     """
     caller = tool_calls.identify_spawn(tx, call.token)
     earlier = tx.one(JobOfCall, "job_by_call", spawn=caller.spawn, call=call.call)
@@ -102,7 +102,7 @@ def _add_job(
 
 
 def _lateness(turn: TurnRow) -> str:
-    """Return why a call came too late; "" if it did not. A job is only started while its turn runs (Law 9)."""
+    """Return why a call comes too late; "" if it does not. A job is only started while its turn runs (Law 9)."""
     return "" if turn.state == "running" else "its turn is over; ask again in the next one, if it is still wanted"
 
 

@@ -1,6 +1,7 @@
-"""Background jobs as rows: what runs, how it ended, and the one event that reported its end.
+"""Background jobs as rows: the state of each job, how it ended, and the one event that reported its end.
 
-A job is over in the transaction that accepts the report of its end, so no view of it contradicts the transcript.
+A job is over in the same transaction that accepts the report of its end. So no view of a job contradicts the
+transcript.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ MAX_JOBS_LISTED = 50  # jobs of a session that are listed
 
 
 def apply_report(tx: Tx, source: str, kind: str, key: str | None, event: int, data: Json) -> None:
-    """Apply an accepted event to a job, if the event is a report of the job.
+    """Update a job from an accepted event, if the event is a report about it.
 
-    The key of a report is JOB:KIND, and its source is the job's session.
+    The key of a report is JOB:KIND, and its source is `api:` and the key of the job's session.
     """
     job_run = (key or "").removesuffix(f":{kind}")
     row = tx.one(SessionJob, "job_get", run=job_run) if kind in STATE_BY_REPORT and job_run != key else None
@@ -38,12 +39,12 @@ def is_report_of(tx: Tx, kind: str, key: str | None, session: int) -> bool:
 
 
 def list_open_of_session(tx: Tx, session: int) -> list[SessionJob]:
-    """Return the jobs of a session that are not over."""
+    """Return the jobs of a session whose end has not been reported."""
     return [row for row in list_open(tx) if row.session == session]
 
 
 def get(tx: Tx, run: str) -> SessionJob | None:
-    """Return the job with this id (`run`), or None."""
+    """Return the job with the id `run`, or None."""
     return tx.one(SessionJob, "job_get", run=run)
 
 
@@ -58,20 +59,20 @@ def count_open(tx: Tx) -> int:
 
 
 def mark_failed(tx: Tx, run: str, error: str) -> None:
-    """Record that a job could not be started."""
+    """Record that a job could not be started, with the reason `error`."""
     tx.run("job_failed", run=run, error=error, at=tx.now)
 
 
 def cancel(tx: Tx, run: str, by: str) -> SessionJob:
-    """Record who cancels an existing job, before the signal is sent. Return the job's row."""
+    """Record that `by` cancels an existing job, before the job gets a signal. Return the job's row."""
     tx.run("job_cancel", run=run, by=by)
     return tx.get(SessionJob, "job_get", run=run)
 
 
 def list_json(tx: Tx, session: int | None = None, limit: int = MAX_JOBS_LISTED, after: str | None = None) -> list[Json]:
-    """Return the jobs of a session, newest first, as JSON objects; without a session, all jobs that are not over.
+    """Return a page of a session's jobs, newest first, as JSON objects. Without a session, return all open jobs.
 
-    `after`: only those of the session that are older than the job with this id (`run`); none if there is no such job.
+    `after`: only jobs of the session that are older than the job with this id (`run`); [] if there is no such job.
     """
     if session is None:
         return [job_json(row) for row in list_open(tx)]
@@ -83,7 +84,7 @@ def list_json(tx: Tx, session: int | None = None, limit: int = MAX_JOBS_LISTED, 
 
 
 def job_json(row: SessionJob) -> Json:
-    """Return a job as a JSON object. Times are in ms; `seconds` is its time limit."""
+    """Return a job as a JSON object. Times are in ms; "seconds" is its time limit."""
     fields: Json = {
         "id": row.run, "session": row.key, "agent": row.agent, "state": row.state, "command": row.command,
         "seconds": row.seconds, "at": row.at,

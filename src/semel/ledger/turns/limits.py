@@ -1,7 +1,8 @@
-"""Count what turns use, and hold turns back whose limit is used up (docs/limits.md).
+"""Count what turns use, and hold back turns whose limit is used up (docs/limits.md).
 
-Counts are rows, added in the transaction that begins or ends a turn, so a crash loses none and counts none twice. A
-message above a limit is never lost: its session's wake is put off to the end of the day, and a notice says so (Law 12).
+Counts are rows, added in the transaction that begins or ends a turn. So a crash loses no count and counts nothing
+twice. A message above a limit is never lost: its session's wake is put off to the end of the day, and a notice says so
+(Law 12).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from semel.timing.walltime import find_day, wall_at
 
 
 class Asker(Row):
-    """Who sent events of a session. `newest`: the newest of these events."""
+    """The sender of waiting events in a session. `newest`: the newest of these events."""
 
     source: str
     kind: str
@@ -32,7 +33,7 @@ class Asker(Row):
 
 
 class SpentRow(Row):
-    """What was used on a day."""
+    """The turns, tokens and cost (in millionths) that were used on one day."""
 
     turns: int
     tokens: int
@@ -44,7 +45,7 @@ class SpentRow(Row):
 
 
 class ListedSpent(SpentRow):
-    """What was used on a day, with the scope and the subject of the limit."""
+    """The amounts that were used on one day, with the scope and the subject of the limit that they count for."""
 
     scope: law.Scope
     subject: str
@@ -52,7 +53,10 @@ class ListedSpent(SpentRow):
 
 
 class LimitedRow(Row):
-    """A session that waits because a limit is used up. `until` and `at` are in ms."""
+    """A session that waits because a limit is used up. `until` and `at` are in ms.
+
+    `event`: the newest waiting event for which people have been told.
+    """
 
     session: int
     scope: law.Scope
@@ -64,7 +68,7 @@ class LimitedRow(Row):
 
 
 class ListedLimited(Row):
-    """A session that waits, with its key."""
+    """A session that waits because a limit is used up, with its key."""
 
     session: int
     key: str
@@ -77,7 +81,7 @@ class ListedLimited(Row):
 
 @dataclass(frozen=True)
 class LimitPolicy:
-    """The configured limits. `zone`: whose days they count; `zone_name`: as people are shown it."""
+    """The configured limits. `zone`: the time zone in which days are counted. `zone_name`: its name for people."""
 
     person: law.Limits = law.UNLIMITED
     session: law.Limits = law.UNLIMITED
@@ -89,7 +93,7 @@ class LimitPolicy:
         return {"person": self.person, "session": self.session, "all": self.all}[scope]
 
     def day(self, now: int) -> tuple[str, int]:
-        """Return the day at a time (ms) and when it ends (ms)."""
+        """Return the day that contains the time `now` (ms), and the time at which it ends (ms)."""
         name, end = find_day(self.zone, now // 1000)
         return name, end * 1000
 
@@ -99,9 +103,9 @@ class LimitPolicy:
 
 @dataclass(frozen=True)
 class UsageReport:
-    """What an agent reported for an attempt. `tokens`: None if it reported none.
+    """The usage that an agent reported for an attempt. `tokens`: None if it reported none.
 
-    `cost`: that of the whole conversation so far, in millionths; None if it reported none.
+    `cost`: that of the whole conversation so far, in millionths of a unit of currency; None if it reported none.
     """
 
     tokens: int | None = None
@@ -113,9 +117,9 @@ class UsageReport:
 
 
 def hold_back(tx: Tx, row: SessionRow, policy: LimitPolicy) -> int | None:
-    """Put the session's wake off if a limit of its next turn is used up.
+    """Put off the session's wake if a limit of its next turn is used up.
 
-    Return the milliseconds until the limit's day ends, or None if the turn may begin. People are told once for each
+    Return the milliseconds until the limit's day ends, or None if the turn may begin. People get one notice for each
     message that waits.
     """
     askers = tx.all(Asker, "askers_waiting", session=row.id)
@@ -145,9 +149,9 @@ def hold_back(tx: Tx, row: SessionRow, policy: LimitPolicy) -> int | None:
 def find_used_up(
     tx: Tx, row: SessionRow, askers: list[Asker], policy: LimitPolicy
 ) -> tuple[law.Scope, str, law.Measure] | None:
-    """Return the scope, subject and measure of a limit that keeps the session's next turn from beginning.
+    """Return the scope, subject and measure of a limit that stops the session's next turn; None if the turn may begin.
 
-    In a conversation of several people, a turn may begin if one of those who ask for it has something left.
+    In a conversation of several people, a turn may begin if at least one of those who ask for it is below their limit.
     """
     day, _ = policy.day(tx.now)
     shared: list[tuple[law.Scope, str]] = [("all", ""), ("session", row.key)]
@@ -169,7 +173,7 @@ def _read_spent(tx: Tx, day: str, scope: law.Scope, subject: str) -> law.Amounts
 
 
 def ask_again(tx: Tx) -> None:
-    """Let every session that waits for a limit ask again, because the limits may have been raised."""
+    """Make every session that waits for a limit try again now, because the limits may have been raised."""
     tx.run("limited_again", now=tx.now)
 
 
@@ -177,12 +181,15 @@ def ask_again(tx: Tx) -> None:
 
 
 def list_spent(tx: Tx, day: str, after: tuple[str, str], limit: int) -> list[ListedSpent]:
-    """Return what was used on a day, by scope and subject. `after`: the scope and subject where the page begins."""
+    """Return a page of the amounts used on a day, ordered by scope and subject.
+
+    `after`: the last (scope, subject) before.
+    """
     return tx.all(ListedSpent, "spent_on", day=day, scope=after[0], subject=after[1], limit=limit)
 
 
 def list_limited(tx: Tx, limit: int) -> list[ListedLimited]:
-    """Return the sessions that wait because a limit is used up."""
+    """Return at most `limit` sessions that wait because a limit is used up."""
     return tx.all(ListedLimited, "limited_all", after=0, limit=limit)
 
 
@@ -190,14 +197,17 @@ def list_limited(tx: Tx, limit: int) -> list[ListedLimited]:
 
 
 def count_turn(tx: Tx, row: SessionRow, turn: TurnRow, policy: LimitPolicy) -> None:
-    """Count a turn that begins with its first attempt, and tell people of limits that came near or are used up."""
+    """Count a turn when its first attempt begins.
+
+    Tell people about limits that are now nearly or completely used up.
+    """
     day, _ = policy.day(tx.now)
     tx.run("turn_day", id=turn.id, day=day)
     _count(tx, row, turn.id, day, law.Amounts(turns=1), 0, policy)
 
 
 def count_usage(tx: Tx, row: SessionRow, turn: TurnRow, report: UsageReport) -> None:
-    """Count what an agent reported for an attempt, on the day on which its turn began."""
+    """Count the usage that an agent reported for an attempt, on the day on which its turn began."""
     cost = None
     if report.cost is not None:
         cost = law.compute_cost(report.cost, row.cost)
@@ -228,7 +238,7 @@ def _count(
 def _tell_crossing(
     tx: Tx, row: SessionRow, scope: law.Scope, subject: str, crossing: law.Crossing, policy: LimitPolicy
 ) -> None:
-    """Tell the people of the session and the owners that a limit came near or is used up."""
+    """Tell the people of the session and the owners that a limit is nearly or completely used up."""
     limit = _describe_limit(row.key, scope, subject, crossing.measure, crossing.most)
     limit = limit[:1].upper() + limit[1:]
     if crossing.is_used_up:

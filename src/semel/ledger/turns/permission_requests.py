@@ -1,4 +1,5 @@
-"""Permission requests: which one an answer is for, and notices about requests and their ends (Law 13)."""
+"""Permission requests: find the request that an answer is for, and add notices about requests and their ends (Law 13).
+"""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ MAX_RECENT_REQUESTS = 12
 
 
 class NoticePartRow(Row):
-    """A part of a notice. `failed`: the event that reported its failure."""
+    """A part of a notice. `failed`: the event that reported that it failed after it was sent."""
 
     dest: str
     state: PartState
@@ -50,9 +51,9 @@ def name_request(
 ) -> law.ChosenOption | str:
     """Find the request that an answer is for, as the ledger stands when the answer is accepted (Law 13).
 
-    Return the chosen option of that request, or a text that says why the answer chooses nothing. `allow`: the answer
-    allows; otherwise it denies. `number`: the number that the answer gives. `replied_seq`: the seq of the entry that
-    the answer replies to, if it was found; `replies`: whether it replies to some message.
+    Return the chosen option of that request, or a text that says why the answer chooses nothing. `allow`: True allows,
+    False denies. `number`: the number in the answer. `replied_seq`: the seq of the entry that the answer replies to, if
+    it was found. `replies`: whether the answer replies to any message.
     """
     posed = _list_posed(tx, session.id)
     if origin.dest is not None:
@@ -68,9 +69,9 @@ def name_request(
 
 
 def _list_posed(tx: Tx, session: int) -> list[PosedRequest]:
-    """Return the permission requests of a session that an answer may be for, oldest first.
+    """Return the permission requests of a session that an answer may mean, oldest first.
 
-    These are all open ones, and the newest MAX_RECENT_REQUESTS whether open or not.
+    These are all open requests, and the newest MAX_RECENT_REQUESTS whether open or not.
     """
     rows = {row.id: row for row in tx.all(ItemRow, "requests_last", session=session, limit=MAX_RECENT_REQUESTS)}
     rows |= {row.id: row for row in tx.all(ItemRow, "items_live", session=session) if row.kind == KIND}
@@ -79,7 +80,7 @@ def _list_posed(tx: Tx, session: int) -> list[PosedRequest]:
 
 
 def _answered_before(tx: Tx, session: int) -> set[int]:
-    """Return the ids of the requests that are answered by commands that are not carried out yet."""
+    """Return the ids of requests that were answered by commands which the gateway has not carried out yet."""
     results = [
         entries.load(command.result)
         for command in tx.all(OpenCommand, "commands_open", session=session)
@@ -112,7 +113,7 @@ def _notice_parts(tx: Tx, session: int, seq: int | None) -> tuple[NoticePart, ..
 
 
 def _classify_reply(tx: Tx, session: int, seq: int) -> Reply:
-    """Return what an answer to the entry `seq` replies to, as `semel.law.permissions.Reply` defines it."""
+    """Return the kind of message that an answer to the entry `seq` replies to (`semel.law.permissions.Reply`)."""
     entry = tx.one(EntryRow, "entry_get", session=session, seq=seq)
     more = {} if entry is None else entries.load(entry.more)
     if entry is not None and "from" in more and entry.claim is not None:
@@ -122,18 +123,18 @@ def _classify_reply(tx: Tx, session: int, seq: int) -> Reply:
 
 
 def announce(tx: Tx, session: int, turn: int | None, text: str, legs: Sequence[Leg] | None = None) -> int:
-    """Add a notice about a request at the session's home; return its seq."""
+    """Add a notice about a new request at the session's home. Return the seq of its entry."""
     row = tx.get(SessionRow, "session_by_id", id=session)
     turn_row = tx.one(TurnRow, "turn_get", id=turn) if turn is not None else None
     return claims.add_home_notice(tx, row, text, turn=turn_row, kind=KIND, tell=False, legs=legs)
 
 
 def add_outcome_notice(tx: Tx, item: ItemRow, text: str) -> None:
-    """Add a notice of a request's outcome, if the request was announced in a chat."""
+    """Add a notice with the outcome of a request, if the request was announced in a chat."""
     if item.kind == KIND and entries.load(item.body).get("announced"):
         announce(tx, item.session, item.turn, text)
 
 
 def add_withdrawal_notice(tx: Tx, item: ItemRow, expired: bool = False) -> None:
-    """Add a notice that nobody can answer this request any more."""
+    """Add a notice that a request can no longer be answered. `expired`: because its deadline has passed."""
     add_outcome_notice(tx, item, law.format_withdrawal(str(entries.load(item.body).get("title") or ""), expired))

@@ -1,7 +1,7 @@
-"""What answers a message: the turns that took it, and the rows that these turns have added to the view since.
+"""The reply to a message: the turns that took it, and the rows that these turns have since added to the view.
 
-A turn may be older than the message that joined it, and a request may be answered in the middle of a turn. So a reply
-consists of the rows that were born after a certain rev: that of the message's entry, or of the request's item.
+A turn may be older than a message that joined it, and a request may be answered in the middle of a turn. So a reply
+consists of the rows that first appeared after a certain rev: that of the message's entry, or of the request's item.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ENDED: tuple[TurnState, ...] = ("done", "failed", "cancelled")
 
 
 class EventPlace(Row):
-    """Where an event is in a session: its entry, and the turn that took it."""
+    """The place of an event in a session: its entry, and the turn that took it (None while the event waits)."""
 
     session: int
     seq: int
@@ -31,13 +31,13 @@ class EventPlace(Row):
 
 @dataclass(frozen=True)
 class Reply:
-    """The reply to an event, or to the answer that a request got, as it stands at the rev `rev`.
+    """The reply to an event, or to a person's answer to a request, as it stands at the rev `rev`.
 
-    `session`: the session's key. `running`: the turn that runs there. `seq`: the event's entry, `at` when it happened
-    (ms). `turns`: the state of each attempt of the turn that took it, by id, oldest first; empty while the event waits.
-    `rows`: entries and items in the order of `born`. While the event waits, these are the requests that it waits for;
-    after a request, older items that changed since are among them. `born`: the rev with which the event or the request
-    appeared. `is_command`: the gateway answers the event, by a notice.
+    `session`: the session's key. `running`: the turn that runs there. `seq`: the event's entry; `at`: its time (ms).
+    `turns`: by id, the state of each attempt of the turn that took the event, oldest first; empty while the event
+    waits. `rows`: entries and items in order of `born`, the rev with which each first appeared. While the event waits,
+    `rows` are the requests that it waits for. After a request, `rows` include older items that changed since. `born`:
+    the rev with which the event or the request appeared. `is_command`: the gateway answers the event, by a notice.
     """
 
     session: str
@@ -52,7 +52,7 @@ class Reply:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing will be added, because the turn ended, or the gateway answered."""
+        """Whether the reply is complete, because the turn ended or the gateway answered."""
         if self.is_command and not any(row.get("kind") == COMMAND for row in self.rows):
             return False
         return list(self.turns.values())[-1] in ENDED if self.turns else self.is_command
@@ -61,8 +61,8 @@ class Reply:
 def read_reply(tx: Tx, event: int) -> Reply | None:
     """Return the reply to an event, as it stands now; None if the event is in no session, or its session was deleted.
 
-    The reply to a command is the gateway's answer and, if the command answered a request, what the turn that asked has
-    shown since.
+    The reply to a command is the gateway's answer. If the command answered a request, the reply also has the rows that
+    the asking turn has added since.
     """
     command, place = _find_place(tx, event)
     if place is None:
@@ -80,7 +80,10 @@ def read_reply(tx: Tx, event: int) -> Reply | None:
 
 
 def _find_place(tx: Tx, event: int) -> tuple[CommandRow | None, EventPlace | None]:
-    """Return the event's command, if it is one, and its place. The turn of an answer is the one that asked."""
+    """Return the event's command, or None, and the event's place.
+
+    For an answer to a request, the turn is the asking one.
+    """
     command = tx.one(CommandRow, "command_of_event", event=event)
     if command is None:
         return None, tx.one(EventPlace, "hearing_of_event", event=event)
@@ -90,7 +93,7 @@ def _find_place(tx: Tx, event: int) -> tuple[CommandRow | None, EventPlace | Non
 
 
 def read_reply_after_request(tx: Tx, session: int, item: int) -> Reply | None:
-    """Return what a turn has shown since it made the permission request `item`; None if there is no such request."""
+    """Return the rows that a turn has added since its permission request `item`; None if there is no such request."""
     row = tx.one(ItemRow, "item_get", id=item)
     if row is None or row.session != session or row.kind != permission_requests.KIND or row.turn is None:
         return None
@@ -116,7 +119,7 @@ def _make_reply(
 
 
 def _list_later(tx: Tx, turn: int | None, born: int) -> list[Json]:
-    """Return the rows of a turn's attempts that were born after the rev `born`."""
+    """Return the rows of all attempts of a turn that first appeared after the rev `born`."""
     rows: list[Json] = []
     for attempt in _list_attempts(tx, turn):
         entry_rows = tx.all(EntryRow, "entries_of_turn", turn=attempt.id)
@@ -144,8 +147,10 @@ def _list_attempts(tx: Tx, turn: int | None) -> list[TurnRow]:
 
 @dataclass(frozen=True)
 class KnownMessage:
-    """An accepted message. `session`: the key of its session. `is_last`: no person has said anything since, not even
-    /new. `is_deleted`: its session was deleted since, and with it what answered the message.
+    """An accepted message.
+
+    `session`: its session's key. `is_last`: no person has written anything since, not even /new. `is_deleted`: its
+    session was deleted since, together with the reply.
     """
 
     event: int
@@ -155,7 +160,7 @@ class KnownMessage:
 
 
 def find_message(tx: Tx, key: str) -> KnownMessage | None:
-    """Return the newest message with this event key, from any source; None if there is none."""
+    """Return the newest message with this event key, whatever its source; None if there is none."""
     event = tx.value(int, "event_by_key", key=key)
     _, place = (None, None) if event is None else _find_place(tx, event)
     if event is None or place is None:
@@ -166,7 +171,7 @@ def find_message(tx: Tx, key: str) -> KnownMessage | None:
 
 
 def list_last_said(tx: Tx, session: str, limit: int) -> list[str]:
-    """Return what people said among the newest `limit` entries of a session, newest first; [] if there is none."""
+    """Return the texts that people wrote among the newest `limit` entries of a session, newest first."""
     row = views.find_session(tx, session)
     if row is None:
         return []

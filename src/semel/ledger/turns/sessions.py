@@ -1,9 +1,9 @@
-"""The life of a session: rename, archive, new chapter, delete (docs/sessions.md).
+"""Rename, archive and delete sessions, and begin chapters (docs/sessions.md).
 
-Deleting has two phases. At once, in one short transaction, the session's turn ends, waiting events are bound to it, and
-the session disappears from view. Then its content is erased piece by piece (`semel.ledger.admin.erase`). What the laws
-need stays: that an event was accepted (source, key, digest), which turn it is bound to, that something was said and
-sent, and every number.
+Deleting has two phases. First, one short transaction ends the session's turn, binds waiting events to it, and hides the
+session. Then its content is erased piece by piece (`semel.ledger.admin.erase`). The facts that the laws need stay: that
+an event was accepted (source, key, digest), to which turn it is bound, that something was said and sent, and every
+number.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ MAX_TITLE_CHARS = 200
 
 
 def normalise_title(title: str) -> str:
-    """Return a title as it is listed: with white space collapsed, and cut to the maximal length."""
+    """Return a title as it is listed: on one line, with single blanks, cut to the maximal length."""
     return " ".join(title.split())[:MAX_TITLE_CHARS]
 
 
 def rename(tx: Tx, session: int, title: str | None) -> None:
-    """Set a person's title, which the agent cannot change; None lets the agent name the session again."""
+    """Set a title that the agent cannot change; None lets the agent name the session again."""
     tx.run("session_rename", id=session, title=title, named=int(title is not None))
     entries.touch_session(tx, session)
 
 
 def archive(tx: Tx, session: int, archived: bool) -> None:
-    """Archive a session, or bring it back. An event in the session brings it back, too."""
+    """Archive a session or, if `archived` is false, bring it back. A new event also brings an archived session back."""
     row = tx.get(SessionRow, "session_by_id", id=session)
     if (row.archived is not None) != archived:
         tx.run("session_archive", id=session, archived=tx.now if archived else None)
@@ -36,17 +36,18 @@ def archive(tx: Tx, session: int, archived: bool) -> None:
 
 
 def begin_chapter(tx: Tx, row: SessionRow) -> None:
-    """Begin a chapter with the next entry: the agent starts without memory and is told nothing from before."""
+    """Begin a chapter with the next entry. In it, the agent starts without memory and is told nothing from before."""
     tx.number("session_new_chapter", id=row.id)
     tx.run("entry_told", session=row.id, upto=row.seq)
     entries.touch_session(tx, row.id)
 
 
 def cancel_orphaned_turn(tx: Tx, session: int, lease: str, text: str, stop_seq: int, earlier: bool = False) -> bool:
-    """Cancel a session's turn if this gateway, which holds leases as `lease`, does not run it.
+    """Cancel a session's turn that this gateway does not run. Return False if there is no such turn.
 
-    `earlier`: cancel it only if it belongs to an earlier chapter. `stop_seq`: the entry of the command that asks for
-    this; the command is answered at home, so no notice is sent there. Return False if there is no such turn.
+    `lease`: the lease under which this gateway runs its own turns. `text`: the notice. `stop_seq`: the entry of the
+    command that asks for the stop; the command itself is answered at home, so the notice is not sent there. `earlier`:
+    cancel the turn only if it belongs to an earlier chapter.
     """
     row = tx.one(SessionRow, "session_by_id", id=session)
     if row is None or row.turn is None or row.lease == lease:
@@ -59,7 +60,10 @@ def cancel_orphaned_turn(tx: Tx, session: int, lease: str, text: str, stop_seq: 
 
 
 def delete(tx: Tx, session: int) -> bool:
-    """Delete a session: it disappears from view, and nothing of it runs. Return False if it was deleted before."""
+    """Delete a session: hide it from view and stop everything that runs in it.
+
+    Return False if it was already deleted.
+    """
     row = tx.get(SessionRow, "session_by_id", id=session)
     if row.deleted is not None:
         return False
@@ -81,7 +85,7 @@ def delete(tx: Tx, session: int) -> bool:
 
 
 def _bind_waiting(tx: Tx, row: SessionRow) -> None:
-    """Bind waiting events to the turn that is cancelled with the session: an accepted event is never lost (Law 3)."""
+    """Bind waiting events to the turn that is cancelled with the session, so that no accepted event is lost (Law 3)."""
     if not tx.number("session_waiting_count", id=row.id):
         return
     if row.turn is not None:

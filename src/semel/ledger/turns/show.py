@@ -1,8 +1,8 @@
-"""The live output of a running turn (Laws 4, 6, 8).
+"""Record the live output of a running turn (Laws 4, 6, 8).
 
-The gateway hands over batches of operations. Each operation names a slot, its own number for a block or an item;
-`Slots` maps slots to rows and is returned updated by each transaction. `show` applies a batch; the last one is applied
-by `finish_turn.finish`.
+The gateway hands over batches of operations. Each operation names a slot, which is the gateway's own number for a block
+or an item. `Slots` maps slots to rows; each transaction returns an updated copy. `show` applies a batch, and
+`finish_turn.finish` applies the last batch of a turn.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ATTACHED_KIND = "turn.attached"
 
 
 class OpBatch:
-    """Applies the operations of one batch, in order."""
+    """Apply the operations of one batch, in order, and keep track of the slots."""
 
     def __init__(self, tx: Tx, caller: claims.Caller, slots: Slots) -> None:
         self.tx = tx
@@ -95,10 +95,10 @@ class OpBatch:
             self._close_unsaid(shown, op.partial)
 
     def _link_home_text(self, op: Block, result: claims.ClaimResult) -> None:
-        """Map the block's slot to the claim and the entry that its text at home became.
+        """Map the block's slot to the claim and the entry of its text at home.
 
-        An echo that was cut off is not mapped to its original, because the slot's parts would hold only the original's
-        beginning.
+        A cut-off echo is not mapped to its original, because the slot's parts would then contain only the beginning of
+        the original.
         """
         if result.outcome == "echo" and result.reason == claims.CUT_REASON:
             return
@@ -113,7 +113,10 @@ class OpBatch:
                 entries.set_entry(self.tx, self.session, result.seq, partial=True, tell=op.tell)
 
     def _close_unsaid(self, shown: int, partial: bool) -> None:
-        """Close the preview of a block that said nothing at home: the entry keeps the text and gets a claim (Law 6)."""
+        """Close the preview of a block that said nothing at home.
+
+        The preview's entry keeps its text and gets a claim (Law 6).
+        """
         text = entries.shown_text(self.tx, self.session, shown)
         claims.say(self.tx, self.caller, claims.ClaimRequest("recovery", text, dest="", shown_seq=shown))
         if partial:
@@ -160,8 +163,8 @@ class OpBatch:
     def _request_over(self, op: ItemSet, item: int) -> None:
         """End a permission request that nobody can answer any more.
 
-        An answer that was recorded before the deadline stands. An answer that a stop overtook on its way to the agent
-        does not.
+        An answer that was recorded before the deadline stays valid. An answer that was still on its way to the agent
+        when a stop came does not.
         """
         row = self.tx.get(ItemRow, "item_get", id=item)
         state, expired = entries.load(row.body).get("state"), op.body["state"] == "expired"
@@ -206,7 +209,7 @@ class OpBatch:
 def show(tx: Tx, fence: turns.TurnFence, caller: claims.Caller, ops: Sequence[Op], slots: Slots) -> Slots:
     """Apply one batch of live output, and return the updated slots. Raises Fenced.
 
-    Rows exist before anything is seen.
+    Everything in the batch is a row before a watcher sees it.
     """
     turns.check_fence(tx, fence)
     return OpBatch(tx, caller, slots).apply_all(ops)
@@ -215,9 +218,9 @@ def show(tx: Tx, fence: turns.TurnFence, caller: claims.Caller, ops: Sequence[Op
 def show_before_correction(
     tx: Tx, fence: turns.TurnFence, caller: claims.Caller, ops: Sequence[Op], slots: Slots
 ) -> Slots:
-    """Apply the last batch before the agent is asked to correct a text; from then on, repeats are echoes (Law 5).
+    """Apply the last batch before the agent is asked to correct a text. Return the updated slots. Raises Fenced.
 
-    Raises Fenced.
+    A text that the agent repeats after this point is an echo (Law 5).
     """
     new_slots = show(tx, fence, caller, ops, slots)
     tx.run("turn_corrected", id=fence.turn)
@@ -227,9 +230,9 @@ def show_before_correction(
 def show_late(
     tx: Tx, caller: claims.Caller, ops: Sequence[Op], slots: Slots, closing: int | None, legs: tuple[Leg, ...]
 ) -> Slots:
-    """Apply what an agent sent after its turn had ended, and return the updated slots.
+    """Apply the output that an agent sent after its turn had ended. Return the updated slots.
 
-    Its claims are late claims of that turn, which are said (Law 10).
+    Its claims are late claims of that turn, and are said (Law 10).
     """
     new_slots = OpBatch(tx, caller, slots).apply_all(ops)
     deliver_closing(tx, new_slots.claims, closing, legs)
@@ -240,6 +243,6 @@ def show_late(
 
 
 def deliver_closing(tx: Tx, claims_by_slot: Mapping[int, int], closing: int | None, legs: tuple[Leg, ...]) -> bool:
-    """Send the text in slot `closing` in the parts `legs`, if there are any. Return whether it is sent."""
+    """Send the text in slot `closing` as the parts `legs`, if there are any. Return whether it is sent now."""
     claim = claims_by_slot.get(closing) if closing is not None else None
     return claim is not None and bool(legs) and cutting.queue_closing_block(tx, claim, legs)

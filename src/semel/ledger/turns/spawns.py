@@ -1,4 +1,4 @@
-"""Spawns: each start of an agent process is recorded before the process exists (Law 10)."""
+"""Record each start of an agent process (a spawn) before the process exists (Law 10)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from semel.ledger.storage.sql import Tx
 
 @dataclass(frozen=True)
 class OrphanedProcess:
-    """A process whose end its gateway never recorded."""
+    """An agent process whose end no gateway has recorded.
+
+    `born`: its start time, which identifies it beside the pid.
+    """
 
     id: int
     session: int
@@ -20,20 +23,23 @@ class OrphanedProcess:
 
 
 def record_start(tx: Tx, session: int, agent: str, gateway: str, token: bytes) -> int:
-    """Record that a process is about to start; return the spawn's id. `token` is the digest of its fencing token."""
+    """Record that a process is about to start. Return the spawn's id. `token`: the digest of its fencing token."""
     return tx.number("spawn_add", session=session, agent=agent, gateway=gateway, token=token, at=tx.now)
 
 
 def record_identity(tx: Tx, spawn: int, pid: int, pgid: int, born: str) -> None:
-    """Record the identity of a process, by which the next gateway can kill it if this gateway dies."""
+    """Record the identity of a process: pid, process group and start time.
+
+    If this gateway dies, the next one kills it by them.
+    """
     tx.run("spawn_started", id=spawn, pid=pid, pgid=pgid, born=born)
 
 
 def record_end(tx: Tx, spawn: int, reason: str) -> None:
-    """Record that a process has ended; its token is invalid from now on."""
+    """Record that a process has ended, and why. Its fencing token becomes invalid."""
     tx.run("spawn_end", id=spawn, at=tx.now, why=reason)
 
 
 def list_orphaned(tx: Tx) -> list[OrphanedProcess]:
-    """Return the processes whose end is not recorded. They belong to earlier gateways."""
+    """Return the processes whose end is not recorded; earlier gateways started them."""
     return [OrphanedProcess(r.id, r.session, r.pid, r.pgid, r.born) for r in tx.all(SpawnRow, "spawns_live")]

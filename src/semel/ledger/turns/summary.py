@@ -1,7 +1,7 @@
-"""Summaries: they replace older turns in the prompts of an agent whose memory is the record (Laws 4, 11).
+"""Summaries, which replace older turns in the prompts of an agent whose only memory is the record (Laws 4, 11).
 
-A summary is an entry and changes no other entry. The session's row names the newest summary of its chapter, so that a
-prompt reads only what comes after it.
+A summary is an entry and changes no other entry. The session's row names the newest summary of its chapter, so a prompt
+reads only the entries that the summary does not cover.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ KIND = "summary"
 
 @dataclass(frozen=True)
 class SummaryScope:
-    """The entries that a summary covers: those up to the seq `last` that belong to turns up to the root `turn`.
+    """The entries that a summary covers: up to the seq `last`, those that belong to turns up to the root `turn`.
 
-    `first`: the seq of the first one. `since`: all entries before this seq are covered, later ones only in part. `cut`:
-    some of the covered entries were not read when the summary was made.
+    `first`: the first covered seq. `since`: every entry before this seq is covered, but only some later ones are.
+    `cut`: some of the covered entries were not read when the summary was made.
     """
 
     first: int
@@ -33,13 +33,13 @@ class SummaryScope:
     cut: bool = False
 
     def has(self, seq: int, root: int) -> bool:
-        """Return whether the summary covers an entry. A later entry, or one of a later turn, is not covered."""
+        """Return whether the summary covers the entry `seq` of the root `root`."""
         return seq <= self.last and root <= self.turn
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A recorded summary."""
+    """A recorded summary. `seq`: its entry."""
 
     seq: int
     text: str
@@ -47,7 +47,7 @@ class Summary:
 
 
 def get_newest(tx: Tx, session: SessionRow) -> Summary | None:
-    """Return the summary that this chapter's prompts use, or None."""
+    """Return the summary that the prompts of the current chapter use; None if there is none."""
     row = (
         tx.one(EntryRow, "entry_get", session=session.id, seq=session.summary) if session.summary is not None else None
     )
@@ -59,9 +59,9 @@ def get_newest(tx: Tx, session: SessionRow) -> Summary | None:
 def add(
     tx: Tx, fence: turns.TurnFence, text: str, covers: SummaryScope, extra_fields: dict[str, Any] | None = None
 ) -> int:
-    """Record a summary of earlier turns, made by the running turn; return the seq of its entry.
+    """Record a summary that the running turn made of earlier turns. Return the seq of its entry.
 
-    Raises Fenced, also if a new chapter has begun.
+    Raises Fenced; it does so also if a new chapter has begun.
     """
     row = turns.check_fence(tx, fence)
     turn = tx.one(TurnRow, "turn_get", id=fence.turn)

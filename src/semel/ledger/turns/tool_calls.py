@@ -1,4 +1,4 @@
-"""Tool calls: which turn they belong to, whether they are repeats, and the claims they become (Laws 5, 10)."""
+"""Tool calls: find their turns, recognise repeats, and record them as claims (Laws 5, 10)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class EqualClaim(Row):
-    """The claim of a call with the same arguments."""
+    """The claim of an earlier call with the same arguments."""
 
     id: int
     conn: str | None
@@ -26,16 +26,16 @@ class EqualClaim(Row):
 
 
 class UnknownToken(Exception):
-    """The call's token belongs to no spawn of this ledger. Such calls are counted, not recorded."""
+    """No spawn in this ledger has the call's token. Such calls are counted, not recorded."""
 
 
 class CallIdReused(ValueError):
-    """One call id was used for two different calls."""
+    """The same call id came with other arguments before."""
 
 
 @dataclass(frozen=True)
 class CallingSpawn:
-    """The spawn that a token belongs to, and its session."""
+    """The spawn to which a token belongs, and its session."""
 
     spawn: int
     session: int
@@ -47,7 +47,11 @@ class CallingSpawn:
 
 @dataclass(frozen=True)
 class ToolCallRequest:
-    """A tools/call as the MCP process handed it over. `args` is the digest of its name and arguments."""
+    """A tools/call request, as the agent's MCP process handed it over. `args`: the digest of its name and arguments.
+
+    `token`: the digest of the spawn's fencing token. `conn`: the MCP process. `call`: the id that the process gave the
+    call.
+    """
 
     token: bytes
     conn: str
@@ -60,7 +64,7 @@ class ToolCallRequest:
 
 
 def identify_spawn(tx: Tx, token: bytes) -> CallingSpawn:
-    """Return the spawn that a token belongs to. Raises UnknownToken."""
+    """Return the spawn to which a token belongs. Raises UnknownToken."""
     row = tx.one(SpawnRow, "spawn_by_token", token=token)
     if row is None:
         raise UnknownToken
@@ -71,7 +75,7 @@ def identify_spawn(tx: Tx, token: bytes) -> CallingSpawn:
 def record_call(
     tx: Tx, call: ToolCallRequest, request: claims.ClaimRequest, blob: dict[str, Any] | None = None
 ) -> claims.ClaimResult:
-    """Record a tool call as one claim, however often the call is handed over; return the claim's result.
+    """Record a tool call as one claim, however often it is handed over. Return the claim's result.
 
     `blob`: the stored file that the call sends. Raises CallIdReused, UnknownToken.
     """
@@ -104,10 +108,10 @@ def record_call(
 def perform(
     tx: Tx, call: ToolCallRequest, description: str, action: Callable[[Tx, CallingSpawn], T]
 ) -> T | claims.ClaimResult:
-    """Run a tool call's `action`, one that sends no message (it starts a job, say); return the action's result.
+    """Run the `action` of a tool call that sends no message, such as starting a job. Return the action's result.
 
-    A call that is fenced off is not run; the refusal is recorded and returned (Law 10). `description` names the action
-    in the record. `action` must be idempotent, because a call may be repeated.
+    If the call is fenced off, record and return the refusal instead (Law 10). `description` names the action in the
+    record. `action` must be idempotent, because a call may be repeated. Raises UnknownToken.
     """
     spawn = identify_spawn(tx, call.token)
     turn = find_turn(tx, spawn, call)
@@ -119,14 +123,14 @@ def perform(
 
 
 def find_turn(tx: Tx, spawn: CallingSpawn, call: ToolCallRequest) -> TurnRow | None:
-    """Return the turn that a call belongs to, if there is one (Law 10)."""
+    """Return the turn to which a call belongs, or None (Law 10)."""
     if call.turn is not None:
         return tx.one(TurnRow, "turn_get", id=call.turn)
     return tx.one(TurnRow, "turn_of_spawn", session=spawn.session, spawn=spawn.spawn)
 
 
 def _refusal_reason(spawn: CallingSpawn, call: ToolCallRequest, turn: TurnRow | None) -> str:
-    """Return why this call may not speak (Law 10); '' if it may."""
+    """Return why a call is refused (Law 10); "" if it is allowed."""
     if not spawn.live or call.dead:
         return "it came from an agent process that was already ended"
     if turn is None:
@@ -139,9 +143,9 @@ def _refusal_reason(spawn: CallingSpawn, call: ToolCallRequest, turn: TurnRow | 
 
 
 def _find_reissued(tx: Tx, spawn: CallingSpawn, caller: claims.Caller, call: ToolCallRequest) -> int | None:
-    """Return the claim of the earlier call that this call re-issues, or None.
+    """Return the claim of the earlier call that this call repeats; None if it repeats none.
 
-    An agent re-issues a call if the first tool server died before it answered.
+    An agent repeats a call if its tool server died before it answered the first one.
     """
     rows = tx.all(
         EqualClaim, "claims_equal", spawn=spawn.spawn, args=call.args, turn=caller.turn, reissue=claims.REISSUE_REASON
@@ -151,7 +155,7 @@ def _find_reissued(tx: Tx, spawn: CallingSpawn, caller: claims.Caller, call: Too
 
 
 def _with_item(tx: Tx, caller: claims.Caller, request: claims.ClaimRequest) -> claims.ClaimRequest:
-    """If the request is a question, add the item by which people can answer it. Return the request."""
+    """Add the item by which people answer, if the request is a question. Return the request with the item's id."""
     if request.kind != "ask" or request.dest is None or request.problem:
         return request
     options = request.more.get("options", [])
@@ -170,7 +174,7 @@ def _recorded_result(tx: Tx, row: ClaimRow) -> claims.ClaimResult:
 
 
 def mark_answered(tx: Tx, token: bytes, call_id: str) -> None:
-    """Record that the agent received the result of this call, and so of the earlier call that this one re-issues."""
+    """Record that the agent received the result of a call, and so also of the earlier call that this one repeats."""
     spawn = identify_spawn(tx, token)
     tx.run("claim_answered", spawn=spawn.spawn, call=call_id)
     tx.run("job_call_answered", spawn=spawn.spawn, call=call_id)

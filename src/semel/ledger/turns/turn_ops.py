@@ -1,7 +1,7 @@
-"""The operations that write a running turn's output, as data; `semel.ledger.turns.show` applies them.
+"""The operations that record a running turn's output, as data. `semel.ledger.turns.show` applies them.
 
-The gateway translates what an agent streams into these operations (docs/decisions/stream-operations.md). Most name a
-slot, the gateway's own number for a block or an item; `Slots` maps slots to rows.
+The gateway translates an agent's stream into these operations (docs/decisions/stream-operations.md). Most of them name
+a slot, which is the gateway's own number for a block or an item. `Slots` maps slots to rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from semel.ledger.turns import permission_requests
 
 @dataclass(frozen=True)
 class Preview:
-    """Text to append to the preview of the block in `slot`. The first one of a slot creates the preview's entry."""
+    """Append `text` to the preview of the block in `slot`. The first such operation creates the preview's entry."""
 
     slot: int
     text: str
@@ -25,7 +25,7 @@ class Preview:
 
 @dataclass(frozen=True)
 class Replace:
-    """Replace the text of a live preview, because a re-delivery was recognised."""
+    """Replace the text of a live preview, because the agent's text turned out to be a re-delivery."""
 
     slot: int
     text: str
@@ -33,10 +33,11 @@ class Replace:
 
 @dataclass(frozen=True)
 class Block:
-    """The end of a block, with the claims that it makes. The first claim to home takes over the slot's preview.
+    """End the block in `slot`, and make its claims. The first claim to home takes over the preview's entry.
 
-    `partial`: the turn ended before the block did. `tell`: if it is partial, the next prompt tells the agent of it.
-    `follows`: the slot of the first text or file that the same block said at home, if this is a later one.
+    `partial`: the turn ended before the block did. `tell`: the next prompt tells the agent about a partial block.
+    `follows`: the slot of the first text or file that the same agent block said at home, if this is a later piece of
+    it.
     """
 
     slot: int
@@ -48,14 +49,14 @@ class Block:
 
 @dataclass(frozen=True)
 class Supersede:
-    """The block in `slot` was said again in full by a later attempt of the agent's own model call."""
+    """Mark the block in `slot` as superseded: a later attempt of the agent's own model call said it again in full."""
 
     slot: int
 
 
 @dataclass(frozen=True)
 class Announcement:
-    """The text of the notice about a request, and the parts in which it is sent to the session's home."""
+    """The notice about a request: its text, and the parts in which it is sent to the session's home."""
 
     text: str
     legs: tuple[Leg, ...]
@@ -75,7 +76,7 @@ class ItemOpen:
 
 @dataclass(frozen=True)
 class ItemGrow:
-    """Append `text` to what the item shows, and `output` to the stored whole of a tool's output."""
+    """Append `text` to the shown text of an item, and `output` to the stored complete output of a tool."""
 
     slot: int
     text: str = ""
@@ -105,16 +106,16 @@ class Title:
 
 @dataclass(frozen=True)
 class About:
-    """What the agent offers in this session; to be merged into what is stored."""
+    """Merge `fields` into what the agent offers in this session (`entries.set_about`)."""
 
     fields: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Reserve:
-    """Place a placeholder at home for text that streams. `leg`: the leg that would send the text so far.
+    """Send a placeholder to the home for a text that streams. `leg`: the leg that would send the text so far.
 
-    `text`: returns the text that is previewed so far.
+    `text`: a function that returns the text previewed so far.
     """
 
     leg: Leg
@@ -123,7 +124,10 @@ class Reserve:
 
 @dataclass(frozen=True)
 class Leave:
-    """Send what was said in `slot` in these parts, unless it was sent. For a chat that gets only closing texts."""
+    """Send the text that was said in `slot` as these parts, unless it was sent.
+
+    For chats that get only closing texts.
+    """
 
     slot: int
     legs: tuple[Leg, ...]
@@ -131,7 +135,10 @@ class Leave:
 
 @dataclass(frozen=True)
 class Complete:
-    """A lost attempt's cut-off text was complete, as its agent's history shows: send it in these parts."""
+    """Send a lost attempt's text as these parts.
+
+    It seemed cut off, but the agent's history shows that it was complete.
+    """
 
     claim: int
     legs: tuple[Leg, ...]
@@ -145,7 +152,7 @@ Op = (
 
 @dataclass(frozen=True)
 class Slots:
-    """The rows of a running turn's slots: the seq of each entry, the id of each item and claim.
+    """The rows of a running turn's slots: the seq of each entry, and the id of each item and claim.
 
     Each transaction returns an updated copy.
     """
@@ -160,7 +167,7 @@ class Slots:
 
 
 def may_announce(op: Op) -> bool:
-    """Return whether an operation may send a notice to the session's home."""
+    """Return whether an operation may cause a notice at the session's home."""
     if isinstance(op, ItemOpen):
         return op.announcement is not None
     if isinstance(op, Leave | Notice):
