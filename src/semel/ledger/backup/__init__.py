@@ -1,1 +1,1 @@
-"""Backups: copy a ledger in use, put a copy back, and settle what may have happened since the copy."""
+"""Backups: copy a ledger in use, put a copy back, and settle what may have happened since the copy was made."""

@@ -1,4 +1,6 @@
-"""A folder of backups: one folder for each, and one store of files that all of them share.
+"""Make, find, check and delete backups.
+
+They lie in one folder, which also has a store of files that all backups share.
 
     FOLDER/
       semel-backups.json                 names the ledger whose backups these are
@@ -63,11 +65,11 @@ PAGE = 1000  # blobs read at a time
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a backup states about itself. `at` is in ms.
+    """The manifest of a backup, which describes its content. `at` is in ms.
 
     `heights`: the newest row id of each table that only grows. `counts`: the number of rows of each kind. `books`: how
-    many books were checked; `broken`: those that do not hold. `missing`: files that were gone or damaged before the
-    copy.
+    many books were checked; `broken`: the names of those that do not hold. `missing`: the ids of files that were
+    missing or damaged when the backup was made.
     """
 
     format: int
@@ -92,7 +94,10 @@ class Manifest:
 
 @dataclass(frozen=True)
 class Backup:
-    """A complete backup and its folder. `copied`: how many files this run copied; earlier backups had the others."""
+    """A complete backup and its folder.
+
+    `copied`: the number of files that this run copied; older backups had the others.
+    """
 
     folder: Path
     manifest: Manifest
@@ -100,14 +105,14 @@ class Backup:
 
     @property
     def store(self) -> Path:
-        """The folder with the files that the backup's ledger needs."""
+        """The folder that contains the files which the backup's ledger needs."""
         return self.folder.parent / BLOBS
 
 
 def make_backup(
     ledger: Path, data_dir: Path, folder: Path, *, semel: str, clock: Callable[[], int], tokens: bool = False
 ) -> Backup:
-    """Back up a ledger, which may be in use, and its files into `folder`; return the backup.
+    """Back up a ledger, which may be in use, and its files into `folder`. Return the backup.
 
     `semel`: the version to state in the manifest. `tokens`: copy the token files, too. Raises LedgerError, and then
     leaves no backup behind.
@@ -186,7 +191,10 @@ def _read_owner(folder: Path) -> str | None:
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder of backups, in which one backup may run at a time. Raises BackupRuns."""
+    """Hold the lock of a folder of backups, which allows one backup at a time.
+
+    Raises BackupRuns if another process holds it.
+    """
     lock = Lock(folder / ".lock", lambda pid: BackupRuns(folder=folder, pid=pid))
     try:
         yield
@@ -210,7 +218,7 @@ def _find_free_name(folder: Path, at: int) -> Path:
 
 @contextmanager
 def raise_ledger_errors(folder: Path, error_class: type[LedgerError] = BackupFailed) -> Iterator[None]:
-    """Raise errors of the disk and of SQLite as an `error_class`, which says what to do."""
+    """Translate errors of the disk and of SQLite into an `error_class`, whose message says what to do."""
     full_class = BackupFull if error_class is BackupFailed else error_class
     try:
         yield
@@ -261,7 +269,7 @@ def _is_stored(store: Path, id: str, size: int) -> bool:
 
 
 def _copy_blob(source: Path, store: Path, id: str) -> bool:
-    """Copy one file into the store, whole or not at all.
+    """Copy one file into the store, completely or not at all.
 
     Return False if the file is missing, or if its content does not match its id.
     """
@@ -279,7 +287,7 @@ def _copy_blob(source: Path, store: Path, id: str) -> bool:
 
 
 def copy_file(source: Path, target: Path) -> str:
-    """Copy a file into a new one and sync it; return the BLAKE2b-256 of the copied bytes, in hex."""
+    """Copy a file to a new path and sync it. Return the BLAKE2b-256 digest of the copied bytes, in hex."""
     digest = hashlib.blake2b(digest_size=32)
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(source, flags), "rb") as original:
@@ -305,7 +313,7 @@ def _copy_tokens(data_dir: Path, folder: Path) -> list[str]:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a file for its owner only, so that after a crash it is complete or absent."""
+    """Write a file that only its owner can read. After a crash, the file is complete or absent."""
     draft = _draft_path(path)
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
         file.write(text)
@@ -322,7 +330,7 @@ def _draft_path(path: Path) -> Path:
 
 
 def find_backup(folder: Path) -> Backup:
-    """Return the backup in this folder itself, or the newest one below it.
+    """Return the backup in this folder itself, or else the newest backup in one of its subfolders.
 
     Raises NoBackup, BackupDamaged, BackupNewer.
     """
@@ -345,7 +353,7 @@ def list_backups(folder: Path) -> list[Path]:
 
 
 def read_backup(folder: Path) -> Backup:
-    """Return the backup in a folder; only its manifest is read. Raises BackupDamaged, BackupNewer."""
+    """Return the backup in a folder, reading only its manifest. Raises BackupDamaged, BackupNewer."""
     try:
         manifest = json.loads((folder / MANIFEST_FILE).read_text("utf-8"))
         if int(manifest["format"]) > FORMAT or int(manifest["schema"]) > migrate.list_migrations()[-1].version:
@@ -356,9 +364,9 @@ def read_backup(folder: Path) -> Backup:
 
 
 def check_backup(backup: Backup) -> list[tuple[str, int]]:
-    """Read a whole backup and compare its ledger and files with their digests. Return the id and size of each file.
+    """Check the ledger and all files of a backup against their digests.
 
-    Raises BackupDamaged.
+    Return the id and the size (in bytes) of each file. Raises BackupDamaged.
     """
     ledger = backup.folder / LEDGER_FILE
     try:
@@ -375,11 +383,11 @@ def check_backup(backup: Backup) -> list[tuple[str, int]]:
 
 
 def drop_old_backups(folder: Path, keep: int) -> list[Path]:
-    """Remove all but the newest `keep` backups in a folder, and the files that only the removed ones needed.
+    """Remove all but the newest `keep` backups in a folder, and the files that only the removed backups needed.
 
-    Return the folders that the removed backups had. Each backup is first renamed to an unfinished one, so a partly
-    removed backup is never restored. A file is removed only if no remaining backup needs it. If the run is killed, the
-    next backup removes the unfinished ones, and the next run of this function the files. Raises LedgerError.
+    Return the former folders of the removed backups. A backup is renamed to an unfinished one before it is removed, so
+    a partly removed backup is never restored. If the run is killed, the next backup removes the unfinished ones, and
+    the next run of this function removes the files. Raises LedgerError.
     """
     assert keep >= 1
     folder = folder.expanduser().absolute()
@@ -398,7 +406,7 @@ def drop_old_backups(folder: Path, keep: int) -> list[Path]:
 
 
 def format_utc_stamp(at: int) -> str:
-    """Return a time in milliseconds since the Unix epoch as the name of a folder."""
+    """Format a time in milliseconds since the Unix epoch as the name of a backup's folder (UTC)."""
     return time.strftime("%Y-%m-%dT%H-%M-%SZ", time.gmtime(at / 1000))
 
 

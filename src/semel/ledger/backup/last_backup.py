@@ -1,6 +1,6 @@
-"""Remember the last backup of a ledger, in a file in its data directory, so that `semel status` can name it.
+"""Remember the last backup of a ledger in a file in its data directory, so that `semel status` can name it.
 
-The ledger itself does not record it: a backup only reads the ledger, and may run on a disk that takes no writes.
+The ledger itself does not record it: a backup only reads the ledger, and may run while the ledger's disk is read-only.
 """
 
 from __future__ import annotations
@@ -17,21 +17,24 @@ FILE = "last-backup.json"
 
 @dataclass(frozen=True)
 class LastBackup:
-    """The last complete backup: its folder, and when it was made in ms since the epoch."""
+    """The last complete backup: its folder, and `at`, when it was made (ms since the Unix epoch)."""
 
     folder: str
     at: int
 
 
 def record_backup(data_dir: Path, backup: Backup) -> None:
-    """Remember a backup. If the data directory cannot be written, it stays unknown: the backup itself is complete."""
+    """Write down the last backup in the data directory.
+
+    If that fails, ignore it, because the backup itself is complete.
+    """
     last = LastBackup(str(backup.folder), backup.manifest.at)
     with contextlib.suppress(OSError):
         write_atomically(data_dir / FILE, json.dumps(asdict(last)) + "\n")
 
 
 def read_last_backup(data_dir: Path) -> LastBackup | None:
-    """Return the last backup that was made of this data directory's ledger; None if none is known."""
+    """Return the last backup that was made of this data directory's ledger; None if none is recorded."""
     try:
         values = json.loads((data_dir / FILE).read_text("utf-8"))
         return LastBackup(str(values["folder"]), int(values["at"]))

@@ -1,11 +1,11 @@
-"""Restore a backup: into a data directory without a ledger, or in place of its ledger, which is moved aside.
+"""Restore a backup into a data directory without a ledger, or in place of its ledger, which is moved aside.
 
     check the backup -> copy its ledger beside the old one -> create `ledger.db.restoring` -> move the old ledger aside
     -> rename the copy to `ledger.db` -> remove `ledger.db.restoring`
 
-Until `ledger.db.restoring` is created, the old ledger is unchanged; when that file is removed, the new ledger is in
-place. While the file exists, no gateway starts, and running the same command again finishes the restore. Nothing of the
-old ledger is deleted.
+Until `ledger.db.restoring` is created, the old ledger is unchanged. When that file is removed, the new ledger is in
+place. While the file exists, no gateway starts, and the restore can be finished by running the same command again. No
+part of the old ledger is deleted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ COMPANION_SUFFIXES = ("-wal", "-shm", "-journal", mark_file.MARK_SUFFIX)
 
 @dataclass(frozen=True)
 class RestoreResult:
-    """The result of a restore. `aside`: the folder with the old ledger; None if there was none.
+    """The result of a restore. `aside`: the folder that now contains the old ledger; None if there was none.
 
     `tokens`: the names of the token files that were copied.
     """
@@ -56,10 +56,10 @@ class RestoreResult:
 def restore_backup(
     folder: Path, ledger: Path, data_dir: Path, *, clock: Callable[[], int], replace: bool = False
 ) -> RestoreResult:
-    """Restore the backup in `folder`, or the newest one below it, as `ledger`. Raises LedgerError.
+    """Restore the backup in `folder`, or the newest one in its subfolders, as the ledger `ledger`.
 
-    `replace`: an existing ledger may be replaced. When the gateway starts next, it settles the restored ledger
-    (`semel.ledger.backup.settle_restored`).
+    Raises LedgerError. `replace`: an existing ledger may be replaced. At its next start, the gateway settles the
+    restored ledger (`semel.ledger.backup.settle_restored`).
     """
     backup = find_backup(folder)
     ledger = ledger.expanduser().absolute()
@@ -83,9 +83,9 @@ def restore_backup(
 
 
 def treat_as_restored(ledger: Path, clock: Callable[[], int]) -> Path:
-    """Mark the current ledger as restored, because an older copy was put in its place by other means.
+    """Mark the current ledger as restored, for an operator who put an older copy in its place by other means.
 
-    When the gateway starts next, it settles the ledger. Return the ledger's path. Raises LedgerError.
+    At its next start, the gateway settles the ledger. Return the ledger's path. Raises LedgerError.
     """
     if not ledger.expanduser().exists():
         raise LedgerMissing(path=ledger.expanduser().absolute())
@@ -95,7 +95,10 @@ def treat_as_restored(ledger: Path, clock: Callable[[], int]) -> Path:
 
 
 def _copy_blobs(backup: Backup, blobs: list[tuple[str, int]], store: Path) -> None:
-    """Copy the missing files. Files are named by their content, so an existing one is the same."""
+    """Copy the missing files into the store.
+
+    Files are named by the digest of their content, so existing ones are equal.
+    """
     store.mkdir(mode=0o700, exist_ok=True)
     for id, size in blobs:
         path = store / id
@@ -121,7 +124,10 @@ def _copy_tokens(backup: Backup, data_dir: Path) -> tuple[str, ...]:
 
 
 def _copy_ledger(backup: Backup, ledger: Path, new_ledger: Path) -> None:
-    """Copy the backup's ledger beside the old one. Its incarnation number continues from the old ledger's."""
+    """Copy the backup's ledger beside the old one, and mark it as restored.
+
+    Its incarnation continues from the old ledger's.
+    """
     for suffix in ("-wal", "-shm", "-journal"):
         new_ledger.with_name(new_ledger.name + suffix).unlink(missing_ok=True)
     copy_file(backup.folder / LEDGER_FILE, new_ledger)
@@ -137,9 +143,9 @@ def _copy_ledger(backup: Backup, ledger: Path, new_ledger: Path) -> None:
 
 
 def _replace_ledger(ledger: Path, new_ledger: Path, clock: Callable[[], int]) -> Path | None:
-    """Move the old ledger aside and the new one into its place. Each step can be repeated.
+    """Move the old ledger aside, and put the new one in its place. An interrupted call can be repeated.
 
-    Return the folder with the old ledger; None if there was none.
+    Return the folder that now contains the old ledger; None if there was none.
     """
     flag, folder = restoring_flag_path(ledger), ledger.parent
     aside = _read_aside(flag)
@@ -168,7 +174,7 @@ def _replace_ledger(ledger: Path, new_ledger: Path, clock: Callable[[], int]) ->
 
 
 def _read_aside(flag: Path) -> Path | None:
-    """Return the folder into which an interrupted run was moving the old ledger, if the flag file names one."""
+    """Return the folder into which an interrupted run was moving the old ledger; None if the flag file names none."""
     try:
         return flag.parent / str(json.loads(flag.read_text("utf-8"))["aside"])
     except (OSError, ValueError, LookupError, TypeError):

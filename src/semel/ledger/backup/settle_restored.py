@@ -1,8 +1,9 @@
-"""Settle a ledger that was restored from a backup: more may have happened since the backup than it knows (Law 14).
+"""Settle a ledger that was restored from a backup, because more may have happened since the backup than it knows (Law
+14).
 
-`settle_copy` is one transaction; it runs before anything is accepted or sent. Nothing that may have happened since the
-backup is repeated automatically: queued parts become unknown, turns that were running or due are ended, and people and
-agents are told once.
+`settle_copy` is one transaction, which runs before anything is accepted or sent. Nothing that may have happened since
+the backup is repeated automatically: queued parts become unknown, turns that were running or due are ended, and people
+and agents are told once.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ PAGE = 1000  # sessions settled at a time
 
 
 class RestoreRow(Row):
-    """A restore that was settled. `part`, `turn`: the newest part and turn of the backup."""
+    """A restore that was settled. `part`, `turn`: the newest part and the newest turn that the backup contained."""
 
     incarnation: int
     copied: int
@@ -46,10 +47,11 @@ class RestoreRow(Row):
 
 @dataclass(frozen=True)
 class SettledRestore:
-    """The result of `settle_copy`. `copied`: when the backup was made, as far as known; `at`: when it was settled (ms).
+    """The result of `settle_copy`.
 
-    `parts`: messages that may have been sent since the backup. `unanswered`: events, commands and running turns that
-    may have been answered since. `sessions`: sessions that were told.
+    `copied`: when the backup was made, as far as known; `at`: when it was settled (ms). `parts`: how many messages may
+    have been sent since the backup. `unanswered`: how many events, commands and running turns may have been answered
+    since. `sessions`: how many sessions were told.
     """
 
     incarnation: int
@@ -62,7 +64,7 @@ class SettledRestore:
 
 @dataclass
 class _SessionDoubts:
-    """What may have happened in one session since the backup."""
+    """The facts about one session that are in doubt, because they may have changed since the backup."""
 
     parts: int = 0
     held: int = 0
@@ -83,14 +85,14 @@ def is_unsettled_copy(tx: Tx) -> bool:
 def last_settled_at(tx: Tx) -> int:
     """Return when the last restore was settled (ms); 0 if the ledger was never restored.
 
-    What people did before that time may already have been answered.
+    Anything that people did before that time may already have been answered.
     """
     row = tx.one(RestoreRow, "restore_last")
     return 0 if row is None else row.at
 
 
 def settle_copy(tx: Tx) -> SettledRestore | None:
-    """Settle a restored ledger, once. Return what was in doubt, or None if there is no restore to settle."""
+    """Settle a restored ledger, once. Return a summary of what was in doubt; None if there is no restore to settle."""
     ledger = tx.one(LedgerRow, "ledger_get")
     if ledger is None or ledger.copied is None:
         return None
@@ -124,7 +126,7 @@ def _reset_sessions(tx: Tx, incarnation: int) -> None:
 
 
 def _withdraw_placeholders(tx: Tx) -> None:
-    """Withdraw the open placeholders and drop their parts that are still in line. Only the record changes.
+    """Withdraw the open placeholders, and drop those of their parts that still wait. Change only the record.
 
     On the platform, a placeholder may have been filled since the backup: it may now be a message that people have read.
     So it is neither filled nor deleted there.
@@ -140,7 +142,10 @@ def _withdraw_placeholders(tx: Tx) -> None:
 
 
 def _mark_parts_unknown(tx: Tx, since: int, doubts: dict[int, _SessionDoubts]) -> None:
-    """Make queued parts unknown, because they may have left since the backup; their channel's safety class decides."""
+    """Make queued parts unknown, because they may have been sent since the backup.
+
+    Their channel's safety class decides.
+    """
     for part in tx.values(int, "parts_in_line"):
         tx.run("part_doubted", id=part, since=since)
         row = parts.get(tx, part)
@@ -159,9 +164,10 @@ def _mark_parts_unknown(tx: Tx, since: int, doubts: dict[int, _SessionDoubts]) -
 
 
 def _end_turns(tx: Tx, doubts: dict[int, _SessionDoubts]) -> None:
-    """End running turns and bind waiting events: they may have been answered since the backup, so nothing is started.
+    """End running turns and bind waiting events without starting a turn: all may have been answered since the backup.
 
-    In each of these sessions, one turn gets all waiting events; `_notify_session` ends it with a notice (Law 12).
+    In each of these sessions, one turn gets all waiting events, and `_notify_session` ends that turn with a notice (Law
+    12).
     """
     for session_row in tx.all(HomeSession, "session_busy"):
         turn = tx.get(TurnRow, "turn_get", id=session_row.turn)
@@ -207,9 +213,9 @@ def _collect_commands(tx: Tx, doubts: dict[int, _SessionDoubts]) -> None:
 def _notify_sessions(tx: Tx, since: int, doubts: dict[int, _SessionDoubts]) -> int:
     """Tell each session that the ledger was restored. Return the number of sessions.
 
-    The notice is recorded in the transcript. It is also sent to the session's home on a platform if something in the
-    session is in doubt, or if its newest entry is recent (RECENT_MS). A session without doubts whose home gets the
-    notice of another session has none of its own. Deleted and empty sessions are skipped.
+    The notice is recorded in the transcript. It is also sent to the session's home on a platform if the session has
+    something in doubt, or if its newest entry is recent (RECENT_MS). If two sessions share a home, it gets only one
+    notice, unless the second session has doubts of its own. Deleted and empty sessions are skipped.
     """
     session_count, homes, after = 0, set[str](), 0
     for session in doubts:
@@ -244,9 +250,9 @@ def _notify_session(tx: Tx, row: SessionRow, since: int, doubt: _SessionDoubts, 
 
 
 def render_notice(since: int, now: int, parts: int, unanswered: int, held: int = 0) -> str:
-    """Return the text of a session's notice.
+    """Return the text of a session's notice. `since` (when the backup was made) and `now` are in ms.
 
-    It states only what is known, and so nothing about what happened after the backup. `since` and `now` are in ms.
+    `parts`, `unanswered`, `held`: the numbers of things in doubt. The text states only what is known.
     """
     lines = [
         f"On {format_utc(now)} the record of this conversation was restored to its state of {format_utc(since)}. "

@@ -1,8 +1,8 @@
-"""A copy of a ledger in use: consistent, checked, and marked as a copy.
+"""Copy a ledger in use. The copy is consistent, checked, and marked as a copy.
 
 The copy is the ledger at one commit. A read transaction pins that state, so SQLite's backup never has to restart,
-however much is written meanwhile. Readers do not block the writer, but its write-ahead log grows until the copy is
-made. The memory used does not depend on the ledger's size.
+however much is written meanwhile. Readers do not block the writer, but the write-ahead log grows until the copy is
+complete. The memory used does not depend on the ledger's size.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class LedgerSnapshot:
-    """A finished copy. `at`: when it was taken (ms); `heights`: the newest row id of each table that only grows.
+    """The description of a finished copy.
 
-    `broken`: the books that do not hold in it.
+    `at`: when it was taken (ms). `heights`: the newest row id of each table that only grows. `counts`: the number of
+    rows of each kind. `books`: how many books were checked; `broken`: those that do not hold.
     """
 
     path: Path
@@ -49,11 +50,11 @@ class LedgerSnapshot:
 
 
 class SnapshotDamaged(Exception):
-    """The copy failed SQLite's integrity check; the message is the check's result."""
+    """The copy failed SQLite's integrity check. The message is the result of the check."""
 
 
 def take_snapshot(ledger: Path, target: Path, clock: Callable[[], int]) -> LedgerSnapshot:
-    """Copy the ledger into the new file `target`, check the copy and mark it as a copy; return its description.
+    """Copy the ledger into the new file `target`, check the copy, and mark it as a copy. Return its description.
 
     Raises SnapshotDamaged, apsw.Error, OSError.
     """
@@ -78,7 +79,7 @@ def _finish_snapshot(db: apsw.Connection, target: Path, at: int) -> LedgerSnapsh
 
 @contextmanager
 def _raise_os_errors(db: apsw.Connection) -> Iterator[None]:
-    """Raise SQLite's I/O errors as the OSError behind them."""
+    """Translate SQLite's I/O errors into the OSErrors that caused them."""
     try:
         yield
     except apsw.IOError as error:
@@ -133,7 +134,7 @@ def _describe_snapshot(db: apsw.Connection, path: Path, at: int) -> LedgerSnapsh
 
 
 def digest_file(path: Path) -> tuple[str, int]:
-    """Return the BLAKE2b-256 of a file, in hex, and its size in bytes."""
+    """Return the BLAKE2b-256 digest of a file, in hex, and the file's size in bytes."""
     digest, size = hashlib.blake2b(digest_size=32), 0
     with path.open("rb") as file:
         while piece := file.read(CHUNK_BYTES):
@@ -143,5 +144,5 @@ def digest_file(path: Path) -> tuple[str, int]:
 
 
 def format_utc(at: int) -> str:
-    """Return a time in milliseconds since the Unix epoch as people read it: 2026-11-23 04:24:52 UTC."""
+    """Format a time in milliseconds since the Unix epoch for people: 2026-11-23 04:24:52 UTC."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at / 1000))

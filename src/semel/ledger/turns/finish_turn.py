@@ -101,7 +101,7 @@ def _add_end_notices(
 ) -> Evidence:
     """Add the notices of a turn's end. Return the evidence that the person can see the end (Law 12).
 
-    `attached`: the seq of the turn's last notice about an attached file, if any.
+    `attached`: the seq of the turn's last notice of kind `show.ATTACHED_KIND`; None if there is none.
     """
     turn = tx.get(TurnRow, "turn_get", id=turn_id)
     if end.stopped is not None:

@@ -18,7 +18,7 @@ from semel.timing.walltime import find_day, wall_at
 
 
 class Asker(Row):
-    """The sender of waiting events in a session. `newest`: the newest of these events."""
+    """A sender of events that wait for a turn, or that asked for one. `newest`: the newest of these events."""
 
     source: str
     kind: str

@@ -1,5 +1,4 @@
-"""Permission requests: find the request that an answer is for, and add notices about requests and their ends (Law 13).
-"""
+"""Permission requests: find the request that an answer is for, and add notices about requests (Law 13)."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ from semel.ledger.turns.turn_ops import (
 from semel.text.prompt_marks import escape_semel_markers
 
 ATTACHED_KIND = "turn.attached"
-"""The kind of a notice about what an agent handed over beside its text. Such a notice is an answer (Law 12)."""
+"""The kind of a notice about attachments of an agent that could not be stored. It counts as an answer (Law 12)."""
 
 
 class OpBatch:

@@ -167,7 +167,7 @@ class Slots:
 
 
 def may_announce(op: Op) -> bool:
-    """Return whether an operation may cause a notice at the session's home."""
+    """Return whether an operation may send something to the session's home while the turn goes on."""
     if isinstance(op, ItemOpen):
         return op.announcement is not None
     if isinstance(op, Leave | Notice):

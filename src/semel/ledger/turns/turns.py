@@ -1,9 +1,9 @@
 """Begin, settle and end turns (Laws 2, 3, 9).
 
-A session runs one turn at a time, fenced by its epoch: each transaction of a turn presents a `TurnFence` and fails if
-another attempt took over. The session's lease names the gateway run that has the turn. `begin` starts the next turn
-when a wake is due, or settles a turn that another lease left behind: it is stopped, continued, tried again as the next
-attempt of its root, or failed after the last attempt.
+A session runs one turn at a time, fenced by its epoch: each transaction of a turn presents a `TurnFence`, and fails if
+another attempt has taken over. The session's lease names the gateway run that has the turn. `begin` starts the next
+turn when a wake is due. If another lease left a turn behind, `begin` settles that turn instead: the turn is stopped,
+continued, tried again as the next attempt of its root, or, after the last attempt, failed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from semel.ledger.turns.end_evidence import Evidence
 
 
 class WaitingEntry(Row):
-    """The entry of an event that people are shown as waiting."""
+    """The entry of an event that the view shows as waiting."""
 
     event: int
     seq: int
@@ -39,9 +39,9 @@ class InterruptingEvent(Row):
 
 
 class UntoldEntry(EntryRow):
-    """An entry that no prompt has told the agent of yet. `root`: the root of its turn.
+    """An entry that no prompt has told the agent about yet. `root`: the root of its turn.
 
-    `leaves`: it was or will be sent to the session's home, or was seen there in a placeholder.
+    `leaves`: 1 if it was or will be sent to the session's home, or was seen there in a placeholder.
     """
 
     root: int | None
@@ -49,12 +49,12 @@ class UntoldEntry(EntryRow):
 
 
 class Fenced(Exception):
-    """The turn no longer runs in its session: another attempt took over, or the turn is finished (Law 10)."""
+    """The turn no longer runs in its session: another attempt has taken over, or the turn is finished (Law 10)."""
 
 
 @dataclass(frozen=True)
 class TurnEvent:
-    """An event that is bound to a turn. `role` and `entry_fields` are those of its entry."""
+    """An event that is bound to a turn. `role` and `entry_fields` come from its entry."""
 
     event: int
     seq: int
@@ -70,7 +70,7 @@ class TurnEvent:
 
 @dataclass(frozen=True)
 class EntryToTell:
-    """An entry that goes into the agent's prompt: a notice, or text that it may not remember having said."""
+    """An entry that the agent's next prompt must include: a notice, or text that the agent may not remember."""
 
     seq: int
     role: str
@@ -82,11 +82,12 @@ class EntryToTell:
 
 @dataclass(frozen=True)
 class BegunTurn:
-    """A turn that began.
+    """A turn that has begun.
 
-    `lost_turn`: the attempt before it. `has_failed`: whether the agent reported a failure in any attempt, instead of
-    dying. `has_started_tools`: whether any attempt had started a tool call. `last_number`: the last option number that
-    was shown in the session.
+    `events`: the events bound to it. `untold_entries`: earlier entries that its prompt must include. `memory`: the
+    agent's id of the conversation. `lost_turn`: the attempt before this one. `has_failed`: in an earlier attempt, the
+    agent reported a failure instead of dying. `has_started_tools`: an earlier attempt had started a tool call.
+    `last_number`: the highest option number that was shown in the session.
     """
 
     session: int
@@ -109,7 +110,7 @@ class BegunTurn:
 
 @dataclass(frozen=True)
 class GivenUp:
-    """The interrupted turn may not be tried again: it failed or was stopped, and a notice says so.
+    """A lost turn that is not tried again: it failed or was stopped, and a notice says so.
 
     `key`: its session's key. `agent`: the session's agent. `error`: why it failed; None if it was stopped.
     """
@@ -123,17 +124,17 @@ class GivenUp:
 
 @dataclass(frozen=True)
 class NotYetDue:
-    """Nothing may begin yet; try again in `wait_ms` milliseconds."""
+    """No turn may begin yet. The caller should try again in `wait_ms` milliseconds."""
 
     wait_ms: int
 
 
 @dataclass(frozen=True)
 class StopRequest:
-    """Who stopped a turn.
+    """A request to stop a turn. `by`: who or what stopped it, in words for people ("Ann", "a newer message").
 
-    `seq`: the entry that stopped it: a command, or a message from the home. If it is None, the home does not know of
-    the stop yet, and a notice is sent there.
+    `seq`: the entry of the command, or of the message from the home, that stopped it. If it is None, the home does not
+    know about the stop yet, and gets a notice.
     """
 
     by: str
@@ -146,7 +147,7 @@ class StopRequest:
 
 @dataclass(frozen=True)
 class TurnFence:
-    """The identity that a running turn presents with each of its transactions."""
+    """The identity that a running turn presents in each of its transactions (Law 10)."""
 
     session: int
     turn: int
@@ -154,7 +155,7 @@ class TurnFence:
 
 
 def check_fence(tx: Tx, fence: TurnFence) -> SessionRow:
-    """Return the session's row if this turn still runs there; otherwise raise Fenced (Law 10)."""
+    """Return the session's row. Raise Fenced if the turn of this fence no longer runs there (Law 10)."""
     row = tx.one(SessionRow, "session_by_id", id=fence.session)
     if row is None or row.turn != fence.turn or row.epoch != fence.epoch:
         raise Fenced(f"turn {fence.turn} no longer runs in its session")
@@ -170,12 +171,14 @@ def begin(
     attempts: Mapping[str, int] | None = None,
     policy: limits.LimitPolicy | None = None,
 ) -> BegunTurn | GivenUp | NotYetDue | None:
-    """Begin the next turn of a session, or the next attempt of one that was lost.
+    """Begin the next turn of a session, or settle the turn that was lost there.
 
-    `spawn`: the live process that will be prompted; if there is none, `record_prompting` is called once a process has
-    started. `death`: how the lost agent ended, in words for people ("was killed by SIGKILL"). `attempts`: by agent, the
-    maximum of attempts per root (default MAX_ATTEMPTS). `policy`: the limits of use; None counts nothing. Returns
-    None if nothing is due, or if a turn already runs under this lease.
+    Return the turn to run (a new one, or the next attempt of the lost one), GivenUp or NotYetDue. Return None if
+    nothing is due, or if a turn already runs under this lease.
+
+    `spawn`: the live process that will be prompted; if there is none, the caller calls `record_prompting` once a
+    process has started. `death`: how the lost agent ended, in words for people ("was killed by SIGKILL"). `attempts`:
+    by agent, the maximum of attempts per root (default MAX_ATTEMPTS). `policy`: the limits of use; None counts nothing.
     """
     row = tx.get(SessionRow, "session_by_id", id=session)
     if row.turn is not None:
@@ -202,15 +205,15 @@ def begin(
 
 
 def pending_wake(row: SessionRow) -> wake.Wake | None:
-    """Return the session's pending wake, or None. Its two columns are set and cleared together."""
+    """Return the session's pending wake, or None. Its two columns are always set and cleared together."""
     return None if row.wake_at is None or row.wake_since is None else wake.Wake(row.wake_at, row.wake_since)
 
 
 def bind_steered(tx: Tx, fence: TurnFence, policy: limits.LimitPolicy | None = None) -> tuple[TurnEvent, ...]:
-    """Bind the waiting messages that are steered into the running turn, and return them (Laws 2, 3). Raises Fenced.
+    """Bind the waiting messages that the busy mode steers into the running turn, and return them (Laws 2, 3).
 
-    If a limit is used up, nothing is bound: the messages wait for a turn of their own, as far as the limit lets it
-    begin.
+    Raises Fenced. If a limit is used up, bind nothing: the messages wait for a turn of their own, which begins when the
+    limit allows.
     """
     row = check_fence(tx, fence)
     if policy is not None and limits.find_used_up(
@@ -233,7 +236,7 @@ def bind_steered(tx: Tx, fence: TurnFence, policy: limits.LimitPolicy | None = N
 def schedule_retry(tx: Tx, fence: TurnFence, error: str, ms: int) -> None:
     """Let a turn that failed for a transient reason be tried again in `ms` milliseconds. Raises Fenced.
 
-    Until then no agent works on the turn.
+    Until then, no agent works on the turn. `error`: why it failed.
     """
     check_fence(tx, fence)
     tx.run("turn_put_off", id=fence.turn, error=error, at=tx.now + ms)
@@ -255,10 +258,10 @@ def cancel_put_off(tx: Tx, session: int, order: StopRequest, root: int | None = 
 
 
 def cancel(tx: Tx, session: int, turn: TurnRow, text: str, stop_seq: int | None = None) -> None:
-    """Cancel a running turn in the ledger: what it showed stays, and a notice tells people `text`.
+    """Cancel a running turn in the ledger. The text that it showed stays, and a notice tells people `text`.
 
-    `stop_seq`: the entry by which the person at home stopped it; None sends the notice home. The turn's run is fenced
-    off, in whatever gateway it is (Law 10).
+    `stop_seq`: the entry by which the person at home stopped it; None sends the notice to the home. Later calls of the
+    turn are fenced off, whichever gateway runs it (Law 10).
     """
     close_output.close_live_output(tx, session, turn)
     evidence = add_stop_notice(tx, session, turn, text, stop_seq)
@@ -268,7 +271,7 @@ def cancel(tx: Tx, session: int, turn: TurnRow, text: str, stop_seq: int | None 
 
 
 def cancel_deleted(tx: Tx, session: int, turn: TurnRow) -> None:
-    """Cancel a turn whose session is deleted, without a notice."""
+    """Cancel the running turn of a session that is being deleted, without a notice."""
     close_output.close_live_output(tx, session, turn)
     _end_turn(tx, turn, "cancelled", turn.error, Evidence("deleted"))
     placeholders.withdraw_of_root(tx, turn.root)
@@ -284,7 +287,10 @@ def _end_turn(tx: Tx, turn: TurnRow, event: law.Event, error: str | None, eviden
 
 
 def add_stop_notice(tx: Tx, session: int, turn: TurnRow, text: str, stop_seq: int | None) -> Evidence:
-    """Add the notice of a stop, send it home unless `stop_seq` is given, and return the turn's evidence (Law 12)."""
+    """Add the notice that a turn was stopped. Return the evidence of the turn's end (Law 12).
+
+    The notice is sent to the home only if `stop_seq` is None.
+    """
     row = tx.get(SessionRow, "session_by_id", id=session)
     cutting.deliver_last_block(tx, row, turn.id)
     if stop_seq is None or is_local(row.home):
@@ -294,9 +300,9 @@ def add_stop_notice(tx: Tx, session: int, turn: TurnRow, text: str, stop_seq: in
 
 
 def request_stop(tx: Tx, session: int, order: StopRequest, turn: int | None = None) -> None:
-    """Mark the running turn as stopped by a person: if the turn is lost, it is not tried again.
+    """Mark the running turn as stopped by a person, so that it is not tried again if it is lost.
 
-    `turn`: mark only this turn.
+    `turn`: do nothing if another turn runs.
     """
     row = tx.one(SessionRow, "session_by_id", id=session)
     if row is not None and row.turn is not None and turn in (None, row.turn):
@@ -327,7 +333,7 @@ def _settle_lost(
 ) -> BegunTurn | GivenUp | NotYetDue:
     """Settle a turn whose gateway or agent died, or that failed and may be tried again now.
 
-    What it showed stays; its events move to the next attempt.
+    The text that it showed stays. If it is tried again, its events move to the next attempt.
     """
     old = tx.get(TurnRow, "turn_get", id=row.turn)
     order = find_stop(tx, row, old)
@@ -364,7 +370,7 @@ def _settle_lost(
 
 
 def find_stop(tx: Tx, row: SessionRow, turn: TurnRow) -> StopRequest | None:
-    """Return who wants the session's running turn stopped; None if nobody does."""
+    """Return the request to stop the session's running turn; None if nobody wants it stopped."""
     if turn.stopped is not None:
         return StopRequest(turn.stopped, turn.stop_seq)
     if turn.chapter < row.chapter:
@@ -386,7 +392,10 @@ def is_from_home(source: str, home: str | None) -> bool:
 
 
 def _take_over_unprompted(tx: Tx, row: SessionRow, turn: TurnRow, lease: str) -> BegunTurn:
-    """Continue an attempt whose agent was never prompted, under a new epoch: it is no new attempt (Laws 9, 10)."""
+    """Continue an attempt whose agent was never prompted, under a new epoch.
+
+    This counts as no new attempt (Laws 9, 10).
+    """
     tx.run("session_begin", id=row.id, turn=turn.id, lease=lease)
     tx.run("turn_fence", id=turn.id, epoch=row.epoch + 1)
     entries.touch_session(tx, row.id)
@@ -413,7 +422,7 @@ def _read_begun_turn(
 
 
 def list_bound(tx: Tx, turn: int) -> tuple[TurnEvent, ...]:
-    """Return the events bound to a turn, in order of acceptance."""
+    """Return the events that are bound to a turn, in order of acceptance."""
     events = []
     for event in tx.all(BoundEvent, "events_of_turn", turn=turn):
         payload = entries.load(event.payload)
@@ -428,7 +437,7 @@ def list_bound(tx: Tx, turn: int) -> tuple[TurnEvent, ...]:
 
 
 def fail(tx: Tx, session: int, turn: TurnRow, reason: str) -> None:
-    """Fail a turn: it is finished, its events stay bound, and a notice says so (Law 9)."""
+    """Fail a turn: it is finished, its events stay bound, and a notice with `reason` tells people (Law 9)."""
     row = tx.get(SessionRow, "session_by_id", id=session)
     cutting.deliver_last_block(tx, row, turn.id)
     notice_seq = add_notice(tx, session, f"The agent's turn failed: {reason}.", turn=turn.id, kind="turn.failed")
@@ -440,10 +449,10 @@ def fail(tx: Tx, session: int, turn: TurnRow, reason: str) -> None:
 def add_notice(
     tx: Tx, session: int, text: str, *, turn: int | None = None, kind: str = "notice", tell: bool = True
 ) -> int:
-    """Add a notice: people see it, and it never wakes the agent (Law 7). Return the seq of its entry.
+    """Add a notice, which people see and which never wakes the agent (Law 7). Return the seq of its entry.
 
-    `tell`: the agent's next prompt carries it. A notice about a turn (its `kind` begins with "turn.") is also sent
-    to the session's home, because people there wait for an answer.
+    `tell`: the agent's next prompt includes it. A notice about a turn (its `kind` begins with "turn.") is also sent to
+    the session's home, because people there wait for an answer.
     """
     if kind.startswith("turn."):
         row = tx.get(SessionRow, "session_by_id", id=session)
@@ -453,14 +462,14 @@ def add_notice(
 
 
 def has_said_since_correction(tx: Tx, turn: int) -> bool:
-    """Return whether a turn said something after its agent was asked to correct a text."""
+    """Return whether a turn has said anything since its agent was asked to correct a text."""
     return bool(tx.exists("turn_said_since_corrected", turn=turn))
 
 
 def record_prompting(tx: Tx, fence: TurnFence, how: law.How, spawn: int, memory: str, about: entries.Body) -> None:
-    """Record how the turn's agent is about to be prompted: in which spawn, and with which id of the conversation.
+    """Record how, and in which spawn, the turn's agent is about to be prompted. Raises Fenced.
 
-    `memory`: the agent's own id of the conversation (ACP sessionId). Raises Fenced.
+    `memory`: the agent's own id of the conversation (ACP sessionId). `about`: what the agent offers.
     """
     check_fence(tx, fence)
     tx.run("turn_how", id=fence.turn, how=how, spawn=spawn)
@@ -469,7 +478,7 @@ def record_prompting(tx: Tx, fence: TurnFence, how: law.How, spawn: int, memory:
 
 
 def list_sessions_to_resume(tx: Tx) -> list[int]:
-    """Return the ids of the sessions that a gateway resumes when it starts.
+    """Return the ids of the sessions in which a starting gateway has something to do.
 
     First come the sessions whose turn was cut off, then those with a pending wake.
     """

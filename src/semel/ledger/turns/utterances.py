@@ -1,7 +1,7 @@
-"""What a turn's attempts said, and whether each text was delivered (Laws 5, 6, 9).
+"""List the texts that a turn's attempts said, with the delivery state of each (Laws 5, 6, 9).
 
-The prompt of an attempt that resumes states both, text by text. A text that has not reached its person is sent when the
-turn ends without another text. Semel's own notices are left out: no agent said them (Law 4).
+The prompt of an attempt that resumes states both for each text. A text that has not reached its person is sent when the
+turn ends without another text. Semel's own notices are left out, because no agent said them (Law 4).
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ DeliveryStatus = Literal["arrived", "in line", "unknown", "held", "failed", "uns
 
 
 class SaidClaim(Row):
-    """A said claim, with its entry's marks. `states`: those of its parts, joined by commas.
+    """A said claim, with the marks of its entry. `states`: the states of its parts, joined by commas.
 
-    `failed`: a part was sent and failed later. `repeated`, `previewed`: see `Utterance.repeated` and the fate "seen".
+    `failed`: a part was sent and failed later. `repeated`: as in `Utterance`. `previewed`: a preview in a placeholder
+    showed it.
     """
 
     id: int
@@ -43,7 +44,7 @@ class SaidClaim(Row):
 
 
 class WrittenClaim(Row):
-    """A text that an agent wrote."""
+    """A claim whose text an agent wrote itself, not by a tool call."""
 
     id: int
     outcome: Outcome
@@ -54,15 +55,14 @@ class WrittenClaim(Row):
 
 @dataclass(frozen=True)
 class Utterance:
-    """One said claim of an agent.
+    """A said claim of an agent.
 
-    `home`: it was said at its session's home. `cut`: its attempt ended first. `superseded`: a later attempt said it
-    again in full.
-    `fate`: "arrived" at once if its destination needs no sending (page, terminal). "unsent": no part was made, and only
-    a page showed it. "seen": no part was made, but a preview showed it.
-    `files`: the names of the files it carried; `file_ids`: their ids in the store, or their addresses.
-    `repeated`: the last claim that repeated it as the agent's text, in the first attempt that did. Later attempts only
-    say again what was said.
+    `home`: it was said at its session's home. `cut`: its attempt ended before the text did. `superseded`: a later
+    attempt said it again in full. `fate`: its delivery state. "arrived" if its destination needs no sending (page,
+    terminal). "unsent": no part was made, and only a page showed it. "seen": no part was made, but a preview showed it.
+    `files`: the names of the files that it carried; `file_ids`: their ids in the store, or their addresses. `repeated`:
+    the last claim by which the agent's own text repeated it, in the first attempt that did so. Later attempts only say
+    again what was said.
     """
 
     claim: int
@@ -82,28 +82,29 @@ class Utterance:
 
     @property
     def is_text(self) -> bool:
-        """Whether the agent wrote the utterance as text at home, and did not send it by a tool."""
+        """Whether the agent wrote the utterance as text at home, instead of sending it by a tool."""
         return self.home and self.kind == "text" and self.how != "tool" and bool(self.text.strip())
 
     @property
     def text_claim(self) -> int | None:
-        """The claim by which the agent wrote the utterance at home as text; None if it did not.
+        """The claim by which the agent wrote the utterance as text at home; None if it did not.
 
-        That is its own claim or, if a tool sent the utterance, the claim of an echo.
+        This is the utterance's own claim or, if a tool sent the utterance, the claim of an echo of it.
         """
         return self.claim if self.is_text else self.repeated if self.home else None
 
 
 def list_utterances(tx: Tx, root: int, home: str | None) -> list[Utterance]:
-    """Return all that the attempts of a root have said so far, in order."""
+    """Return all utterances of a root's attempts so far, in order. `home`: the session's home."""
     return [_read_utterance(row, home) for row in tx.all(SaidClaim, "utterances_of_root", root=root)]
 
 
 @dataclass(frozen=True)
 class WrittenBlock:
-    """A text that an agent wrote, whatever became of it: it was said, is an echo, is quiet, or was held back.
+    """A text that an agent wrote, whatever its claim's outcome was: said, echo, quiet or refused.
 
-    `home`: it was for its session's home, or for an unknown destination. `cut`: its attempt ended first.
+    `home`: it was meant for its session's home, or for an unknown destination. `cut`: its attempt ended before the text
+    did.
     """
 
     claim: int
@@ -114,7 +115,7 @@ class WrittenBlock:
 
 
 def list_blocks(tx: Tx, root: int, home: str | None) -> list[WrittenBlock]:
-    """Return all that the agent has written in the attempts of a root so far, in order."""
+    """Return all texts that the agent wrote in a root's attempts so far, in order. `home`: the session's home."""
     return [
         WrittenBlock(
             row.id, row.text, not row.dest or _is_home(row.dest, home), row.outcome == "refused", bool(row.partial)
@@ -127,8 +128,8 @@ def list_blocks(tx: Tx, root: int, home: str | None) -> list[WrittenBlock]:
 def find_last_text(utterances: Iterable[Utterance]) -> Utterance | None:
     """Return the last text that the agent wrote at home, or None.
 
-    Superseded texts and texts that only a tool sent do not count. If the agent wrote a text that a tool had sent, the
-    tool's utterance is returned.
+    Superseded texts do not count, nor do texts that only a tool sent. If the agent wrote a text that a tool had sent
+    before, return the tool's utterance.
     """
     texts = [utterance for utterance in utterances if utterance.text_claim is not None and not utterance.superseded]
     return max(texts, key=lambda one: one.text_claim or 0, default=None)
@@ -146,12 +147,12 @@ def _read_utterance(row: SaidClaim, home: str | None) -> Utterance:
 
 
 def _is_home(dest: str | None, home: str | None) -> bool:
-    """Return whether `dest` is the session's home. Without a home, that is its transcript: `session:KEY`."""
+    """Return whether `dest` is the session's home or, for a session without a home, its transcript (`session:KEY`)."""
     return dest == home if home is not None else (dest or "").startswith("session:")
 
 
 def _worst_fate(row: SaidClaim, dest: str | None) -> DeliveryStatus:
-    """Return the worst state among the claim's parts."""
+    """Return the worst state among the claim's parts, or the state of a claim without parts."""
     states = set((row.states or "").split(",")) - {""}
     if not states:
         if dest is None or is_local(dest):
