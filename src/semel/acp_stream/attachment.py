@@ -38,7 +38,7 @@ class AgentFile:
 
 
 def is_attachment(block: object) -> bool:
-    """Whether a value is a content block of another type than text. A block without a type counts as text."""
+    """Return whether a value is a content block of another type than text. A block without a type counts as text."""
     return isinstance(block, dict) and block.get("type", "text") != "text"
 
 

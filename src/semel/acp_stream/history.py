@@ -310,7 +310,7 @@ class Replay:
     # ---- tool calls
 
     def _is_known_call(self, cid: str, data: Mapping[str, Any]) -> bool:
-        """Whether a replayed call repeats a known call, which may have another id than `cid`.
+        """Return whether a replayed call repeats a known call, which may have another id than `cid`.
 
         Each known call accounts for one replayed call; another one like it, under yet another id, is new.
         """

@@ -172,7 +172,7 @@ class BlockAssembler:
         return ops
 
     def _has_section(self, block: TextBlock) -> bool:
-        """Whether a thought's current section has any text yet. Always true for messages."""
+        """Return whether a thought's current section has any text yet. Always true for messages."""
         return block.kind is MESSAGE or bool(block.section.pieces)
 
     # ---- attempts
@@ -196,7 +196,7 @@ class BlockAssembler:
         return ops
 
     def _is_attempt(self, rival: TextBlock, block: TextBlock) -> bool:
-        """Whether `rival` was a failed attempt at `block`.
+        """Return whether `rival` was a failed attempt at `block`.
 
         The caller has checked that `block` begins with the rival's whole text. No tool call started between the two.
         """
@@ -207,7 +207,7 @@ class BlockAssembler:
         return rival.size >= LEAST_RETRY_CHARS and is_distinctive(rival.text())
 
     def _retries_under_another_id(self, block: TextBlock, mid: str | None) -> bool:
-        """Whether the agent retries messages under new ids, and `mid` differs from the block's message id."""
+        """Return whether the agent retries messages under new ids, and `mid` differs from the block's message id."""
         return self.profile.another_id == "retry" and None not in (block.mid, mid) and block.mid != mid
 
     def _find_restart(self, block: TextBlock, start: int, text: str) -> list[Op]:
@@ -293,7 +293,7 @@ class BlockAssembler:
     # ---- whole copies
 
     def _is_copy_of(self, block: TextBlock, text: str) -> bool:
-        """Whether `text`, a chunk under another message id, begins with a copy of the whole open block."""
+        """Return whether `text`, a chunk under another message id, begins with a copy of the whole open block."""
         if self.profile.another_id == "message" or len(text) < block.size:
             return False
         if block.kind == MESSAGE and self.board.last_id != block.id:
@@ -360,7 +360,7 @@ class BlockAssembler:
         return self._grow(block, kept_text) if kept_text else []
 
     def _is_repeat_after_call(self, kind: str, text: str) -> bool:
-        """Whether `text`, a chunk after a tool call, is a copy of the whole latest block.
+        """Return whether `text`, a chunk after a tool call, is a copy of the whole latest block.
 
         For a thought, the same distinctive wording is enough, because adapters repeat a summary after a tool call. A
         message must also be long, and have come in several chunks.

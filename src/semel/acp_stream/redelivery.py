@@ -28,7 +28,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def is_distinctive(text: str, length: int = 8, words: int = 2) -> bool:
-    """Whether a text is unlikely to be repeated by chance.
+    """Return whether a text is unlikely to be repeated by chance.
 
     It must have at least `length` characters and `words` different words. It must not end with a newline, nor consist
     of a shorter text repeated.
@@ -50,7 +50,7 @@ def is_redelivery(before: str, after: str, least_glued: int = LEAST_GLUED_CHARS)
 
 
 def is_glued(before: str, after: str) -> bool:
-    """Whether one word would run into another if the two texts were joined.
+    """Return whether one word would run into another if the two texts were joined.
 
     Only letters with upper and lower case count: scripts without case put no blanks between words.
     """
@@ -62,7 +62,7 @@ def _is_cased(letter: str) -> bool:
 
 
 def is_repetition(text: str) -> bool:
-    """Whether the text is some shorter text repeated two or more times."""
+    """Return whether the text is some shorter text repeated two or more times."""
     return text in (text + text)[1:-1]
 
 
@@ -72,7 +72,7 @@ def without_white_space(text: str) -> str:
 
 
 def are_attempts(texts: str, answer: str) -> bool:
-    """Whether `texts` consists of one or more beginnings of `answer`, one after another: failed attempts at it.
+    """Return whether `texts` consists of one or more beginnings of `answer`, one after another: failed attempts at it.
 
     Both arguments must be without white space.
     """

@@ -22,7 +22,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 def has_lone_surrogate(text: str) -> bool:
-    """Whether the text contains half a surrogate pair."""
+    """Return whether the text contains half a surrogate pair."""
     return not text.isascii() and _HALF.search(text) is not None
 
 
@@ -122,7 +122,7 @@ def _stream_of(update: Mapping[str, Any]) -> str:
 
 
 def _ends(update: Mapping[str, Any], stream: str, last: Mapping[str, Any]) -> bool:
-    """Whether `update` ends a stream, or continues it without the missing half.
+    """Return whether `update` ends a stream, or continues it without the missing half.
 
     `last`: the latest update of that stream; its text ended with a half.
     """

@@ -364,7 +364,7 @@ _ORDER = {"pending": 0, "running": 1, NO_RESULT: 2, "done": 3, "failed": 3, "can
 
 
 def _is_forward(now: str, then: str) -> bool:
-    """Whether the status `then` may follow the status `now`: a status never goes back."""
+    """Return whether the status `then` may follow the status `now`: a status never goes back."""
     return _ORDER[then] > _ORDER[now]
 
 

@@ -41,7 +41,7 @@ class OutputChange(NamedTuple):
 
 
 def is_same_source(rank: int, other: int) -> bool:
-    """Whether two ranks belong to one source. ARGUMENTS and CONTENT do: both are the field `content`."""
+    """Return whether two ranks belong to one source. ARGUMENTS and CONTENT do: both are the field `content`."""
     return max(rank, CONTENT) == max(other, CONTENT)
 
 

@@ -1,8 +1,8 @@
-"""The gateway: accepts events, runs agent turns over them, delivers what agents say, and serves live views.
+"""The gateway: accept events, run agent turns over them, deliver what agents say, and serve live views.
 
-One package per stage of a message: `inbound` (channels, access, commands), `turns` (scheduling, prompts, agent output),
-`tools` (calls from agents), `outbound` (delivery to platforms). `api` is the facade that the CLI and the HTTP server
-call; `ports` are the interfaces that agent drivers and channel adapters implement.
+There is one package for each stage of a message: `inbound` (channels, access, commands), `turns` (scheduling, prompts,
+agent output), `tools` (calls from agents), `outbound` (delivery to platforms). `api` is the facade that the CLI and the
+HTTP server call; `ports` are the interfaces that agent drivers and channel adapters implement.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Gateway"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import `Gateway` on first use, so that an agent driver, which needs only the ports, loads nothing else."""
+    """Import `Gateway` on first use. An agent driver needs only the ports, so it must not load the whole gateway."""
     if name == "Gateway":
         from semel.gateway.api.gateway import Gateway
 

@@ -1,7 +1,7 @@
-"""Time: the clock by which the gateway reads the time and sleeps, and time zones by name.
+"""The clock by which the gateway reads the time and sleeps, and the look-up of time zones by name.
 
-Tests use the clocks of `semel.testing.clock`. Zones are looked up here and not in `semel.timing`, because that reads
-the files of the tz database and `semel.timing` reads no files.
+Tests use the clocks of `semel.testing.clock`. Time zones are looked up here and not in `semel.timing`, because a
+look-up reads files (the tz database), and `semel.timing` reads none.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Clock(Protocol):
     def now(self) -> int: ...
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep for at least this long, even if the wall clock is set during the sleep."""
+        """Sleep for at least this many seconds, even if the wall clock is set during the sleep."""
 
     async def sleep_until(self, at: int) -> None:
-        """Sleep until the wall clock reads `at` (ms since the epoch)."""
+        """Sleep until the wall clock shows `at` (ms since the Unix epoch)."""
 
 
 class SystemClock:
@@ -68,7 +68,7 @@ def _unknown_zone(name: str) -> BadSchedule:
 
 
 def format_local(at: int, name: str) -> str:
-    """Format an instant as local time with its zone, like "2026-03-29 07:30 Europe/Berlin".
+    """Format a time as local time with its zone, like "2026-03-29 07:30 Europe/Berlin".
 
     `at`: in seconds since the epoch. `name`: the zone's name.
     """

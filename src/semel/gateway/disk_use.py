@@ -1,4 +1,4 @@
-"""Measure the disk: how much the ledger and its files take, and how much is free."""
+"""Measure the disk space that the ledger and its files use, and the free space."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ LOW_FREE_BYTES = 1_000_000_000
 
 @dataclass(frozen=True)
 class DiskUse:
-    """Sizes in bytes. `ledger`: with its write-ahead log. `files`: the stored files. `free`: for this user."""
+    """Sizes in bytes.
+
+    `ledger`: the ledger with its write-ahead log. `files`: the stored files. `free`: space for this user.
+    """
 
     free: int
     ledger: int
@@ -28,7 +31,7 @@ class DiskUse:
 
 
 def measure_disk(ledger: Path, blobs: Path) -> DiskUse:
-    """Measure the ledger, its folder of files, and the file system of the ledger. What is missing counts as 0."""
+    """Measure the ledger, its folder of files, and the free space of its file system. A missing file counts as 0."""
     folder = next(path for path in (ledger.parent, *ledger.parent.parents) if path.exists())
     return DiskUse(shutil.disk_usage(folder).free, measure_ledger(ledger), _folder_size(blobs))
 

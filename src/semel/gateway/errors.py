@@ -1,10 +1,10 @@
-"""Errors that the gateway's API raises for requests it cannot carry out. Each message says what to do about it."""
+"""The errors that the gateway's API raises for requests that it cannot carry out. Each message says what to do."""
 
 from __future__ import annotations
 
 
 class GatewayError(Exception):
-    """The gateway could not carry out the request. The base class of the errors below."""
+    """The gateway could not carry out the request. This is the base class of the errors below."""
 
 
 class NoSuchSession(GatewayError):
@@ -16,15 +16,15 @@ class NoSuchSession(GatewayError):
 
 
 class NotFound(GatewayError):
-    """The part, item, file or other thing that the request names does not exist."""
+    """The request names a part, an item, a file or something else that does not exist."""
 
 
 class BadRequest(GatewayError):
-    """The input is invalid; the message names the field and the rule it breaks."""
+    """The input is invalid. The message names the field and the rule that it breaks."""
 
 
 class Conflict(GatewayError):
-    """The request is not possible in the current state of the thing that it names."""
+    """The thing that the request names is in a state that does not allow the request."""
 
 
 class GatewayUnavailable(GatewayError):

@@ -1,8 +1,8 @@
 """Count the stored files that no entry refers to yet, so that none is removed before its message is recorded.
 
-A file of a channel or an agent is stored first, and the message or entry with it is recorded later. Until then it is
-*held*: counted here. `Erasures` removes only files that are not held and belong to no entry. Equal content shares one
-blob. Without the count, `Erasures` could therefore remove a blob that is just being stored again.
+A file of a channel or an agent is stored first; the message or entry that refers to it is recorded later. Until then
+the file is *held*: counted here. `Erasures` removes only files that are not held and belong to no entry. Equal content
+shares one blob, so without the count, `Erasures` could remove a blob that is just being stored again.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ WRITE_BYTES = 1 << 20  # bytes per write of a file that is received
 
 
 class FileStore:
-    """The directory of stored files. Use `with` around a copy into the store and the transaction that records it.
+    """The directory of stored files.
 
-    While such a `with` block is open, no file is removed. `begun`: how many blocks have begun. `open`: how many of them
-    have not ended. `held`: how often each blob is held, by its id. `unused`: set when a file may have become unused.
+    Use `with store:` around each copy into it and the transaction that records the copy. While such a block is open, no
+    file is removed. `begun`: how many blocks have begun. `open`: how many blocks have not ended. `held`: how often each
+    blob is held, by id. `unused`: set when a file may have become unused.
     """
 
     def __init__(self, path: Path) -> None:
@@ -48,7 +49,7 @@ class FileStore:
 
 
 class HeldFiles:
-    """The files that one channel or one agent holds: stored, and not yet recorded or released."""
+    """The files that a channel or an agent holds: they are stored, and not yet recorded or released."""
 
     def __init__(self, record: LedgerAccess, store: FileStore) -> None:
         self.record = record
@@ -59,11 +60,11 @@ class HeldFiles:
         return f"<{type(self).__name__} {self._held.total()} held>"
 
     async def hold(self, id: str, size: int, name: str, mime: str, write: Callable[[], None]) -> None:
-        """Write a file's row, hold its blob, and store the content by calling `write` in a thread.
+        """Write a file's row, hold its blob, and store its content by calling `write` in a thread.
 
-        While the blob is held, no equal file is removed. The row is written first: a crash after it leaves a row
-        without a blob, which is cleaned up; a crash before it leaves at most a draft, which the next start removes.
-        There is never a blob without a row.
+        While the blob is held, no file with the same content is removed. The row is written first. A crash after that
+        leaves a row without a blob, which is cleaned up later; a crash before it leaves at most a draft, which the next
+        start removes. There is never a blob without a row.
         """
         with self.store:
             await self.record.write(rows.record_file, id, size, name, mime)
@@ -72,7 +73,7 @@ class HeldFiles:
             await asyncio.to_thread(write)
 
     def let_go(self, ids: Iterable[str]) -> None:
-        """Stop holding these files, once each, because their message was recorded or refused."""
+        """Stop holding these files, each once, because their message was recorded or refused."""
         for id in ids:
             if self._held[id] > 0:
                 self._held[id] -= 1
@@ -81,7 +82,7 @@ class HeldFiles:
                     del self.store.held[id]
 
     async def release(self) -> None:
-        """Stop holding all files. Those that no entry refers to are then removed."""
+        """Stop holding all files. Files that no entry refers to are removed later."""
         ids = list(self._held.elements())
         if not ids:
             return
@@ -94,10 +95,16 @@ class HeldFiles:
 
 
 class ReceivedFiles(HeldFiles):
-    """The received files of one channel. A file is held until its message is put or the channel's `run` ends."""
+    """The received files of one channel.
+
+    Each is held until its message is put into the inbox, or the channel's `run` ends.
+    """
 
     async def keep(self, name: str, mime: str, content: AsyncIterable[bytes], limit: int) -> Kept:
-        """Store a received file: see `ports.Inbox.keep`. On StoreFailed or LedgerError, nothing was stored."""
+        """Store a received file (see `ports.Inbox.keep`).
+
+        If this raises StoreFailed or LedgerError, nothing was stored.
+        """
         draft = await asyncio.to_thread(BlobDraft, self.store.path)
         try:
             await _receive(draft, name, content, limit)

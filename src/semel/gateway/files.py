@@ -5,8 +5,8 @@ that an agent sends is copied into the store before its claim is recorded, so th
 (Law 6). A received file is stored through a `BlobDraft` before its message is put into the inbox.
 
 An agent may send only files inside its workspace. The path is opened one name at a time, starting from a descriptor of
-the workspace, and no step follows a symlink. The file that was checked is therefore the file that is read, even if the
-agent changes the tree meanwhile.
+the workspace, and no step follows a symlink. So the file that was checked is the file that is read, even if the agent
+changes the tree in the meantime.
 
 All functions block; call them in a thread.
 """
@@ -39,7 +39,10 @@ _MIME = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,62}/[a-z0-9][a-z0-9!#$&^_.+-]{0
 
 @dataclass(frozen=True)
 class Blob:
-    """A stored file. `size`: in bytes. `name`: without directory and invisible characters. `mime`: guessed from it."""
+    """A stored file.
+
+    `size`: in bytes. `name`: without directories and invisible characters. `mime`: guessed from the name.
+    """
 
     id: str
     size: int
@@ -52,14 +55,14 @@ class FileRefused(Exception):
 
 
 class StoreFailed(Exception):
-    """The store cannot write or read the file, which is not the caller's fault. The message says what to do."""
+    """The store cannot write or read the file; the caller is not at fault. The message says what to do."""
 
 
 def copy_from_workspace(workspace: Path, path: str, store: Path, limit: int) -> Blob:
-    """Copy a file from the workspace into the store, durably (fsync), and return its blob.
+    """Copy a file from the workspace into the store and sync it. Return its blob.
 
     `path`: inside `workspace`, relative to it or absolute. `limit`: the maximum size in bytes. Raises FileRefused or
-    StoreFailed; then nothing is left in the store.
+    StoreFailed, and then leaves nothing in the store.
     """
     names = _split_path(workspace, path)
     source = _open_inside(workspace, names, path)
@@ -75,7 +78,7 @@ def copy_from_workspace(workspace: Path, path: str, store: Path, limit: int) -> 
 def plain_name(name: str) -> str:
     """Return a file's name as it is recorded: without directories and invisible characters, at most MAX_NAME_CHARS.
 
-    The extension stays, so that a long name cannot disguise it. The name is "file" if nothing else is left.
+    Shortening keeps the extension, so that a long name cannot disguise it. If nothing is left, the name is "file".
     """
     bare = remove_unseen(scrub(name)).replace("\\", "/").rstrip("/").rpartition("/")[2].strip()
     if len(bare) > MAX_NAME_CHARS:
@@ -91,7 +94,7 @@ def plain_mime(mime: str) -> str:
 
 
 def store_bytes(store: Path, content: bytes) -> None:
-    """Store content durably under its blob id. Raises StoreFailed; then nothing is left in the store."""
+    """Store content durably under its blob id. If this raises StoreFailed, nothing is left in the store."""
     if _is_there(blob_path(store, blob_id(content)), len(content)):
         return
     draft = BlobDraft(store)
@@ -133,7 +136,7 @@ def blob_path(store: Path, id: str) -> Path:
 
 
 def clear_drafts(store: Path) -> int:
-    """Remove the unfinished copies that a killed gateway left, and return their number.
+    """Remove the unfinished copies that a killed gateway left behind. Return their number.
 
     Call it only at the start, while no copy runs.
     """
@@ -147,7 +150,10 @@ def clear_drafts(store: Path) -> int:
 
 
 def _split_path(workspace: Path, path: str) -> list[str]:
-    """Split a path into the names to open one by one from the workspace on. Raises FileRefused if it is outside."""
+    """Split a path into the names to open one by one, starting at the workspace.
+
+    Raises FileRefused if it leads outside.
+    """
     outside = FileRefused(f"{path!r} is outside the workspace {workspace}; copy the file into it first.")
     if not path or "\0" in path:
         raise FileRefused("The path is empty or holds a NUL character.")
@@ -168,9 +174,9 @@ def _split_path(workspace: Path, path: str) -> list[str]:
 
 
 def _open_inside(workspace: Path, names: list[str], path: str) -> int:
-    """Open the file, one name of its path at a time, with O_NOFOLLOW, and return its descriptor. Raises FileRefused.
+    """Open a file, one name of its path at a time, with O_NOFOLLOW. Return its descriptor. Raises FileRefused.
 
-    No change to the tree can then make it a file outside the workspace (no TOCTOU race).
+    So no change to the tree can turn it into a file outside the workspace (no TOCTOU race).
     """
     try:
         directory = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -223,7 +229,10 @@ def _too_large(path: str, limit: int) -> str:
 
 
 def _store(source: int, path: str, store: Path, limit: int) -> tuple[str, int]:
-    """Copy the open file `source` into a draft, sync it, then rename it to its blob id. Returns (id, size in bytes)."""
+    """Copy the open file `source` into a draft, sync the draft, and rename it to its blob id.
+
+    Return (id, size in bytes).
+    """
     draft = BlobDraft(store)
     try:
         while True:
@@ -244,10 +253,10 @@ def _store(source: int, path: str, store: Path, limit: int) -> tuple[str, int]:
 
 
 class BlobDraft:
-    """A temporary file in the store. Call `write`, `finish`, `publish` in this order, and `discard` in a `finally`.
+    """A temporary file in the store.
 
-    `write`, `finish` and `publish` raise StoreFailed. A gateway killed before `publish` leaves a draft, which the next
-    start removes (`clear_drafts`).
+    Call `write`, `finish` and `publish` in this order, and `discard` in a `finally`. `write`, `finish` and `publish`
+    raise StoreFailed. If the gateway is killed before `publish`, the next start removes the draft (`clear_drafts`).
     """
 
     def __init__(self, store: Path) -> None:
@@ -269,15 +278,15 @@ class BlobDraft:
         self.size += len(data)
 
     def finish(self) -> str:
-        """Sync the content to disk and return its blob id."""
+        """Sync the content to disk. Return its blob id."""
         with _store_errors(self._store):
             os.fsync(self._sink)
         return self._digest.hexdigest()
 
     def publish(self) -> None:
-        """Rename the draft to its blob id, durably, unless the blob exists already.
+        """Rename the draft to its blob id, durably, unless that blob exists already.
 
-        A blob with this id but another size is damaged, and is replaced.
+        An existing blob of another size is damaged, and is replaced.
         """
         final = self._store / self._digest.hexdigest()
         with _store_errors(self._store):

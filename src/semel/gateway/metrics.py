@@ -16,7 +16,7 @@ from semel.ledger.storage.store import Store
 
 
 class Metric(NamedTuple):
-    """What a metric measures, in one phrase, and the names of its labels."""
+    """A metric. `help`: what it measures, in one phrase. `labels`: the names of its labels."""
 
     help: str
     labels: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ METRICS = {
 
 
 def metric_name(key: str) -> str:
-    """Return the name in a key such as `name{label="value"}`."""
+    """Return the name part of a key such as `name{label="value"}`."""
     return key.partition("{")[0]
 
 
@@ -75,7 +75,7 @@ def metric_type(name: str) -> str:
 
 
 def measure_storage(store: Store, data_dir: Path) -> dict[str, float]:
-    """Measure the ledger and its disk. Asks the file system, so call it in a thread."""
+    """Return the metrics of the ledger and its disk. This asks the file system, so call it in a thread."""
     statistics, disk = store.statistics(), shutil.disk_usage(data_dir)
     return {
         f'semel_build_info{{version="{__version__}"}}': 1.0,

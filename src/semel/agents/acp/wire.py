@@ -146,7 +146,7 @@ def fill_gap(call: IncomingCall, missing_bytes: int) -> bool:
 
 
 def _is_content(update: Any, path: tuple[Any, ...]) -> bool:
-    """Whether a value in an update belongs to a file, or to the content or raw output of a tool call.
+    """Return whether a value in an update belongs to a file, or to the content or raw output of a tool call.
 
     Only such a value may have a gap. In the agent's own text, the missing part could contain markup that addresses the
     text to somebody else (`semel.text.message_markup`). `path`: the keys and indices that lead to the value.

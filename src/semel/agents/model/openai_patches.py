@@ -116,7 +116,7 @@ async def _create_unvalidated(create: Create, field: str, **arguments: Any) -> A
 
 
 def _is_plain_json(values: list[Any]) -> bool:
-    """Whether the list consists of JSON values only. The client must convert anything else."""
+    """Return whether the list consists of JSON values only. The client must convert anything else."""
     try:
         msgspec.json.encode(values, enc_hook=_refuse)
     except TypeError:

@@ -55,7 +55,7 @@ class ConfiguredModel:
         return f"<ConfiguredModel {self.name}>"
 
     def is_whole(self, response: ModelResponse) -> bool:
-        """Whether a response is complete.
+        """Return whether a response is complete.
 
         A chat completion without a finish reason was cut off, although pydantic-ai takes it for complete. Any finish
         reason but an abort is accepted: servers have their own names for a normal end ("eos_token").

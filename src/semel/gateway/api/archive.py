@@ -1,4 +1,4 @@
-"""Export and import: the part of the gateway's API for whole conversations."""
+"""The part of the gateway's API that exports and imports whole sessions."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class ArchiveApi(Components):
     async def export(self, session: str, with_items: bool = False) -> AsyncIterator[list[Json]]:
         """Yield a session as pages of records: header, turns, entries, claims without an entry (docs/export.md).
 
-        `with_items`: also the tool calls and permission requests between the entries, for documents. Entries that are
-        added during the export are left out. Raises NoSuchSession.
+        `with_items`: include the tool calls and permission requests between the entries, for documents. Entries that
+        are added during the export are left out. Raises NoSuchSession.
         """
         number = await self.record.find_session(session)
         scope = await self.record.read(export.read_scope, number)
@@ -45,12 +45,12 @@ class ArchiveApi(Components):
                     yield records
 
     async def import_session(self, file: IO[bytes], key: str | None = None) -> Json:
-        """Create a session from an exported file. Returns {"session", "status", "entries"}.
+        """Create a session from an exported file. Return {"session", "status", "entries"}.
 
-        `key`: the key of the new session, by default that of the exported one. The status is "imported", or "known" if
-        the session exists with the same content, because it was imported before or is the exported one itself. The
-        whole file is checked before anything is written. An interrupted import continues where it stopped. Raises
-        BadRequest (the message names the line), Conflict.
+        `key`: the key of the new session; None takes the key of the exported session. The status is "imported", or
+        "known" if a session with this key and the same content exists already. The whole file is checked before
+        anything is written. An interrupted import continues where it stopped. Raises BadRequest (the message names the
+        line), Conflict.
         """
         try:
             checked = await asyncio.to_thread(lambda: check_file(_lines(file)))
@@ -67,7 +67,8 @@ class ArchiveApi(Components):
     def _import_to(self, key: str, agent: str) -> Addressee:
         """Return the new session's key, home and agent.
 
-        The home follows from the key, as for any new session. `agent`: the exported one, used if it is configured.
+        The home follows from the key, as for any new session. `agent`: the exported session's agent, used if it is
+        configured.
         """
         to = self.inbox.target(check_session_key(key))
         return Addressee(key, agent, to.home) if agent in self.settings.agents else to
@@ -85,7 +86,7 @@ class ArchiveApi(Components):
         return "imported"
 
     async def _exists_already(self, key: str, digest: str, entries: int) -> bool:
-        """Whether a session with this key exists and its export equals the file, by its `digest` and `entries`."""
+        """Return whether the session `key` exists and its export has the file's `digest` and number of `entries`."""
         if await self.record.read(views.find_session, key) is None:
             return False
         writer = export.ExportWriter()
@@ -97,7 +98,10 @@ class ArchiveApi(Components):
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield the lines of the file. A line that is too long comes in pieces, the first too long to pass the check."""
+    """Yield the lines of the file.
+
+    A line above MAX_LINE_BYTES is split; its first piece is too long to pass the check.
+    """
     file.seek(0)
     while line := file.readline(MAX_LINE_BYTES + 1):
         yield line

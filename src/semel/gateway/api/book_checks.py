@@ -1,11 +1,11 @@
-"""Run the books by themselves: once a day, and after a start that follows a kill or a power failure.
+"""Check the books in the background: once a day, and after a start that follows a kill or a power failure.
 
-Each book is read in a transaction of its own, and the check then pauses for as long as the book took. So the check uses
-one of the ledger's readers for at most half of the time, and no long transaction keeps the writer from moving its log
-into the database file. The writer itself is never used, unless a broken law has to be told to the owners.
+Each book is read in a transaction of its own, and the check then pauses for as long as that book took. So the check
+uses one of the ledger's readers for at most half of the time, and no long transaction stops the writer from moving its
+log into the database file. The check never uses the writer, unless it has to tell the owners about a broken law.
 
-The result of the last check is in a file in the data directory: it is no part of what happened, and it must be readable
-without a gateway.
+The result of the last check is in a file in the data directory. It is not in the ledger, because it is no event, and
+because it must be readable without a gateway.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ NOTICE_KIND = "books.broken"
 
 @dataclass(frozen=True)
 class LastCheck:
-    """The result of a check: when it began (ms), how long it took, how many laws and entries, which laws are broken."""
+    """The result of a check. `at`: when it began (ms). `seconds`: how long it took.
+
+    `laws`, `entries`: how many laws were checked, over how many entries. `broken`: the names of the broken laws.
+    """
 
     at: int
     seconds: float
@@ -50,7 +53,7 @@ class LastCheck:
 
 
 class BookChecks:
-    """Checks the books in the background. `after_crash`: the last gateway did not close the ledger."""
+    """Check the books in the background. `after_crash`: the last gateway did not close the ledger, so check soon."""
 
     def __init__(
         self, record: LedgerAccess, data_dir: Path, clock: Clock, kick: Callable[[], None], *, after_crash: bool
@@ -65,7 +68,7 @@ class BookChecks:
         return f"<BookChecks {read_last_check(self.data_dir)}>"
 
     async def run(self) -> None:
-        """Check whenever it is due, until cancelled."""
+        """Check the books whenever a check is due, until cancelled."""
         await self.clock.sleep(START_DELAY_S)
         while True:
             last = read_last_check(self.data_dir)
@@ -79,9 +82,9 @@ class BookChecks:
                 await self.clock.sleep(RETRY_DELAY_S)
 
     async def check(self) -> LastCheck:
-        """Run all books, keep the result, log it, and tell the owners of laws that were not broken at the last check.
+        """Check all books, store and log the result, and tell the owners about laws that are newly broken.
 
-        Raises LedgerError or OSError.
+        Return the result. Raises LedgerError or OSError.
         """
         at, begun, broken = self.clock.now(), time.monotonic(), []
         for name in books.LAWS:
@@ -112,7 +115,7 @@ class BookChecks:
         log.info("the owners were told of the broken laws", sessions=sessions)
 
     def metrics(self) -> dict[str, float]:
-        """Return the metrics of the last check; none if there was none yet."""
+        """Return the metrics of the last check; {} if there was none yet."""
         last = read_last_check(self.data_dir)
         if last is None:
             return {}
@@ -120,7 +123,7 @@ class BookChecks:
 
 
 def read_last_check(data_dir: Path) -> LastCheck | None:
-    """Return the result of the last check that a gateway of this data directory made; None if there is none."""
+    """Return the result of the last check in this data directory; None if there is none."""
     try:
         values = json.loads((data_dir / FILE).read_text("utf-8"))
         return LastCheck(**{**values, "broken": tuple(values["broken"])})

@@ -54,7 +54,8 @@ from semel.text.json_types import Json
 class Components:
     """The components of a gateway, as attributes. `Gateway`, the last subclass, starts and stops them.
 
-    The subclasses are the gateway's API. `report`, which belongs to the API, is here because background jobs use it.
+    The subclasses are the gateway's API. `report` is part of the API too, but is defined here because background jobs
+    use it.
     """
 
     def __init__(
@@ -72,11 +73,14 @@ class Components:
         tools_url: str | None = None,
         record_span: RecordSpan | None = None,
     ) -> None:
-        """`reap`: kills an agent process that a dead gateway left running, if it is still the same process, and returns
+        """Build the components. None of them runs yet.
+
+        `reap`: kills an agent process that a dead gateway left running, if it is still the same process, and returns
         whether it did (Law 10). `list_installed_agents`: lists the agents found on this machine, for `status`.
-        `agent_checks`: what was found when each agent was tried, by its name, for `status`; the caller adds to it.
-        `tools_url`: where agents reach Semel's MCP server over HTTP; None: nowhere. `record_span`: gets the spans of
-        each event's way, for traces."""
+        `agent_checks`: the result of trying each agent, by name, for `status`; the caller adds results later.
+        `tools_url`: the URL at which agents reach Semel's MCP server; None if it is not served over HTTP.
+        `record_span`: gets the spans of each event, for traces.
+        """
         self.name = f"{os.getpid()}-{secrets.token_hex(8)}"  # the name of this run, under which it holds its lease
         self.started_at = time.time()
         self.stopping = False
@@ -159,11 +163,11 @@ class Components:
         source: str | None = None,
         scope: Sequence[str] | None = None,
     ) -> Heard:
-        """Accept an event that is not a person's message, and return after the commit. Creates the session if needed.
+        """Accept an event that is not a person's message. Return after the commit. A missing session is created.
 
-        `session`: the session's key. `key`: the idempotency key. `source`: by default that of API callers on this
-        session. `wakes`: whether it wakes the agent; None: that depends on its kind. `scope`: the patterns of session
-        keys granted to the reporting node; None if the owner reports. Raises BadRequest, GatewayUnavailable.
+        `session`: the session's key. `key`: the idempotency key. `source`: None names the API callers of this session.
+        `wakes`: whether the event wakes the agent; None decides by `kind`. `scope`: the patterns of session keys that
+        the reporting node may use; None if the owner reports. Raises BadRequest, GatewayUnavailable.
         """
         self._check_running()
         if kind in PERSON_KINDS or kind == COMMAND:  # a machine must not report something as said by a person

@@ -1,7 +1,8 @@
 """Erase the content of deleted sessions in the background, in short transactions (Law 11).
 
-The next gateway continues an erasure that is unfinished when this one ends. Files are removed last, and only while no
-copy into the store runs: equal content shares one blob, so a running copy may need a blob that no entry holds yet.
+If this gateway ends before an erasure is finished, the next gateway continues it. Files are removed last, and only
+while no copy into the store runs. Equal content shares one blob, so a running copy may need a blob that no entry holds
+yet.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ RETRY_S = 2.0  # delay after a ledger error, or while files are being copied
 
 
 class Erasures:
-    """Erases deleted sessions. Run `run` as a task, and `add` each session that was deleted."""
+    """Erase deleted sessions. Run `run` as a task, and pass each deleted session to `add`."""
 
     def __init__(self, record: LedgerAccess, store: FileStore) -> None:
         self.record = record
@@ -33,13 +34,16 @@ class Erasures:
         self.part_retry_s = PART_UNDER_WAY_RETRY_S
 
     def add(self, session: int) -> None:
-        """Queue a deleted session, whose agent and jobs have ended, to have its content erased."""
+        """Queue a deleted session to have its content erased. Its agent and jobs must have ended."""
         if session not in self.queue:
             self.queue.append(session)
         self.store.unused.set()
 
     async def run(self) -> None:
-        """Erase queued sessions until cancelled. Each step is a transaction, so that others can write in between."""
+        """Erase queued sessions until cancelled.
+
+        Each step is a transaction of its own, so other writes come in between.
+        """
         self.queue = [*await self.record.read(erase.list_unfinished), *self.queue]
         while True:
             self.store.unused.clear()
@@ -64,14 +68,17 @@ class Erasures:
                     await self.store.unused.wait()
 
     async def _erase(self, session: int) -> bool:
-        """Erase a session step by step. Returns False if it has to wait, such as for a part that is being sent."""
+        """Erase a session step by step.
+
+        Return False if it must be continued later, because a part is still being sent.
+        """
         step = "more"
         while step == "more":
             step = await self.record.write(erase.erase_step, session)
         return step == "done"
 
     async def _remove_unheld_files(self) -> bool:
-        """Remove files that belong to no entry. Returns False if some are left for the next round."""
+        """Remove files that no entry holds. Return False if some are left for a later call."""
         before = self.store.begun
         unheld_ids = await self.record.read(erase.list_unheld_files)
         if not unheld_ids:

@@ -1,8 +1,8 @@
-"""`Gateway`: starts and stops the components, and is the API that the CLI and the HTTP server call.
+"""`Gateway` starts and stops the components, and is the API that the CLI and the HTTP server call.
 
-The order of `start` matters: first a ledger that was restored from a backup is settled (Law 14), then the agents of a
-dead gateway are killed (Law 10), and only then channels connect and turns run. `stop` first ends input, then running
-turns, agents and the outbox.
+The order of `start` matters. First it settles a ledger that was restored from a backup (Law 14), then it kills the
+agents of a dead gateway (Law 10), and only then it connects channels and runs turns. `stop` first ends input, then
+running turns, agents and the outbox.
 """
 
 from __future__ import annotations
@@ -39,12 +39,15 @@ STOP_TIMEOUT_S = 10.0  # how long `stop` waits for cancelled background tasks, s
 
 
 class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
-    """A gateway. Create it with `Gateway(settings, store, agents, channels)`, `start` it, call its API, `stop` it."""
+    """A gateway.
+
+    Create it with `Gateway(settings, store, agents, channels)`, call `start`, use its API, then call `stop`.
+    """
 
     # ------------------------------------------------------------ start and stop
 
     async def start(self) -> None:
-        """Recover from the end of an earlier gateway, then start sending, receiving and running turns."""
+        """Recover what an earlier gateway left unfinished, then start sending, receiving and running turns."""
         await self._settle_copy()
         await asyncio.to_thread(clear_drafts, self.file_store.path)
         await self._end_orphaned_agents()
@@ -72,7 +75,9 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
         self._tasks[name].add_done_callback(_log_failure)
 
     async def _settle_copy(self) -> None:
-        """If the ledger was restored from a backup, mark as doubtful what may have happened since (Law 14)."""
+        """Settle the ledger if it was restored from a backup: whatever may have happened since becomes doubtful (Law
+        14).
+        """
         if await self.record.read(settle_restored.is_unsettled_copy):
             settled = await self.record.write(settle_restored.settle_copy)
             if settled is not None:
@@ -85,16 +90,18 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
         self.channel_manager.doubt(restored_at)
 
     async def _end_orphaned_agents(self) -> None:
-        """Kill the agent processes of a dead gateway, if they are still the same ones, before any starts (Law 10)."""
+        """Kill the agent processes of a dead gateway, if they are still the same processes, before a new one starts
+        (Law 10).
+        """
         for orphan in await self.record.read(spawn_rows.list_orphaned):
             killed = await asyncio.to_thread(self.reap, orphan) if self.reap is not None else False
             reason = "killed: its gateway was gone" if killed else "it had ended with its gateway"
             await self.record.write(spawn_rows.record_end, orphan.id, reason)
 
     async def stop(self, grace: float | None = None) -> None:
-        """Stop accepting events, wait `grace` seconds for running turns, and end everything.
+        """Stop accepting events, wait up to `grace` seconds for running turns, then end everything.
 
-        The next gateway resumes the turns that did not finish. `grace`: by default the setting `grace_s`.
+        The next gateway resumes the turns that did not finish. `grace`: None takes the setting `grace_s`.
         """
         await self.jobs.stop()
         if "jobs" in self._tasks:
@@ -134,12 +141,12 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
         seen: int | None = None,
         wakes: bool | None = None,
     ) -> Heard:
-        """Accept a person's message and return after the commit. Creates the session if needed.
+        """Accept a person's message. Return after the commit. A missing session is created.
 
-        `session`: the session's key. `key`: the idempotency key. `source`: by default that of API callers on this
-        session. `busy`: replaces the session's mode for messages during a turn. `automatic`: whether a program wrote
-        it. `seen`: the rev of the view that the person saw; a command that answers a request never answers one that is
-        newer (Law 13). `wakes`: false if the message waits for the next turn and starts none. Raises BadRequest,
+        `session`: the session's key. `key`: the idempotency key. `source`: None names the API callers of this session.
+        `busy`: the busy mode for this message; None takes that of the session. `automatic`: a program wrote the
+        message. `seen`: the rev of the view that the person saw; a command never answers a request that is newer (Law
+        13). `wakes`: False lets the message wait for the next turn without starting one. Raises BadRequest,
         GatewayUnavailable.
         """
         self._check_running()
@@ -153,7 +160,10 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
         return replace(heard, note=note) if note is not None and heard.status == "accepted" else heard
 
     async def _explain_default_agent(self, session: str) -> str | None:
-        """Say that the default agent will answer in a new session whose key begins with the name of no agent."""
+        """Return a note that the default agent will answer, if a new session's key begins with an unknown agent's name.
+
+        Return None if no note is needed.
+        """
         name, colon, _ = session.partition(":")
         agents = self.settings.agents
         if not colon or name in agents or name == CUSTOMARY_NAME:
@@ -166,7 +176,10 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
         return f"No agent is named {name!r}{hint} The default agent, {self.settings.default_agent}, answers here."
 
     async def hook(self, channel: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Json]:
-        """Handle a platform's HTTP request to a channel. Returns (status, response body) after the commit (Law 1)."""
+        """Handle a platform's HTTP request to a channel.
+
+        Return (HTTP status, response body) after the commit (Law 1).
+        """
         self._check_running()
         receive = getattr(self.channels.get(channel), "receive", None)
         if receive is None:

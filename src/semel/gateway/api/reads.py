@@ -46,18 +46,18 @@ class ReadApi(Components):
     """The part of the gateway's API that answers queries, and records decisions about held parts."""
 
     async def entries(self, session: str, after: int = 0, limit: int = 1000) -> tuple[list[Json], int]:
-        """Return the entries that changed after the rev `after`, and the rev to pass as `after` in the next call."""
+        """Return the entries that changed after the rev `after`, and the `after` for the next call."""
         return await self.record.read(views.read_entries, await self.record.find_session(session), after, limit)
 
     async def history(self, session: str, before: int, limit: int = 100) -> Json:
-        """Return the page of history before the entry with the seq `before`: {"entries", "items", "more", "before"}."""
+        """Return a page of history that ends before the seq `before`: {"entries", "items", "more", "before"}."""
         return await self.record.read(views.read_history, await self.record.find_session(session), before, limit)
 
     async def watch(self, session: str, after: int | None = None) -> AsyncIterator[Json]:
         """Yield the frames of a live view of the session.
 
-        The first frame is a snapshot, or the changes after the rev `after` if they are still known. Then every change
-        is yielded as it is committed. The iteration ends when the session is deleted. Raises NoSuchSession.
+        The first frame is a snapshot or, if the changes after the rev `after` are still known, these changes. Then each
+        change is yielded as it is committed. The iteration ends when the session is deleted. Raises NoSuchSession.
         """
         number = await self.record.find_session(session)
         watcher = self.hub.join(number)
@@ -102,9 +102,9 @@ class ReadApi(Components):
     # ------------------------------------------------------------ parts
 
     async def parts(self, state: str | None = None, limit: int = 100, before: int | None = None) -> list[Json]:
-        """Return parts, newest first. `state`: only those in this state. `before`: only those with a lower id.
+        """Return a page of parts, newest first.
 
-        Raises BadRequest.
+        `state`: only parts in this state. `before`: only parts with a lower id. Raises BadRequest.
         """
         if state is not None and state not in STATES:
             raise BadRequest(f"state: {state!r} is not one of {', '.join(STATES)}")
@@ -118,10 +118,10 @@ class ReadApi(Components):
             raise NotFound(str(error)) from None
 
     async def decide_part(self, id: int, decision: Literal["resend", "arrived", "drop"]) -> Json:
-        """Record a person's decision about a held part, and return the part.
+        """Record a person's decision about a held part. Return the part.
 
-        "resend": the part is sent again, marked as a repeat, after all others for its destination. "arrived": it counts
-        as sent. "drop": it is never sent. Raises NotFound, or Conflict if the part is not held.
+        "resend": send the part again, marked as a repeat, after all others for its destination. "arrived": count it as
+        sent. "drop": never send it. Raises NotFound, or Conflict if the part is not held.
         """
         try:
             part: Json = await self.record.write(send_queue.decide, id, decision)
@@ -133,13 +133,13 @@ class ReadApi(Components):
         return part
 
     async def quarantined(self, limit: int = 100, before: int | None = None) -> list[Json]:
-        """Return the events in quarantine, newest first, each with the reason and its raw content."""
+        """Return a page of the events in quarantine, newest first, each with the reason and its raw content."""
         return await self.record.read(channel_batch.list_quarantined, limit, before)
 
     async def jobs_of(
         self, session: str | None = None, limit: int = job_rows.MAX_JOBS_LISTED, after: str | None = None
     ) -> list[Json]:
-        """Return the background jobs of a session, newest first; if `session` is None, all unfinished jobs.
+        """Return a page of a session's background jobs, newest first; if `session` is None, return all unfinished jobs.
 
         `after`: the id of a job; only older jobs of the session are returned.
         """
@@ -147,9 +147,9 @@ class ReadApi(Components):
         return await self.jobs.list(number, limit, after)
 
     async def limits(self, limit: int = 200, after: str = "") -> Json:
-        """Return what was used today, of what, and which sessions wait, as `GET /v1/limits` answers.
+        """Return today's use of each limit and the sessions that wait for one, in the form of `GET /v1/limits`.
 
-        `after`: the `next` of the page before. Raises BadRequest.
+        `after`: the "next" of the previous page. Raises BadRequest.
         """
         policy = self.turns.limits
         day, ends = policy.day(self.clock.now())
@@ -174,9 +174,9 @@ class ReadApi(Components):
     # ------------------------------------------------------------ the books and the story
 
     async def why(self, ref: str) -> Json:
-        """Return the story of one event, claim, part, turn, entry or platform message. Raises NotFound.
+        """Return the story of an event, claim, part, turn, entry or platform message. Raises NotFound.
 
-        `ref`: its name, such as e1, c1, p1, t1 or KEY#1, an event's key, or a platform's message id.
+        `ref` names it: e1, c1, p1, t1, SESSION#1, an event's key, or a platform's message id.
         """
         story = await self.record.read(explain.tell_story, ref)
         if story is None:
@@ -187,7 +187,7 @@ class ReadApi(Components):
         return story
 
     async def doctor(self) -> Json:
-        """Check all books of the ledger. Returns {"ok", "books", "ledger"}."""
+        """Check all books of the ledger. Return {"ok", "books", "ledger"} as `audit_report` does."""
         return await self.record.read(audit_report)
 
     async def blob(self, id: str) -> tuple[Path, str, str]:
@@ -198,7 +198,10 @@ class ReadApi(Components):
         return self.file_store.path / id, row.name, row.mime
 
     async def output(self, session: str, item: int) -> str:
-        """Return the whole output of the tool call `item`; the view has only its head and tail. Raises NotFound."""
+        """Return the whole output of the tool call `item`, of which the view has only head and tail.
+
+        Raises NotFound.
+        """
         number = await self.record.find_session(session)
         text = await self.record.read(_read_output, number, item)
         if text is None:
@@ -220,11 +223,13 @@ class ReadApi(Components):
         }
 
     async def find_problem(self) -> str | None:
-        """Return why the gateway accepts no messages now, as a sentence; `None` if it does."""
+        """Return why the gateway accepts no messages now, as a sentence; None if it accepts them."""
         return "The gateway is stopping." if self.stopping else await self.readiness.find_problem()
 
     async def overview(self) -> Json:
-        """Return `status`, and what an operator looks at: sessions that need someone, channels, disk, backup, books."""
+        """Return `status` with what an operator looks at first: sessions that need a person, channels, disk, backup,
+        books.
+        """
         data, backup = self.settings.data_dir, read_last_backup(self.settings.data_dir)
         disk = await asyncio.to_thread(measure_disk, self.store.path, self.file_store.path)
         return {
@@ -237,7 +242,7 @@ class ReadApi(Components):
         }
 
     async def metrics(self) -> dict[str, float]:
-        """Return the metrics for Prometheus, by name."""
+        """Return the metrics for Prometheus: {name with labels: value}."""
         backlog = await self.record.read(parts.count_backlog)
         return {
             **await asyncio.to_thread(measure_storage, self.store, self.settings.data_dir),
@@ -258,13 +263,13 @@ class ReadApi(Components):
 
 
 def _is_deleted(frame: Json) -> bool:
-    """Whether this frame reports that the session is deleted. If so, it is the last one."""
+    """Return whether this frame, which is then the last one, reports that the session is deleted."""
     sessions = [frame.get("session", {}), *(c for c in frame.get("changes", ()) if c["op"] == "session")]
     return any(session.get("state") == "deleted" for session in sessions)
 
 
 def audit_report(tx: Tx) -> Json:
-    """Check all books of a ledger. Returns {"ok", "books", "ledger"}: whether all hold, each book, and row counts."""
+    """Check all books of a ledger. Return {"ok": whether all hold, "books": each result, "ledger": row counts}."""
     audit = books.audit(tx)
     return {
         "ok": all(b.ok for b in audit),
@@ -281,7 +286,10 @@ def _read_output(tx: Tx, session: int, item: int) -> str | None:
 
 
 def _limit_json(row: limits.ListedSpent, most: law_limits.Limits) -> Json:
-    """Return one line of `limits`; cost is in the agents' currency, `most` is None where there is no limit."""
+    """Return one line of `limits`. "cost" is in the agents' currency.
+
+    A value in "most" is None if there is no limit.
+    """
     used = {"turns": row.turns, "tokens": row.tokens, "cost": row.cost / law_limits.MILLION}
     allowed = {
         "turns": most.turns, "tokens": most.tokens,

@@ -1,4 +1,4 @@
-"""Replies to messages, for programs that ask a question and wait for what answers it (`ledger/turns/replies.py`)."""
+"""Find the reply to a message, for programs that ask a question and wait for the answer (`ledger/turns/replies.py`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from semel.ledger.turns.replies import KnownMessage, Reply
 
 
 class ReplyApi(Components):
-    """The part of the gateway's API that finds what answers a message, and where a message is."""
+    """The part of the gateway's API that finds a message and the reply to it."""
 
     async def reply(self, event: int) -> Reply:
         """Return the reply to an event as it stands now. Raises NotFound."""
@@ -20,20 +20,25 @@ class ReplyApi(Components):
         return reply
 
     async def reply_after_request(self, session: str, item: int) -> Reply:
-        """Return what a turn has shown since it made the permission request `item`. Raises NoSuchSession, NotFound."""
+        """Return what a turn has added to the view since its permission request `item`.
+
+        Raises NoSuchSession, NotFound.
+        """
         reply = await self.record.read(replies.read_reply_after_request, await self.record.find_session(session), item)
         if reply is None:
             raise NotFound(f"there is no request {item} in this session")
         return reply
 
     async def find_message(self, key: str) -> KnownMessage | None:
-        """Return the newest message with this event key, from any source; None if there is none."""
+        """Return the newest message with this event key, whatever its source; None if there is none."""
         return await self.record.read(replies.find_message, key)
 
     async def is_known(self, source: str, key: str) -> bool:
-        """Whether this source has reported an event with this key."""
+        """Return whether this source has already reported an event with this key."""
         return await self.record.read(lambda tx: tx.one(KnownEvent, "event_known", source=source, key=key)) is not None
 
     async def last_said(self, session: str, limit: int = 50) -> list[str]:
-        """Return what people said among the newest `limit` entries, newest first; [] if there is no such session."""
+        """Return the texts that people wrote among the newest `limit` entries, newest first; [] if the session is
+        missing.
+        """
         return await self.record.read(replies.list_last_said, session, limit)

@@ -1,6 +1,7 @@
-"""Age out old content in the background, in short transactions (docs/retention.md).
+"""Erase old content in the background, in short transactions (docs/retention.md).
 
-How long a session's content is kept follows from its pattern in the configuration, else from the channel of its home.
+A pattern in the configuration says how long a session's content is kept; if none matches the session's key, the channel
+of its home does.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ PAGE = 200  # sessions read at a time
 
 
 class Retention:
-    """Ages out content. Run `run` as a task. `clean_files`: removes the files that no entry holds any more."""
+    """Erase content that is too old.
+
+    Run `run` as a task. `clean_files`: removes the files that no entry holds any more.
+    """
 
     def __init__(
         self, record: LedgerAccess, settings: GatewaySettings, clock: Clock, clean_files: Callable[[], None]
@@ -35,7 +39,7 @@ class Retention:
         self.clean_files = clean_files
 
     def retain_ms(self, session: AgingSession) -> int | None:
-        """Return how long this session's content is kept, in ms; None: for ever."""
+        """Return how long this session's content is kept, in ms; None if it is kept for ever."""
         retain_s = self.settings.session(session.key).retain_s
         if retain_s is None and session.home is not None:
             channel = self.settings.channels.get(session.home.partition(":")[0])
@@ -43,12 +47,12 @@ class Retention:
         return None if retain_s is None else round(retain_s * 1000)
 
     def is_configured(self) -> bool:
-        """Whether any content is aged out."""
+        """Return whether any content is ever erased for its age."""
         channels, sessions = self.settings.channels.values(), self.settings.sessions.values()
         return any(row.retain_s is not None for row in channels) or any(row.retain_s is not None for row in sessions)
 
     async def run(self) -> None:
-        """Age out what is old enough, now and then every hour, until cancelled."""
+        """Erase old content now and then every hour, until cancelled."""
         while self.is_configured():
             try:
                 steps = await self.run_once()
@@ -59,7 +63,7 @@ class Retention:
             await self.clock.sleep(RUN_INTERVAL_S)
 
     async def run_once(self) -> int:
-        """Age out what is old enough. Return the number of transactions after which there was more to do."""
+        """Erase old content. Return the number of transactions after which more was left to erase."""
         steps = 0
         async for session, retain_ms in self._sessions():
             while await self.record.write(age_out.age_step, session.id, retain_ms):
@@ -74,7 +78,7 @@ class Retention:
         return steps
 
     async def plan(self) -> list[Json]:
-        """Return what the next run would remove, and what it would leave because it is needed, by session."""
+        """Return, for each session, what the next run would erase, and what old content it would keep and why."""
         plans = []
         async for session, retain_ms in self._sessions():
             plan = await self.record.read(age_out.plan_session, session.id, retain_ms)
@@ -83,7 +87,7 @@ class Retention:
         return plans
 
     async def _sessions(self) -> AsyncIterator[tuple[AgingSession, int]]:
-        """Yield the sessions whose content is aged out, with how long it is kept (ms)."""
+        """Yield each session whose content may be erased, with the time for which it is kept (ms)."""
         page = await self.record.read(age_out.list_sessions, 0, PAGE) if self.is_configured() else []
         while page:
             for session in page:

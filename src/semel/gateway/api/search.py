@@ -1,8 +1,9 @@
-"""Full-text search: an index file that is updated from the ledger in the background.
+"""Full-text search, in an index file that is updated from the ledger in the background.
 
-No message transaction writes to the index or waits for it. After each commit the hub reports the changed sessions; they
-are indexed after a short pause, or at once if somebody searches. Changes that the index missed are found at the start,
-by comparing the revs of index and ledger. The index only finds entries: the text of a hit is read from the ledger.
+No message transaction writes to the index or waits for it. After each commit, the hub reports the changed sessions.
+They are indexed after a short pause, or at once if somebody searches. At the start, the revs of index and ledger are
+compared, to find changes that the index missed. The index only finds entries: the text of a hit is read from the
+ledger.
 """
 
 from __future__ import annotations
@@ -39,13 +40,15 @@ ROLES = ("user", "agent", "event", "notice")
 
 
 class Search:
-    """The search index of one ledger. Run `run` as a task. `find` waits a bounded time for it to catch up."""
+    """The search index of a ledger. Run `run` as a task. `find` waits a bounded time until the index is up to date."""
 
     def __init__(
         self, record: LedgerAccess, path: Path | None = None, catch_up_timeout_s: float | None = CATCH_UP_TIMEOUT_S
     ) -> None:
-        """`path`: the index, by default the file beside the ledger. `catch_up_timeout_s`: how long `find` waits until
-        all earlier commits are indexed, in seconds; None: as long as that takes.
+        """Prepare the index without opening it. `path`: its file; None means the file beside the ledger.
+
+        `catch_up_timeout_s`: how many seconds `find` waits until all earlier commits are indexed; None waits without
+        limit.
         """
         self.record = record
         self.path = path or index_path(record.store.path)
@@ -68,11 +71,14 @@ class Search:
 
     @property
     def behind(self) -> int:
-        """The number of sessions whose changes are not indexed yet; at least 1 before all sessions are compared."""
+        """The number of sessions whose changes are not indexed yet.
+
+        It is at least 1 until all sessions have been compared.
+        """
         return len(self._changed) + len(self._todo) + (self._busy or self._compare_all)
 
     def note(self, sessions: set[int]) -> None:
-        """Note that a commit changed these sessions. The hub calls it after every commit, so it must be quick."""
+        """Queue sessions that a commit changed. The hub calls this after every commit, so it must be quick."""
         self._changed |= sessions
         self._kick.set()
 
@@ -99,7 +105,7 @@ class Search:
         self._hurry.clear()
 
     async def _run_round(self) -> Exception | None:
-        """Bring the index up to date. Returns the error that prevented it, if any."""
+        """Bring the index up to date. Return the error that prevented this, or None."""
         self._busy = True
         try:
             await self._index_changed_sessions()
@@ -116,7 +122,7 @@ class Search:
             self._busy = False
 
     async def close(self) -> None:
-        """Close the index and cancel waiting searches. Idempotent."""
+        """Close the index and cancel waiting searches. Closing twice is harmless."""
         if self._closed:
             return
         self._closed = True
@@ -153,7 +159,7 @@ class Search:
             await self._on_index(lambda index: index.purge_removed())
 
     async def _compare(self) -> None:
-        """Add to `_changed` all sessions whose rev in the index differs from the ledger's."""
+        """Queue all sessions whose rev in the index differs from the rev in the ledger."""
         self._compare_all = True
         indexed_revs = await self._indexed_revs()
         after = -1
@@ -171,7 +177,7 @@ class Search:
             return {}
 
     async def _index_changes(self, session: int) -> bool:
-        """Index the changes of one session. Returns whether words of emptied entries were removed from the index."""
+        """Index the changes of one session. Return whether the words of deleted entries were removed from the index."""
         after = await self._on_index(lambda index: index.rev(session))
         dropped = False
         while True:
@@ -202,11 +208,11 @@ class Search:
         self, text: str, *, session: str | None = None, role: str | None = None, since: int | None = None,
         until: int | None = None, order: Order = "newest", limit: int = 20, after: str | None = None,
     ) -> Json:  # fmt: skip
-        """Return one page of results: {"hits", "more", "next", "index": {"current", "behind"}}.
+        """Return a page of hits: {"hits", "more", "next", "index": {"current", "behind"}}.
 
-        `session`: only sessions with this key, or with keys that match this pattern (`*`, `?`). `role`: only entries of
-        this role. `since`, `until`: only entries from `since` on and before `until`, in ms. `after`: the "next" of the
-        page before. Raises BadRequest, GatewayUnavailable, LedgerError.
+        `session`: only sessions whose key equals or matches this pattern (`*`, `?`). `role`: only entries of this role.
+        `since`, `until`: only entries with `since` <= time < `until` (ms). `after`: the "next" of the previous page.
+        Raises BadRequest, GatewayUnavailable, LedgerError.
         """
         request = _apply_cursor(SearchRequest(_parse_query(text), order, session, role, since, until, limit), after)
         current = await self._wait_until_current()
@@ -232,7 +238,7 @@ class Search:
             raise GatewayUnavailable(str(error)) from None
 
     async def _wait_until_current(self) -> bool:
-        """Wait, but not for ever, until all commits so far are indexed. Returns whether they are.
+        """Wait a bounded time until all commits so far are indexed. Return whether they are.
 
         Raises GatewayUnavailable.
         """
@@ -255,7 +261,10 @@ class Search:
 
 
 def index_path(ledger: Path) -> Path:
-    """Return the path of the index file: next to the ledger and named after it, so that both are moved together."""
+    """Return the path of the index file.
+
+    It is named after the ledger and lies beside it, so both are moved together.
+    """
     return ledger.with_name(f"{ledger.name}-search")
 
 
@@ -267,7 +276,10 @@ def _parse_query(text: str) -> SearchQuery:
 
 
 def _apply_cursor(request: SearchRequest, after: str | None) -> SearchRequest:
-    """Check a request and return it for the page after the cursor `after` (None: the first page). Raises BadRequest."""
+    """Check a search request, and return it for the page after the cursor `after` (None: the first page).
+
+    Raises BadRequest.
+    """
     if request.role is not None and request.role not in ROLES:
         raise BadRequest(f"role: {request.role!r} is not one of {', '.join(ROLES)}")
     if not 1 <= request.limit <= 100:
@@ -283,5 +295,5 @@ def _apply_cursor(request: SearchRequest, after: str | None) -> SearchRequest:
 
 
 def _log_reset(error: IndexReset) -> None:
-    """Log that the index is filled anew. At a gateway's first start, that is no news."""
+    """Log that the index must be filled again: as a warning if its file was damaged, else only for debugging."""
     log.log(logging.WARNING if error.damaged else logging.DEBUG, "search index", what=str(error))

@@ -17,9 +17,9 @@ class SessionApi(Components):
     """The part of the gateway's API that manages sessions."""
 
     async def sessions(self, archived: bool = False, before: str | None = None, limit: int = 200) -> list[Json]:
-        """Return sessions, newest first: the active ones, or only the archived ones.
+        """Return a page of sessions, newest first: the active ones or, if `archived`, the archived ones.
 
-        `before`: the key of a session; only sessions created before it are returned. Raises NoSuchSession.
+        `before`: the key of a session; only sessions that were created before it are returned. Raises NoSuchSession.
         """
         edge = 1 << 62 if before is None else await self.record.find_session(before)
         return await self.record.read(views.list_sessions, edge, limit, archived)
@@ -29,7 +29,10 @@ class SessionApi(Components):
         return await self.record.read(views.read_session, await self.record.find_session(session))
 
     async def rename(self, session: str, title: str | None) -> None:
-        """Set the title; None or a blank one restores the agent's title. Raises NoSuchSession, BadRequest."""
+        """Set the session's title.
+
+        None or a blank title lets the agent choose the title again. Raises NoSuchSession, BadRequest.
+        """
         title = " ".join((title or "").split()) or None
         if title is not None and len(title) > rows.MAX_TITLE_CHARS:
             raise BadRequest(f"title: at most {rows.MAX_TITLE_CHARS} characters, this one has {len(title)}")
@@ -43,16 +46,19 @@ class SessionApi(Components):
         await self.record.write(rows.archive, await self.record.find_session(session), away)
 
     async def new_chapter(self, session: str, by: str, key: str | None = None) -> Heard:
-        """Start a new chapter as the command /new does. `by`: the sender. `key`: the idempotency key of its event."""
+        """Start a new chapter, as the command /new does.
+
+        `by`: the sender. `key`: the idempotency key of the command's event.
+        """
         await self.record.find_session(session)
         return await self.inbox.hear(
             source=f"api:{session}", session=session, key=key, text="/new", sender=by, stable=("text", "sender")
         )
 
     async def delete(self, session: str) -> None:
-        """Delete a session. When this returns, it is invisible and runs no turn; its content is erased later.
+        """Delete a session. When this returns, the session is hidden and runs no turn; its content is erased later.
 
-        Parts that are already said but not yet sent are still sent (Law 7). Raises NoSuchSession.
+        Parts that were said but not yet sent are still sent (Law 7). Raises NoSuchSession.
         """
         number = await self.record.find_session(session)
         if not await self.record.write(rows.delete, number):
@@ -66,9 +72,9 @@ class SessionApi(Components):
         await asyncio.shield(ending)
 
     async def _erase_after(self, ending: asyncio.Task[None], session: int) -> None:
-        """Wait until the session's turn has ended, end its jobs, then erase its content with their last reports.
+        """Wait until the session's turn has ended, end its jobs, then queue the session for erasure.
 
-        `ending`: the task that ends the turn.
+        The jobs' last reports are erased with it. `ending`: the task that ends the turn.
         """
         await asyncio.wait({ending})
         jobs = await self.record.read(job_rows.list_open_of_session, session)

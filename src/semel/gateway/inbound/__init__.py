@@ -1,1 +1,1 @@
-"""The way in: supervise channels, decide who may speak, record events, execute commands, and wake turns."""
+"""Receive events: supervise channels, decide who may speak, record events, execute commands, and wake turns."""

@@ -1,8 +1,9 @@
 """Access control: decide whether the sender of an event may speak, before the event is accepted (docs/people.md).
 
 A sender is known if the configuration lists them, the owner added them, or they redeemed a pairing code. Everybody else
-is a stranger: counted by channel and reason and listed in memory for the owner, but never a row in the ledger. If a
-channel or group admits strangers as guests, they may send a limited number of messages per hour.
+is a stranger. The gateway counts strangers by channel and reason, and lists them in memory for the owner, but never
+writes a row about them. If a channel or group admits strangers as guests, they may send a limited number of messages
+per hour.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ log = structlog.get_logger("semel.people")
 class Verdict:
     """The access decision for one event.
 
-    `refused`: the reason as a metric label if the event is refused and not recorded, else None. `wakes`: False if the
-    event neither wakes the agent nor counts as a command; None if that depends on its kind. `command`: (name, argument)
-    of the command as which the event is recorded, or None.
+    `refused`: the reason, as a metric label, if the event is refused and not recorded; else None. `wakes`: False if the
+    event neither wakes the agent nor counts as a command; None decides by its kind. `command`: the (name, argument) of
+    the command as which the event is recorded, or None.
     """
 
     refused: str | None = None
@@ -47,7 +48,7 @@ class Verdict:
 
 
 class AccountDirectory(Roster):
-    """All known accounts, cached in memory. Loaded at the start and changed only through this class."""
+    """All known accounts, cached in memory. They are loaded at the start, and changed only through this class."""
 
     def __init__(self, record: LedgerAccess, settings: GatewaySettings, clock: Clock) -> None:
         super().__init__(record, settings, clock)
@@ -81,9 +82,9 @@ class AccountDirectory(Roster):
     # ------------------------------------------------------------ judging
 
     async def judge(self, channel: str, event: Incoming) -> Verdict:
-        """Decide whether an event is accepted. A repeat of an event gets the same verdict.
+        """Decide whether an event is accepted. A repeat of the event gets the same verdict.
 
-        Writes to the ledger only if the event redeems or voids a pairing code.
+        The ledger is written only if the event redeems or voids a pairing code.
         """
         if event.kind in ("echo", "failed"):  # about a message of our own, so there is no sender to judge
             return Verdict()
@@ -122,7 +123,7 @@ class AccountDirectory(Roster):
         return self._count_within(limit, channel, event, "limit") or Verdict(wakes=wakes)
 
     def _count_within(self, limit: HourlyLimit, channel: str, event: Incoming, reason: str) -> Verdict | None:
-        """Count the event and return None; if the limit is reached, return a refusal for `reason` instead.
+        """Count the event and return None; but if the limit is reached, return a refusal for `reason` instead.
 
         A repeat of a counted event is neither refused nor counted again.
         """
@@ -145,10 +146,10 @@ class AccountDirectory(Roster):
     async def _judge_code(
         self, channel: str, event: Incoming, code: str | None, is_pair_command: bool, account: rows.PersonAccount | None
     ) -> Verdict | None:
-        """Return the verdict for a message that may be a pairing code; None if it is to be judged as any other message.
+        """Return the verdict on a message that may be a pairing code; None if it must be judged like any other message.
 
-        `code`: the text read as a code, or None. `is_pair_command`: whether it begins with /pair. `account`: of the
-        sender, None if unknown. For a known sender, a text is a code only after /pair, or in a repeat of the message
+        `code`: the text read as a code, or None. `is_pair_command`: the text begins with /pair. `account`: the sender's
+        account; None if unknown. A text from a known sender is a code only after /pair, or in a repeat of the message
         that paired them. A code that is sent in a group is voided.
         """
         if event.group:
@@ -172,7 +173,7 @@ class AccountDirectory(Roster):
     # ------------------------------------------------------------ queries
 
     async def may_speak(self, channel: str, sender: Person, group: str = "") -> bool:
-        """Whether this person may speak on the channel in direct conversations, or in its group with that address."""
+        """Return whether this person may speak on the channel: in its group `group` or, if that is "", directly."""
         channel_settings = self._channel_settings(channel)
         strangers = channel_settings.room(group).strangers if group else channel_settings.strangers
         return (channel, sender.id) in self.accounts or strangers == "guest"
@@ -180,7 +181,7 @@ class AccountDirectory(Roster):
     def role_of(self, source: str) -> law.Role:
         """Return the role of a program that reports events with this source.
 
-        For a configured channel it is the setting `role` of that channel; for any other source it is owner.
+        For a configured channel, it is the channel's setting `role`; for any other source, it is owner.
         """
         kind, _, name = source.partition(":")
         channel = self.settings.channels.get(name) if kind == "channel" else None

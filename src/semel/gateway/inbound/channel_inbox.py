@@ -1,4 +1,4 @@
-"""The inbox of one channel (`ports.Inbox`): checks, authorizes and records its events with their cursor (Law 1).
+"""The inbox of one channel (`ports.Inbox`): check, authorize and record its events with their cursor (Law 1).
 
 A batch of events and the cursor after it are committed in one transaction. No input makes `put` fail: an unusable event
 is stored raw in quarantine, and the cursor moves on. Events of senders who may not speak leave no row.
@@ -38,7 +38,10 @@ KINDS = ("message", "edit", "delete", "reaction", "echo", "failed", "unreadable"
 
 @dataclass
 class _PreparedBatch:
-    """A batch to record. `files`: the blob ids of all its events. `unused`: those of its refused or unusable events."""
+    """A batch that is ready to be recorded. `files`: the blob ids of all its events.
+
+    `unused`: those files that belong to refused or unusable events.
+    """
 
     items: list[rows.Item] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
@@ -46,14 +49,17 @@ class _PreparedBatch:
 
 
 class ChannelInbox:
-    """The `ports.Inbox` of one channel. The source of all its events is `channel:NAME`."""
+    """The implementation of `ports.Inbox` for one channel. The source of all its events is `channel:NAME`."""
 
     def __init__(
         self, inbox: EventInbox, channel: str, people: AccountDirectory, received_files: ReceivedFiles,
         status: ChannelStatus, kick: Callable[[], None],
         channels: Collection[str] = (), numbered: bool = False,
     ) -> None:  # fmt: skip
-        """`kick`: wakes the outbox. `channels`: those to which failure notices can be sent. `numbered`: see `Caps`."""
+        """Connect the inbox of a channel. `kick`: wakes the outbox. `numbered`: `Caps.numbered` of the channel.
+
+        `channels`: the channels that can send a notice about a failed message.
+        """
         self.received_files = received_files
         self._inbox = inbox
         self._channel = channel
@@ -66,29 +72,29 @@ class ChannelInbox:
         self.doubtful_until = 0  # ms: events up to then may have been answered before a restore (Law 14)
 
     async def cursor(self) -> str | None:
-        """See `ports.Inbox.cursor`."""
+        """Return the saved sync cursor (see `ports.Inbox.cursor`)."""
         return await self._inbox.record.read(lambda tx: tx.value(str, "cursor_get", source=self._source))
 
     async def known(self, sender: Person, group: str = "") -> bool:
-        """See `ports.Inbox.known`."""
+        """Return whether this person may speak here (see `ports.Inbox.known`)."""
         return await self._people.may_speak(self._channel, sender, group)
 
     def online(self) -> None:
-        """See `ports.Inbox.online`."""
+        """Record that the channel is connected (see `ports.Inbox.online`)."""
         self._status.online()
 
     async def keep(self, name: str, mime: str, content: AsyncIterable[bytes], limit: int = 50_000_000) -> Kept:
-        """See `ports.Inbox.keep`."""
+        """Store a received file (see `ports.Inbox.keep`)."""
         return await self.received_files.keep(name, mime, content, limit)
 
     async def hear(self, **event: Any) -> Heard:
-        """See `ports.Inbox.hear`."""
+        """Accept one event from a program (see `ports.Inbox.hear`)."""
         outcome = await self._inbox.hear(source=self._source, **{"scope": (), **event})
         self._status.count(outcome.status)
         return outcome
 
     async def put(self, events: Sequence[Incoming], cursor: str | None = None) -> None:
-        """See `ports.Inbox.put`."""
+        """Accept a batch of events and save the cursor after it (see `ports.Inbox.put`)."""
         batch = _PreparedBatch()
         for event in events:
             await self._read_event(event, batch)
@@ -112,7 +118,10 @@ class ChannelInbox:
     # ------------------------------------------------------------ reading one event
 
     async def _read_event(self, event: Incoming, batch: _PreparedBatch) -> None:
-        """Check and authorize one event and add the row to record to the batch. Raises LedgerError."""
+        """Check and authorize one event, and add it to the batch in the form in which it is recorded.
+
+        Raises LedgerError.
+        """
         event = _as_incoming(event)
         files = _stored_file_ids(event.files)
         batch.files += files
@@ -142,8 +151,8 @@ class ChannelInbox:
     async def _read_failure(self, report: Incoming, batch: _PreparedBatch) -> None:
         """Add a failure report to the batch: a message failed after the platform had accepted it.
 
-        A report about a message that is not ours may be forged; it counts towards the hourly limit of unreadable
-        events.
+        A report about a message that Semel did not send may be forged, so it counts towards the hourly limit of
+        unreadable events.
         """
         of = str(report.of)
         if not await self._inbox.record.read(delivery_reports.is_known, self._channel, self._source, report.key, of):
@@ -238,12 +247,12 @@ def _stored_data(event: Incoming, verdict: Verdict, sender: Person) -> Json:
 
 
 def _event_time_ms(event: Incoming) -> int | None:
-    """Return the event's time by the platform's clock, in ms; None if it is not a valid date."""
+    """Return the time that the platform gave the event, in ms; None if it is not a valid date."""
     return round(event.at * 1000) if abs(event.at) < YEAR_10000 else None
 
 
 def _drop_empty(value: Json) -> Json:
-    """Return the fields without empty and false values. (Readers treat a missing field as empty or false.)"""
+    """Return the fields that are neither empty nor false. Readers treat a missing field as empty or false."""
     return {name: field for name, field in value.items() if field not in (None, "", False, 0, {})}
 
 
@@ -255,7 +264,7 @@ def _file_fields(file: Kept | Missing) -> Json:
 
 
 def _digest_event(event: Incoming) -> bytes:
-    """Return the digest over the fields that are equal in every delivery, so without names and files."""
+    """Return the digest of the fields that are the same in every delivery of the event. Names and files are not."""
     sender = event.sender.id if event.sender is not None else None
     fields = {"kind": event.kind, "text": event.text, "sender": sender, "of": event.of, "address": event.address}
     return identity.digest_fields(fields | ({"removed": True} if event.removed else {}))
@@ -276,7 +285,8 @@ _SHAPES: dict[str, tuple[type, ...]] = {
 
 
 def _find_wrong_type(event: Incoming) -> str | None:
-    """Describe a field whose type is not that of `Incoming` (a bug in the channel); None if all are right."""
+    """Return a description of a field whose type differs from `Incoming`, a bug in the channel; None if all are right.
+    """
     if event.kind not in KINDS:
         return f"its kind is {event.kind!r}, not one of {', '.join(KINDS)}"
     for name, kinds in _SHAPES.items():
@@ -294,7 +304,7 @@ def _find_wrong_type(event: Incoming) -> str | None:
 
 
 def _greet(person: str, session: str) -> str:
-    """Return the answer to a person who opens the conversation. `person`: their known name, or ""."""
+    """Return the reply to a person who has just opened a conversation. `person`: their known name, or ""."""
     agent = session.partition(":")[0]
     hello = f"Hello {person}" if person else "Hello"
     return f"{hello}. What you write here goes to {agent}. /help lists what else you can do."
@@ -308,13 +318,13 @@ def _as_incoming(event: object) -> Incoming:
 
 
 def _stored_file_ids(files: object) -> list[str]:
-    """Return the blob ids of those files that were stored."""
+    """Return the blob ids of those `files` that were stored."""
     stored = files if isinstance(files, tuple | list) else ()
     return [file.id for file in stored if isinstance(file, Kept) and isinstance(file.id, str)]
 
 
 def _scrub_event(event: Incoming) -> Incoming:
-    """Return the event without lone surrogates, which cannot be stored. The key is checked separately."""
+    """Return the event without lone surrogates, which the ledger cannot store. The key is checked separately."""
     sender = event.sender
     if sender is not None:
         sender = Person(scrub(sender.id), scrub(sender.name), bool(sender.bot))
@@ -325,7 +335,7 @@ def _scrub_event(event: Incoming) -> Incoming:
 
 
 def _why_unusable(event: Incoming, session: str) -> str | None:
-    """Return the reason why this event cannot be used; None if it can."""
+    """Return why this event cannot be used, in words; None if it can be used."""
     if event.kind == "unreadable":
         return event.why or "the channel could not read it"
     if event.kind == "echo":
@@ -363,7 +373,7 @@ def _why_empty(event: Incoming) -> str | None:
 
 
 def _raw_bytes(event: Incoming) -> bytes:
-    """Return the raw content of an event for quarantine; if the channel gave none, the event as JSON."""
+    """Return the raw input of an event for quarantine or, if the channel gave none, the event as JSON."""
     if isinstance(event.raw, bytes) and event.raw:
         return event.raw
     try:
@@ -380,7 +390,7 @@ def _safe_repr(value: object) -> bytes:
 
 
 def _decode_raw(raw: bytes) -> tuple[str, str | None]:
-    """Return raw bytes as (text, encoding): as UTF-8 with encoding None if possible, else in "base64"."""
+    """Return raw bytes as (text, encoding). The encoding is None for UTF-8; other bytes are encoded as "base64"."""
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""The receiving side of all channels: for each, an inbox, a supervisor and a status."""
+"""The receiving side of all channels: an inbox, a supervisor and a status for each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from semel.text.json_types import Json
 
 
 class ChannelManager:
-    """Holds the inboxes and the status of all channels. Run the `supervisors` after everything else has started."""
+    """The inboxes and the status of all channels. Run its `supervisors` after everything else has started."""
 
     def __init__(
         self, inbox: EventInbox, channels: Mapping[str, Channel], people: AccountDirectory, store: FileStore,
@@ -39,11 +39,16 @@ class ChannelManager:
         return f"<ChannelManager {online} of {len(self.status)} channels online>"
 
     async def clean(self) -> None:
-        """Release files of earlier gateways whose messages never reached the inbox. Call it before any channel runs."""
+        """Release files whose messages never reached an inbox before the last gateway ended.
+
+        Call this before a channel runs.
+        """
         await self.inbox.record.write(rows.release_unclaimed_files)
 
     def doubt(self, until: int) -> None:
-        """After a restore, only record events up to `until` (ms): they may have been answered before it (Law 14)."""
+        """Record events up to `until` (ms) without acting on them: they may have been answered before a restore (Law
+        14).
+        """
         for inbox in self.inboxes.values():
             inbox.doubtful_until = until
 
@@ -55,7 +60,9 @@ class ChannelManager:
         }
 
     def list(self) -> list[Json]:
-        """Describe every channel: {"name", "kind"?, "safety", "agent", "state", "since", "error"?, "counts", ...}."""
+        """Return a description of each channel: {"name", "kind"?, "safety", "agent", "state", "since", "error"?,
+        "counts", ...}.
+        """
         return [self._describe(name) for name in self.channels]
 
     def _describe(self, name: str) -> Json:

@@ -1,7 +1,7 @@
 """Restart a channel with backoff when its platform connection is lost.
 
-A channel does not reconnect by itself: its `run` ends when the connection is lost, and the supervisor calls it again.
-People see the channel's state, the time of its last change, and the last error with secrets removed.
+A channel does not reconnect by itself. Its `run` ends when the connection is lost, and the supervisor calls `run`
+again. People see the channel's state, the time of its last change, and the last error with secrets removed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ State = Literal["starting", "online", "offline", "denied"]
 
 
 class ChannelStatus:
-    """The state of one channel, and its counts of events since the gateway started. Times are in ms since the epoch."""
+    """The state of one channel, and the number of its events by outcome since the gateway started. Times are in ms."""
 
     def __init__(self, name: str, clock: Clock) -> None:
         self.name = name
@@ -55,7 +55,10 @@ class ChannelStatus:
         return f"<ChannelStatus {self.name} {self.state}, {self.counts['accepted']} accepted>"
 
     def change(self, state: State, error: str | None = None, wait_ms: int | None = None) -> None:
-        """Change the state. `error`: the new error; None: the last one stays. `wait_ms`: until the next `run`."""
+        """Change the state.
+
+        `error`: the new error; None keeps the last one. `wait_ms`: the time until the next `run`.
+        """
         now = self._clock.now()
         self.since = now if state != self.state else self.since
         self.state = state
@@ -64,7 +67,7 @@ class ChannelStatus:
             self.error, self.error_at = error, now
 
     def online(self) -> None:
-        """Note that the channel is connected and has delivered all missed events to the inbox."""
+        """Record that the channel is connected and has put all missed events into the inbox."""
         if self.state != "online":
             log.info("channel online", channel=self.name)
         self.change("online")
@@ -88,7 +91,7 @@ class ChannelStatus:
 
 @dataclass(eq=False, repr=False)
 class ChannelSupervisor:
-    """Runs one channel until cancelled, restarting it with backoff."""
+    """The task that runs one channel and restarts it with backoff."""
 
     channel: Channel
     inbox: Inbox
@@ -106,7 +109,7 @@ class ChannelSupervisor:
         return f"<ChannelSupervisor of {self.channel!r}, {self.status!r}>"
 
     async def run(self) -> None:
-        """Run the channel, and run it again after each end, until cancelled."""
+        """Run the channel, again after each end, until cancelled."""
         while True:
             try:
                 wait_ms = await self._run_once()
@@ -116,7 +119,7 @@ class ChannelSupervisor:
             self.status.retry_at = None  # the state stays until the channel reports that it is online
 
     async def _run_once(self) -> int:
-        """Run the channel until it ends. Returns the delay before the next run in ms."""
+        """Run the channel until it ends. Return the delay before the next run in ms."""
         try:
             await self.channel.run(self.inbox)
             return self._note_loss("its run() ended")
@@ -130,7 +133,7 @@ class ChannelSupervisor:
             return self._note_crash(error)
 
     def _note_loss(self, reason: str, retry_after: float | None = None) -> int:
-        """Set the state to offline and return the delay before the next run in ms."""
+        """Set the state to offline. Return the delay before the next run in ms."""
         if self.status.state == "online" and self.clock.now() - self.status.since >= BACKOFF_RESET_MS:
             self._losses = 0
         self._losses += 1
@@ -146,14 +149,14 @@ class ChannelSupervisor:
         return wait_ms
 
     def _note_denial(self, reason: str) -> int:
-        """Set the state to denied and return the delay before the next run in ms."""
+        """Set the state to denied. Return the delay before the next run in ms."""
         reason = self._shown_error(reason) or "the platform refuses this account"
         self.status.change("denied", reason, DENIED_RETRY_MS)
         log.error("channel refused by its platform", channel=self.channel.name, why=reason, again_ms=DENIED_RETRY_MS)
         return DENIED_RETRY_MS
 
     def _note_crash(self, error: Exception) -> int:
-        """Log a bug in the channel, set the state to offline and return the delay before the next run in ms.
+        """Log a bug in the channel, and set the state to offline. Return the delay before the next run in ms.
 
         People do not see the error's text, because it may contain a secret, such as a URL with a token.
         """

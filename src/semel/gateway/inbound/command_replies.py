@@ -1,4 +1,4 @@
-"""The text replies to `/status` and `/history`."""
+"""Format the replies to `/status` and `/history`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENDS = {"done": "ended well", "failed": "failed", "cancelled": "was stopped", "
 
 
 def format_status(standing: SessionStatus, model: str | None = None) -> str:
-    """Return the reply to /status. `standing`: the session's state. `model`: the agent's model if it is configured."""
+    """Return the reply to /status. `standing`: the session's state. `model`: the agent's model, if it is configured."""
     row, last = standing.row, standing.last
     state = "a turn runs" if row.turn is not None else "something waits" if row.wake_at is not None else "idle"
     lines = [f"Session {row.key}" + (f": {row.title}" if row.title else ""), f"Agent: {row.agent}", f"State: {state}"]
@@ -36,7 +36,7 @@ def format_status(standing: SessionStatus, model: str | None = None) -> str:
 
 
 def format_history(rows: Sequence[EntryRow]) -> str:
-    """Return the reply to /history: one line for each message; long ones are shortened visibly."""
+    """Return the reply to /history: one line for each message. Long messages are cut, with a visible mark."""
     if not rows:
         return "Nothing was said in this chapter yet."
     return "\n".join(f"{_author(row)}: {shorten_to_line(row.text, MESSAGE_CHARS)}" for row in rows)

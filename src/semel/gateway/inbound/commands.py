@@ -1,8 +1,9 @@
-"""Slash commands: parse, authorize and execute them, the same for every channel (docs/commands.md).
+"""Parse, authorize and execute slash commands, in the same way for every channel (docs/commands.md).
 
-A command is an event: it is accepted once by its key, recorded, and never given to the agent. Its effect in the ledger
-is part of the transaction that accepts it. All other work is done later from its row, in the order of acceptance; then
-a notice at the session's home answers it. After a crash, the next gateway executes the commands that are left.
+A command is an event. It is accepted once by its key, recorded, and never given to the agent. Its effect on the ledger
+is part of the transaction that accepts it. All other work is done later, from the command's row, in the order of
+acceptance; then a notice at the session's home answers it. After a crash, the next gateway executes the commands that
+are left.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ REFUSED, MISTYPED, PAIR, GREET = "refused", "mistyped", "pair", "greet"
 
 @dataclass(eq=False, repr=False)
 class Commands:
-    """Parses and executes commands. Call `read` before an event is recorded and `wake` after its commit."""
+    """Parse and execute commands. Call `read` before an event is recorded, and `wake` after its commit."""
 
     record: LedgerAccess
     places: Destinations
@@ -74,10 +75,10 @@ class Commands:
     ) -> law.AgentMessage | tuple[str, str]:
         """Parse and authorize a person's text.
 
-        Returns an AgentMessage (perhaps with a busy mode) if the text is for the agent; otherwise the (name, argument)
-        with which the command is recorded. `keys`: the keys of the sessions it is addressed to. `role`: the sender's
-        role; None: the role of the source.
-        `person`: the sender's known name, or "". `direct`: whether nobody else can write in this conversation.
+        Return an AgentMessage (with a busy mode, if the text sets one) if the text is for the agent. Otherwise return
+        the (name, argument) as which the command is recorded. `keys`: the keys of the sessions to which the text is
+        addressed. `role`: the sender's role; None takes the role of the source. `person`: the sender's known name, or
+        "". `direct`: nobody else can write in this conversation.
         """
         parsed = law.read_command(text)
         if parsed != law.AgentMessage(text) and isinstance(law.read_command("/" + text.lstrip("/")), law.Mistyped):
@@ -103,12 +104,15 @@ class Commands:
     # ------------------------------------------------------------ execution
 
     async def start(self) -> None:
-        """Execute the commands that an earlier gateway accepted but did not finish. Call it before any turn begins."""
+        """Execute the commands that an earlier gateway accepted but did not finish.
+
+        Call this before any turn begins.
+        """
         for session in await self.record.read(rows.list_sessions_with_open):
             await self._serve(session)
 
     def wake(self, session: int) -> None:
-        """Execute the recorded commands of this session soon."""
+        """Start a task that executes this session's recorded commands."""
         if session in self._tasks:
             self._again.add(session)
             return
@@ -116,7 +120,7 @@ class Commands:
         self._tasks[session] = task
 
     async def stop(self) -> None:
-        """Stop executing. The next gateway executes the commands that are left."""
+        """Stop executing commands. The next gateway executes those that are left."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -164,7 +168,10 @@ class Commands:
         return reply + stopped_turn + _describe_waiting(int(waiting))
 
     async def _stop(self, command: OpenCommand) -> str:
-        """Stop the turn that ran, or was about to run, when the command was accepted, but never a later one."""
+        """Stop the turn that ran, or was about to begin, when the command was accepted; never a later one.
+
+        Return the reply.
+        """
         by = StopRequest(_sender_name(command), command.seq)
         if await self.record.write(
             sessions.cancel_orphaned_turn, command.session, self.lease, by.notice_text, command.seq
@@ -226,9 +233,9 @@ class Commands:
         return f"The {kind} is {chosen_id} now."
 
     async def _decide(self, command: OpenCommand) -> str:
-        """Answer the permission request that the command referred to when it was accepted (Law 13).
+        """Answer the permission request that the command named when it was accepted (Law 13). Return the reply.
 
-        The sender is authorized already.
+        The sender has been authorized already.
         """
         choice = rows.decode_choice(command.result)
         if choice.item is None:
@@ -277,8 +284,8 @@ def find_refusal(
 ) -> str | None:
     """Return why the sender may not give this command, in words for the person; None if they may (`semel.law.access`).
 
-    `person`: the sender's known name, or "". `direct`: whether nobody else can write in this conversation. `approvals`:
-    the roles and names that may answer permission requests in its sessions.
+    `person`: the sender's known name, or "". `direct`: nobody else can write in this conversation. `approvals`: the
+    roles and names that may answer permission requests in the sessions of the command.
     """
     if command not in access.APPROVALS:
         may = command in access.ROLES[role].commands
@@ -289,7 +296,7 @@ def find_refusal(
 
 
 def _describe_fixed_model(agent: str, kind: str, model: str) -> str:
-    """Return the reply to /model or /mode (`kind`) for an agent whose model is fixed by the configuration."""
+    """Return the reply to /model or /mode (given as `kind`) for an agent whose model the configuration sets."""
     if kind == "mode":
         return f"The agent {agent} has no modes."
     remedy = f"change `model` in [agents.{agent}], and start the gateway again"

@@ -1,4 +1,4 @@
-"""The inbox: validate an event, resolve its sessions, commit it, and wake turns and commands (Laws 1, 2).
+"""The inbox: check an event, find its sessions, commit it, and wake turns and commands (Laws 1, 2).
 
 Every event passes through `EventInbox.hear` or, for chat channels, `channel_inbox`. The caller acknowledges the event
 to its source only after the call returns, that is, after the commit.
@@ -35,7 +35,7 @@ _NOTHING_WAITS = rows.Addressed(0, None)
 
 @dataclass(eq=False, repr=False)
 class EventInbox:
-    """Accepts events and wakes the `turns` and `commands` of their sessions."""
+    """Accept events. Wake the `turns` and `commands` of their sessions."""
 
     record: LedgerAccess
     settings: GatewaySettings
@@ -60,11 +60,11 @@ class EventInbox:
         scope: Sequence[str] | None = None,
         seen: int | None = None,
     ) -> Heard:
-        """Accept one event for one or more sessions and return after the commit. Raises BadRequest.
+        """Accept one event for one or more sessions. Return after the commit. Raises BadRequest.
 
-        `scope`: the patterns of session keys granted to the caller; None if it is the owner. They also limit the home
-        of a session that the event creates (`identity.Grant`). `seen`: the rev of the session's view that the sender
-        saw. For all others see `ports.Inbox.hear`.
+        `scope`: the patterns of session keys that the caller may use; None if the caller is the owner. They also limit
+        the home of a session that the event creates (`identity.Grant`). `seen`: the rev of the session's view that the
+        sender saw. `ports.Inbox.hear` describes the other arguments.
         """
         keys = [session] if isinstance(session, str) else list(session)
         if not keys:
@@ -125,9 +125,9 @@ class EventInbox:
         )  # fmt: skip
 
     def target(self, key: str, grant: identity.Grant | None = None) -> rows.Addressee:
-        """Return the agent, home and wake policy that a new session with this key gets.
+        """Return the agent, home and wake policy for a session with this key, as the configuration gives them.
 
-        `grant`: limits the home for a caller who is not the owner.
+        `grant`: limits the home, for a caller who is not the owner.
         """
         settings = self.settings
         route = self._route(key, grant)
@@ -144,7 +144,9 @@ class EventInbox:
         return identity.derive_route(key, list(settings.agents), settings.channels, settings.default_agent, grant)
 
     def _is_place(self, key: str) -> bool:
-        """Whether a channel gives this key to the session of an address. The home must then be that address."""
+        """Return whether this is the key that a channel gives to the session of an address, which must then be its
+        home.
+        """
         first, _, rest = key.partition(":")
         channel_settings = self.settings.channels.get(rest.partition(":")[0])
         return channel_settings is not None and first == (channel_settings.agent or self.settings.default_agent)
@@ -161,7 +163,7 @@ def _describe_reserved_session(key: str) -> str:
 def _move_reserved_fields(data: Mapping[str, Any] | None, role: str) -> dict[str, Any]:
     """Return a caller's `data` with reserved fields moved under "given", so that it cannot forge who spoke and where.
 
-    `role`: the caller's role, added under "from" unless it is owner.
+    `role`: the caller's role; unless it is owner, it is added under "from".
     """
     kept_fields = {name: value for name, value in (data or {}).items() if name not in RESERVED_FIELDS}
     reserved = {name: value for name, value in (data or {}).items() if name in RESERVED_FIELDS}

@@ -1,7 +1,7 @@
-"""Pairing codes: a stranger who sends a code to a channel's account in a direct conversation becomes a known person.
+"""Pairing codes: a stranger who sends such a code in a direct conversation becomes a known person.
 
-A code has 40 random bits, is valid for ten minutes and for one use, and is shown to the owner only once: the ledger has
-only its scrypt hash. Wrong codes get no answer. One sender may try five wrong codes per hour, all senders on a channel
+A code has 40 random bits, and is valid for ten minutes and one use. The owner sees it only once: the ledger has only
+its scrypt hash. Wrong codes get no answer. One sender may try five wrong codes per hour, all senders on a channel
 together twenty. The chance to guess a given code is therefore at most one in 10^10.
 """
 
@@ -29,7 +29,7 @@ MAX_SENDER_TRIES_PER_HOUR, MAX_CHANNEL_TRIES_PER_HOUR = 5, 20
 
 @dataclass(frozen=True)
 class IssuedCode:
-    """A new code, to be shown to the owner. `expires`: in milliseconds since the epoch."""
+    """A new code, which is shown to the owner. `expires`: in milliseconds since the Unix epoch."""
 
     code: str
     channel: str
@@ -40,7 +40,10 @@ class IssuedCode:
 
 @dataclass(frozen=True)
 class RedeemResult:
-    """The result of trying a code. `name`, `role`: of the paired person. `people`: all known accounts after pairing."""
+    """The result of trying a code.
+
+    `name`, `role`: those of the paired person. `people`: all known accounts afterwards.
+    """
 
     outcome: str  # paired, wrong, limited (too many tries), listed (the account is in semel.toml), none (no open code)
     name: str = ""
@@ -52,7 +55,10 @@ class Pairing:
     """The open codes of all channels. Unused codes survive a restart."""
 
     def __init__(self, record: LedgerAccess, clock: Clock, taken: frozenset[str] = frozenset()) -> None:
-        """`taken`: names in the configuration; a paired person without a chosen name gets none of these."""
+        """Begin without codes.
+
+        `taken`: names in the configuration, which a paired person without a chosen name does not get.
+        """
         self.record = record
         self.clock = clock
         self.taken = taken
@@ -82,9 +88,9 @@ class Pairing:
         return [code for code in self._open.values() if code.channel == channel]
 
     async def show(self, channel: str, name: str, role: str) -> IssuedCode:
-        """Create a code. Raises Conflict if MAX_OPEN_CODES are open on the channel.
+        """Create a code. Raises Conflict if MAX_OPEN_CODES codes are open on the channel.
 
-        `name`: of the person who will use it; "": their name on the platform.
+        `name`: the name for the person who will use it; "" takes their name on the platform.
         """
         if len(self._open_codes(channel)) >= MAX_OPEN_CODES:
             raise Conflict(
@@ -101,14 +107,14 @@ class Pairing:
     async def repeated(self, channel: str, event: Incoming) -> RedeemResult | None:
         """Return the result of the code that this same message redeemed before; None if it redeemed none.
 
-        A repeat of the message thus gets the same answer.
+        So a repeat of the message gets the same answer.
         """
         assert event.sender is not None
         row = await self.record.read(rows.find_redeemed, channel, event.sender.id, event.key)
         return None if row is None else RedeemResult("paired", row.name, row.role)
 
     async def redeem(self, channel: str, event: Incoming, code: str) -> RedeemResult:
-        """Try a code that `event`'s sender sent in a direct conversation. If it is right, pair the sender."""
+        """Try a code that the sender of `event` sent in a direct conversation. If it is right, pair the sender."""
         assert event.sender is not None
         async with self._lock:
             if not self._open_codes(channel):
@@ -132,9 +138,9 @@ class Pairing:
             return RedeemResult("paired", account.name, account.role, tuple(people))
 
     async def void_code(self, channel: str, event: Incoming, code: str) -> bool:
-        """Void a code that was sent in a group, where others could read and use it. Returns whether one was voided.
+        """Void a code that was sent in a group, where others could read and use it. Return whether any was voided.
 
-        If the hourly limit of comparisons is reached, every open code that it might be is voided.
+        If the hourly limit of comparisons is reached, every open code that may equal the text is voided.
         """
         async with self._lock:
             codes = await self._find_codes(channel, event, code)
@@ -143,10 +149,10 @@ class Pairing:
             return any([await self.record.write(rows.void_code, code_row.id) for code_row in codes])
 
     async def _find_codes(self, channel: str, event: Incoming, code: str) -> list[rows.PairingCode]:
-        """Return the open codes that equal this text, or that might.
+        """Return the open codes that equal this text, or that may equal it.
 
-        Codes from before a restart can be compared only by scrypt, and such comparisons are limited per hour. When the
-        limit is reached, all these codes might equal it.
+        Codes from before a restart can be compared only by scrypt, and the number of such comparisons per hour is
+        limited. Once the limit is reached, each of these codes may equal the text.
         """
         open_codes, signed = self._open_codes(channel), self._sign(code)
         if matches := [code_row for code_row in open_codes if self._signatures.get(code_row.id) == signed]:
@@ -161,9 +167,9 @@ class Pairing:
         return hashlib.blake2b(code.encode("ascii"), key=self._key, digest_size=32).digest()
 
     async def _match(self, channel: str, event: Incoming, code: str) -> rows.PairingCode | RedeemResult:
-        """Return the open code that equals this text, compared in constant time; else a result that says why not.
+        """Return the open code that equals this text, or else a result that says why there is none.
 
-        A wrong try is counted.
+        The comparison takes constant time. A wrong code counts as a try.
         """
         assert event.sender is not None
         tries = self._tries.setdefault(
@@ -186,7 +192,10 @@ def _hash_code(code: str, salt: bytes) -> bytes:
 
 
 def _find_equal_code(code: str, open_codes: list[rows.PairingCode]) -> rows.PairingCode | None:
-    """Return the open code that equals this text, or None. It compares all, so that its duration tells nothing."""
+    """Return the open code that equals this text, or None.
+
+    All codes are compared, so that the time taken reveals nothing.
+    """
     equal = [
         code_row for code_row in open_codes if hmac.compare_digest(_hash_code(code, code_row.salt), code_row.digest)
     ]

@@ -22,7 +22,10 @@ MAX_LISTED_CODES = 20
 
 
 class Roster:
-    """The part of `AccountDirectory` that the CLI and the HTTP API call. Raises BadRequest, NotFound and Conflict."""
+    """The operations on people that the CLI and the HTTP API call. Base of `AccountDirectory`.
+
+    They raise BadRequest, NotFound and Conflict.
+    """
 
     def __init__(self, record: LedgerAccess, settings: GatewaySettings, clock: Clock) -> None:
         self.record = record
@@ -68,10 +71,10 @@ class Roster:
         }
 
     async def add(self, account: str, name: str | None = None, role: str | None = None) -> Json:
-        """Add or change an account, and return its person as `list_people` does.
+        """Add or change an account. Return its person in the form of `list_people`.
 
-        `account`: CHANNEL:ID. `name`: by default the account's present name, else one made from the refused sender's
-        name or the id. `role`: by default that of the person's other accounts, else member.
+        `account`: CHANNEL:ID. `name`: None keeps the account's present name or, for a new account, makes one from the
+        refused sender's name or the id. `role`: None takes the role of the person's other accounts, or else member.
         """
         channel, _, id = account.partition(":")
         self._check_channel(channel)
@@ -98,7 +101,7 @@ class Roster:
         return law.make_unique_name(shown_name or id, taken)
 
     async def remove(self, account: str) -> None:
-        """Remove an account (CHANNEL:ID). Its messages are then those of a stranger."""
+        """Remove an account (CHANNEL:ID). From then on, its messages are those of a stranger."""
         channel, _, id = account.partition(":")
         try:
             accounts = await self.record.write(rows.remove_account, channel, id)
@@ -112,10 +115,10 @@ class Roster:
         self._set_accounts(accounts)
 
     async def pair(self, channel: str, name: str | None = None, role: str | None = None) -> Json:
-        """Create a pairing code. Returns {"code", "channel", "name", "role", "expires" (ms)}; the code is never shown
-        again.
+        """Create a pairing code. Return {"code", "channel", "name", "role", "expires" (ms)}.
 
-        `name`: of the person who will use it, by default their name on the platform.
+        The code is never shown again. `name`: the name for the person who will use it; None takes their name on the
+        platform.
         """
         self._check_channel(channel)
         checked_role = self._choose_role(name, role) if name is not None else self._check_role(role or "member")
@@ -126,7 +129,8 @@ class Roster:
         }  # fmt: skip
 
     async def pairings(self) -> list[Json]:
-        """Return the newest pairing codes with their state (open, used, expired or void), but not the codes' text."""
+        """Return the newest pairing codes with their state (open, used, expired or void), but without the codes' text.
+        """
         now = self.clock.now()
         return [
             {
@@ -150,9 +154,9 @@ class Roster:
             raise BadRequest(f"channel: {channel!r} has no people of its own; whoever knows its secret may speak")
 
     def _choose_role(self, name: str, role: str | None) -> law.Role:
-        """Check the name and return the role for an account of this person.
+        """Check the name and the requested role. Return the role for an account of this person.
 
-        That is the requested `role`, else the role of the person's other accounts, else member.
+        It is the requested `role`, or else the role of the person's other accounts, or else member.
         """
         if not NAME_PATTERN.fullmatch(name) or name in law.ROLES:
             raise BadRequest(f"name: {name[:80]!r} should be letters, digits, - and _, and not the name of a role")

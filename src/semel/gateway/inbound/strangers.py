@@ -1,7 +1,7 @@
-"""Bounded memory of strangers: refusals by reason, the latest refused senders, and hourly limits.
+"""A bounded memory of strangers: refusals by reason, the latest refused senders, and hourly limits.
 
 Its size does not grow with the number of refusals, and it contains no refused text: a flood of strangers must not fill
-the ledger or the memory (Law 11). The owner sees the latest senders of each channel, to add them.
+the ledger or the memory (Law 11). The owner sees the latest senders of each channel, and can add them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ HOUR_MS = 3_600_000
 
 @dataclass
 class Stranger:
-    """A refused sender. `first`, `last`: times of refusals, in ms since the epoch. `times`: the number of refusals."""
+    """A refused sender.
+
+    `first`, `last`: the times of the first and last refusal (ms). `times`: the number of refusals.
+    """
 
     channel: str
     id: str
@@ -29,7 +32,7 @@ class Stranger:
 
 
 class Strangers:
-    """Refusals since the gateway started."""
+    """The refusals since the gateway started."""
 
     def __init__(self) -> None:
         self.refused: Counter[tuple[str, str]] = Counter()  # by channel and reason
@@ -43,7 +46,7 @@ class Strangers:
         self.refused[channel, reason] += 1
 
     def remember(self, channel: str, sender: Person, now: int) -> None:
-        """Remember an unknown sender who was refused. `now`: in ms since the epoch."""
+        """Remember an unknown sender who was just refused. `now`: in ms since the Unix epoch."""
         senders = self._latest.setdefault(channel, OrderedDict())
         id = sender.id[:MAX_FIELD_CHARS]
         stranger = senders.get(id)
@@ -56,7 +59,7 @@ class Strangers:
             senders.popitem(last=False)
 
     def forget(self, channel: str, id: str) -> None:
-        """Forget a refused sender, because they are known now."""
+        """Forget a refused sender, because they have become known."""
         if channel in self._latest:
             self._latest[channel].pop(id, None)
 
@@ -67,9 +70,10 @@ class Strangers:
 
 
 class HourlyLimit:
-    """Counts occurrences; allows `max_each` per hour for each name, and `max_all` per hour for all names together.
+    """A count of occurrences, with at most `max_each` per hour for each name and `max_all` per hour for all names
+    together.
 
-    An occurrence has a key, by which a caller recognises a repeat (`is_counted`). Times are in milliseconds.
+    Each occurrence has a key, by which a repeat is recognised (`is_counted`). Times are in milliseconds.
     """
 
     def __init__(self, max_each: int, max_all: int) -> None:
@@ -84,7 +88,10 @@ class HourlyLimit:
         return f"<HourlyLimit {len(self._occurrences)} of {self.max_all}, of {len(self._counts)} names>"
 
     def is_full(self, name: str, now: int) -> bool:
-        """Whether the limit of this name, or the overall one, is reached. Drops occurrences older than an hour."""
+        """Return whether the limit of this name, or the overall limit, is reached.
+
+        Drop occurrences older than an hour.
+        """
         while self._occurrences and self._occurrences[0][0] <= now - HOUR_MS:
             self._drop_oldest()
         return len(self._occurrences) >= self.max_all or self._counts[name] >= self.max_each
@@ -96,12 +103,14 @@ class HourlyLimit:
             del self._counts[name]
 
     def count(self, name: str, key: str, now: int) -> None:
-        """Count one occurrence. Check `is_full` before."""
+        """Count one occurrence. Call `is_full` first."""
         self._occurrences.append((now, name, key))
         self._counts[name] += 1
 
     def is_counted(self, name: str, key: str) -> bool:
-        """Whether an occurrence with this name and key was already counted within the hour: then this is a repeat."""
+        """Return whether an occurrence with this name and key was counted within the last hour, so that this one is a
+        repeat.
+        """
         return name in self._counts and any(
             (counted_name, counted_key) == (name, key) for _, counted_name, counted_key in self._occurrences
         )

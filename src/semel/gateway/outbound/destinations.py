@@ -21,7 +21,7 @@ __all__ = ["HOME", "Destinations", "ResolvedDestination", "can_stream"]
 
 
 def can_stream(caps: Caps) -> bool:
-    """Whether the channel can post a placeholder, fill it by edits, and delete it if it stays empty."""
+    """Return whether the channel can post a placeholder, fill it by edits, and delete it if it stays empty."""
     return caps.edits and caps.deletes
 
 
@@ -92,12 +92,12 @@ class Destinations:
         return dest.partition(":")[0] in self.channels
 
     def narrates_all(self, dest: str) -> bool:
-        """Whether every block is delivered to this destination, instead of only the closing text."""
+        """Return whether every block is delivered to this destination, instead of only the closing text."""
         channel = self.settings.get(dest.partition(":")[0])
         return channel is not None and channel.narration == "all"
 
     def streams(self, dest: str) -> bool:
-        """Whether a text is previewed at this destination while it is written, in a placeholder message."""
+        """Return whether a text is previewed at this destination while it is written, in a placeholder message."""
         name = dest.partition(":")[0]
         channel_settings, channel = self.settings.get(name), self.channels.get(name)
         return (

@@ -50,7 +50,7 @@ class DestinationPace:
         self._under_way: Counter[str] = Counter()
 
     def is_busy(self, dest: str) -> bool:
-        """Whether an attempt is under way for this destination."""
+        """Return whether an attempt is under way for this destination."""
         return self._under_way[dest] > 0
 
     def begin(self, dest: str) -> None:

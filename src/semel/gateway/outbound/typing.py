@@ -81,7 +81,7 @@ class Typing:
 
 
 def is_asked_by_person(events: Iterable[TurnEvent], channel: str) -> bool:
-    """Whether a person asked for the turn through this channel, and not a schedule or a program."""
+    """Return whether a person asked for the turn through this channel, and not a schedule or a program."""
     return any(e.kind == "message" and e.source == f"channel:{channel}" and not e.data.get("automatic") for e in events)
 
 

@@ -231,7 +231,7 @@ class Inbox(Protocol):
         """
 
     async def known(self, sender: Person, group: str = "") -> bool:
-        """Whether this person may speak on this channel, or in its group with the address `group`.
+        """Return whether this person may speak on this channel, or in its group with the address `group`.
 
         Ask this before accepting an invitation, which is not a message, and before downloading a file.
         """

@@ -110,7 +110,7 @@ class AgentFiles(HeldFiles):
 
 
 def carries_files(update: Mapping[str, Any]) -> bool:
-    """Whether an update contains a content block that is not text."""
+    """Return whether an update contains a content block that is not text."""
     kind, content = update.get("sessionUpdate"), update.get("content")
     if kind in MESSAGE_CHUNKS:
         return is_attachment(content)

@@ -78,7 +78,7 @@ class AgentPool:
         return live.spawn if live is not None and not live.busy else None
 
     def holds(self, spawn: int) -> bool:
-        """Whether this spawn is live in this pool: neither dead nor being ended."""
+        """Return whether this spawn is live in this pool: neither dead nor being ended."""
         return any(live.spawn == spawn for live in self.live.values())
 
     def find_announcing_turn(self, spawn: int, tool: str) -> int | None:

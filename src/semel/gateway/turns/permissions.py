@@ -196,7 +196,7 @@ def _choose_option(request: Asked, policy: str) -> str | None:
 
 
 def is_self_guarded(tool_call: Json, announced: Json) -> bool:
-    """Whether the agent asks for permission to use one of SELF_GUARDED_TOOLS.
+    """Return whether the agent asks for permission to use one of SELF_GUARDED_TOOLS.
 
     The decision uses the tool's whole name as the agent gives it. It does not use the tool's input, because the model
     writes it; nor the beginning of a title, because a title may be a command; nor a bare tool name, because agents have
@@ -216,7 +216,7 @@ def is_self_guarded(tool_call: Json, announced: Json) -> bool:
 
 
 def _holds_command(input: object) -> bool:
-    """Whether the input contains a command, which none of SELF_GUARDED_TOOLS takes."""
+    """Return whether the input contains a command, which none of SELF_GUARDED_TOOLS takes."""
     return isinstance(input, dict) and any(name in input for name in ("command", "cmd"))
 
 

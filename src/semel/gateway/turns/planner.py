@@ -178,7 +178,7 @@ async def read_replay(live: LiveAgent, *, with_files: bool = False) -> None:
 
 
 def _marks_turn_end(update: Mapping[str, Any], mark: str, before: bool) -> bool:
-    """Whether the replay, up to and including `update`, ends with a turn that was completed.
+    """Return whether the replay, up to and including `update`, ends with a turn that was completed.
 
     `mark`: the `_meta` key by which the agent marks the end of a turn. `before`: the result for the previous update.
     """

@@ -100,7 +100,7 @@ def _format_firing(event: TurnEvent) -> str:
 
 
 def _is_in_notes(entry: EntryToTell, notes: Sequence[str]) -> bool:
-    """Whether the notes already contain this entry, as a memory difference or in the history."""
+    """Return whether the notes already contain this entry, as a memory difference or in the history."""
     quoted, line = make_inert(quote_text(entry.text)), f": {make_inert(entry.text)}\n"
     return any(quoted in note or line in note for note in notes)
 

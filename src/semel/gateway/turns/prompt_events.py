@@ -103,7 +103,7 @@ def _author_fields(more: Mapping[str, Any]) -> Json:
 
 
 def _is_private_to_owner(more: Mapping[str, Any]) -> bool:
-    """Whether the owner wrote this where nobody else can write, which includes the page and the API."""
+    """Return whether the owner wrote this where nobody else can write, which includes the page and the API."""
     return not _event_data(more).get("group") and _author_fields(more).get("role", "owner") == "owner"
 
 

@@ -178,7 +178,7 @@ class Run:
         return self.permissions.pass_answer(item, option)
 
     def _is_seen(self) -> bool:
-        """Whether anyone can see a request: somebody watches, or the home is a place where people read later."""
+        """Return whether anyone can see a request: somebody watches, or the home is a place where people read later."""
         home = self.begun.home
         reaches = home is not None and (is_local(home) or self.places.is_on_channel(home))
         return reaches or self.record.hub.count_watchers(self.begun.session) > 0

@@ -116,7 +116,7 @@ class TurnScheduler:
             task.add_done_callback(self._interventions.discard)
 
     def can_steer(self, key: str) -> bool:
-        """Whether a message can join the session's running turn now."""
+        """Return whether a message can join the session's running turn now."""
         return any(run.begun.key == key and run.steers for run in self.runs.values())
 
     async def _steer(self, session: int) -> None:
@@ -289,7 +289,7 @@ class TurnScheduler:
                 del self._overtaken[session]
 
     def _waits_for_person(self, session: int) -> bool:
-        """Whether the running turn waits for a person."""
+        """Return whether the running turn waits for a person."""
         run = self.runs.get(session)
         return run is not None and bool(run.permissions.open)
 
@@ -323,7 +323,7 @@ class TurnScheduler:
             del self._starting[begun.session]
 
     def _may_wait(self, run: Run) -> bool:
-        """Whether a run may keep its agent while a permission request waits for an answer.
+        """Return whether a run may keep its agent while a permission request waits for an answer.
 
         Only turns for guests are limited, so that guests cannot occupy all agents.
         """

@@ -130,7 +130,7 @@ class StreamView:
         return "tool" in self.seen_kinds
 
     def is_tool_running(self) -> bool:
-        """Whether a tool call is running."""
+        """Return whether a tool call is running."""
         return any(call.get("status") in ("pending", "running") for call in self.call_fields.values())
 
     def announced_call(self, tool_call: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class StreamView:
         return None
 
     def was_announced(self, name: str, arguments: Mapping[str, Any]) -> bool:
-        """Whether the stream announced a call with this name and equal input, open or not."""
+        """Return whether the stream announced a call with this name and equal input, open or not."""
         return any(
             _names_tool(announced, name) and _has_arguments(announced.get("input"), arguments)
             for announced in self.call_fields.values()

@@ -101,7 +101,7 @@ class Corrections:
         self._reasons: list[str] = []  # the reasons that the agent was given
 
     def are_due(self, end: Answered, problems: Sequence[MarkupProblem]) -> bool:
-        """Whether the agent is to be asked to correct `problems`, now that it has ended its turn."""
+        """Return whether the agent is to be asked to correct `problems`, now that it has ended its turn."""
         return bool(problems) and not self.was_asked and end.stop in ("end_turn", "max_tokens")
 
     def note_request(self, problems: Sequence[MarkupProblem]) -> None:
