@@ -21,9 +21,9 @@ IS_LINUX = sys.platform.startswith("linux")
 
 
 def make_spawn_tag(pid: int, born: str) -> str:
-    """Return the value of SEMEL_SPAWN in a spawn and all processes that it starts. It is unique to the spawn.
+    """Return the value of SEMEL_SPAWN for a spawn and all processes that it starts. It is unique to the spawn.
 
-    `born`: the start time of the spawn's process, as an opaque string.
+    `born`: the start time of the spawn's process, as `read_identity` returns it.
     """
     return f"{pid}.{born}"
 
@@ -34,10 +34,10 @@ def _boot_id() -> str:
 
 
 def read_identity(pid: int) -> str | None:
-    """Return the start time of a process as an opaque string; None if no such process runs. A zombie counts as gone.
+    """Return the start time of a process, as an opaque string; None if no such process runs.
 
-    Linux: `<boot id>:<start time in clock ticks since boot>` (proc(5), field 22 of stat). Elsewhere: `lstart` of ps.
-    The value stays the same for the life of the process, also across exec.
+    A zombie counts as gone. Linux: `<boot id>:<start time in clock ticks since boot>` (proc(5), field 22 of stat).
+    Elsewhere: `lstart` of ps. The value stays the same for the life of the process, also across exec.
     """
     if not IS_LINUX:
         return _identity_by_ps(pid)
@@ -51,7 +51,10 @@ def read_identity(pid: int) -> str | None:
 
 
 def list_group_members(pgid: int) -> list[int]:
-    """Return the pids of a process group, without zombies. Without /proc: [pgid] if the group exists, else []."""
+    """Return the pids of a process group, without zombies.
+
+    On a system without /proc, return [pgid] if the group exists, else [].
+    """
     if not IS_LINUX:
         try:
             os.killpg(pgid, 0)
@@ -81,9 +84,9 @@ SPAWN_VARIABLE, JOB_VARIABLE = "SEMEL_SPAWN", "SEMEL_JOB"
 
 
 def find_tagged_processes(mark: str, name: str = SPAWN_VARIABLE) -> list[int]:
-    """Return the pids of all other processes whose environment has the variable `name` with the value `make_spawn_tag`.
+    """Return the pids of all other processes in whose environment the variable `name` has the value `mark`.
 
-    Works on Linux only; returns [] elsewhere.
+    This works only on Linux; elsewhere it returns [].
     """
     if not IS_LINUX:
         return []
@@ -103,7 +106,7 @@ def _has_variable(entry: Path, variable: bytes) -> bool:
 
 
 def kill_tagged_processes(mark: str, name: str = SPAWN_VARIABLE) -> int:
-    """Send SIGKILL to every process that `find_tagged_processes` finds, and return their number."""
+    """Send SIGKILL to every process that `find_tagged_processes` finds. Return the number of these processes."""
     pids = find_tagged_processes(mark, name)
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -112,12 +115,12 @@ def kill_tagged_processes(mark: str, name: str = SPAWN_VARIABLE) -> int:
 
 
 def kill_group_if_same(pid: int, pgid: int, born: str, patience: float = 2.0) -> bool:
-    """Kill the processes that remain of one spawn of a dead gateway. Returns whether there were any.
+    """Kill the processes that remain of one spawn of a dead gateway. Return whether there were any.
 
     `pid`, `pgid`, `born`: the recorded process, its group and its start time. The group is killed if the process still
-    has that start time. Children in any group are found by SEMEL_SPAWN in their environment and killed, too. Waits up
-    to `patience` seconds for all to exit, so that no new agent process runs beside them (Law 10). Blocks; call it in a
-    thread.
+    has that start time. Children in any group are found by SEMEL_SPAWN in their environment, and killed too. This waits
+    up to `patience` seconds until all have exited, so that no new agent process runs beside them (Law 10). It blocks;
+    call it in a thread.
     """
     found_any = False
     if read_identity(pid) == born and pgid > 1 and pgid != os.getpgid(0):

@@ -1,7 +1,7 @@
-"""Readiness: whether the gateway can accept messages now, which is whether its ledger takes a write.
+"""Readiness: whether the gateway can accept messages now, that is, whether its ledger can be written.
 
-Reading goes on when the disk is full or has become read-only, so only a write can tell. `/readyz` needs no token, so
-one test write serves all callers for a few seconds: nobody can make the disk busy by asking.
+Reading works even if the disk is full or has become read-only, so only a write can tell. `/readyz` needs no token, so
+the result of one test write serves all callers for a few seconds: nobody can keep the disk busy by asking.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TEST_TIMEOUT_S = 5.0  # how long a test write may take
 
 
 class Readiness:
-    """Tests the ledger with a write of its own."""
+    """A test of the ledger by a write, whose result is reused for a few seconds."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -28,7 +28,7 @@ class Readiness:
         return f"<Readiness {self._problem or 'ready'}>"
 
     async def find_problem(self) -> str | None:
-        """Return why the ledger takes no write, as a sentence; `None` if it does."""
+        """Return why the ledger cannot be written, as a sentence; None if it can."""
         async with self._testing:
             now = asyncio.get_running_loop().time()
             if self._tested_at is None or now - self._tested_at >= TEST_INTERVAL_S:

@@ -1,8 +1,8 @@
-"""`LedgerAccess`, the gateway's access to the ledger, and `Hub`, which publishes commits to the watchers (Laws 6, 8).
+"""`LedgerAccess` gives the gateway access to the ledger; `Hub` publishes commits to the watchers (Laws 6, 8).
 
 A watcher follows the view of one session. After each commit, the changes to the view are put into the bounded queue of
-each watcher. If a queue is full, it is dropped and the watcher reads the ledger instead, so a slow watcher never delays
-a turn.
+each watcher. If a queue is full, its content is dropped and the watcher reads the ledger instead, so a slow watcher
+never delays a turn.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ MAX_PENDING_CHANGES = 2000  # changes queued for one watcher before its queue is
 
 
 class Watcher:
-    """The queue of one watcher. If `lagged` is true, changes are missing and the watcher must read the ledger.
+    """The queue of one watcher. `lagged`: changes are missing from the queue, so the watcher must read the ledger.
 
-    `pending`: the queued changes. `ready`: set if there are changes to take, or `lagged` is true.
+    `pending`: the queued changes. `ready`: set if there are changes to take, or if `lagged` is true.
     """
 
     def __init__(self) -> None:
@@ -48,17 +48,17 @@ class Watcher:
             self.urgent.set()
 
     def lag(self) -> None:
-        """Drop the queue and mark that changes are missing, so that the watcher reads the ledger."""
+        """Empty the queue and set `lagged`, so that the watcher reads the ledger."""
         self.lagged = True
         self.pending.clear()
         self.ready.set()
         self.urgent.set()
 
     def take(self, after: int = 0) -> list[Json]:
-        """Empty the queue and return its changes above the rev `after`, merged by `join_growth`.
+        """Empty the queue. Return its changes above the rev `after`, merged by `join_growth`.
 
-        Changes that the watcher already has are dropped before merging: merged with newer ones they would be shown
-        twice (Law 8).
+        Changes up to `after` are dropped before merging, because the watcher has them: merged with newer ones, they
+        would be shown twice (Law 8).
         """
         out, self.pending = [c for c in self.pending if c["rev"] > after], []
         self.ready.clear()
@@ -67,7 +67,7 @@ class Watcher:
 
 
 def join_growth(changes: Iterable[Json]) -> list[Json]:
-    """Merge consecutive changes that extend the same text into one change; leave all others as they are."""
+    """Merge consecutive changes that extend the same text into one change. Leave all others as they are."""
     joined: list[Json] = []
     for (grows, *_), group in itertools.groupby(changes, _growth_key):
         run = list(group)
@@ -78,12 +78,12 @@ def join_growth(changes: Iterable[Json]) -> list[Json]:
 
 
 def _growth_key(change: Json) -> tuple[bool, Any, Any, Any]:
-    """Return (whether the change only extends a text, three values that identify the text)."""
+    """Return (whether the change only extends a text, and three values that identify that text)."""
     return change["op"] in GROWTH_OPS, change["op"], change.get("seq"), change.get("id")
 
 
 class Hub:
-    """The watchers of all sessions, by session id, and the callbacks that are called after every commit."""
+    """The watchers of all sessions, by session id, and the callbacks for every commit."""
 
     def __init__(self) -> None:
         self._watchers: dict[int, set[Watcher]] = defaultdict(set)
@@ -95,16 +95,16 @@ class Hub:
     def follow(self, call: Callable[[set[int]], object]) -> None:
         """Register a callback for every commit. It gets the ids of the changed sessions, and must be quick.
 
-        It is called on the event loop.
+        The hub calls it on the event loop.
         """
         self._followers.append(call)
 
     def publish(self, changes: list[tuple[int, Json]], unseen: Collection[int] = ()) -> None:
-        """Queue committed changes for the watchers of their sessions. Call it on the event loop, in commit order.
+        """Queue committed changes for the watchers of their sessions. Call this on the event loop, in commit order.
 
-        `changes`: (session id, change). `unseen`: sessions that changed while they had no watcher, so that no change
-        was rendered for them. A watcher that joined since then may have read the ledger before this commit, so it is
-        made to read the ledger again.
+        `changes`: pairs of (session id, change). `unseen`: sessions that changed while they had no watcher, so that no
+        change was rendered for them. A watcher that joined in the meantime may have read the ledger before this commit,
+        so it is made to read the ledger again.
         """
         changed = {session for session, _ in changes} | set(unseen)
         for call in self._followers:
@@ -129,7 +129,7 @@ class Hub:
                 del self._watchers[session]
 
     def count_watchers(self, session: int) -> int:
-        """Return the number of watchers of this session. May be called from any thread."""
+        """Return the number of watchers of this session. Any thread may call this."""
         return len(self._watchers.get(session, ()))
 
     @property
@@ -138,10 +138,10 @@ class Hub:
 
 
 class LedgerAccess:
-    """Runs transactions on a store and publishes their changes to the hub before the caller continues (Law 6).
+    """Run transactions on a store, and publish their changes to the hub before the caller continues (Law 6).
 
-    `cut`: splits a text into the parts that are sent to a destination. A transaction calls it as `tx.cut` if it has to
-    send a text for which its caller made no parts, such as a notice.
+    `cut`: splits a text into the parts in which it is sent to a destination. A transaction calls it as `tx.cut` if it
+    has to send a text for which its caller made no parts, such as a notice.
     """
 
     def __init__(self, store: Store, hub: Hub, cut: CutText | None = None) -> None:
@@ -150,7 +150,7 @@ class LedgerAccess:
         self.cut = cut
 
     async def write(self, body: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
-        """Run `body(tx, ...)` in one transaction and return its result. Raises what `body` raises, or LedgerError."""
+        """Run `body(tx, ...)` in one transaction. Return its result. Raises LedgerError, and whatever `body` raises."""
         return await self.store.write(self._run_and_publish, body, *args, **kwargs)
 
     async def read(self, body: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
@@ -158,7 +158,7 @@ class LedgerAccess:
         return await self.store.read(body, *args, **kwargs)
 
     async def find_session(self, key: str) -> int:
-        """Return the id of the session with this key. Raises NoSuchSession if there is none, or it was deleted."""
+        """Return the id of the session with this key. Raises NoSuchSession if it does not exist or was deleted."""
         row = await self.read(views.find_session, key)
         if row is None:
             raise NoSuchSession(key)

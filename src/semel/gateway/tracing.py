@@ -1,8 +1,8 @@
-"""Spans: how long each step of an event's way took, from its acceptance to the receipts of what it led to.
+"""Spans: how long each step took on the way of an event, from its acceptance to the receipts of the answers.
 
-A span is recorded once its step is over, by the function that the gateway was given (`RecordSpan`; none by default, and
-then nothing is measured). Spans hold ids and names, never a text. A span names its parent by the ledger's row (`e5` for
-an event, `t7` for a turn), so that steps before and after a restart belong to one trace.
+When a step is over, its span is passed to the function that the gateway was given (`RecordSpan`). By default there is
+no such function, and nothing is measured. A span holds ids and names, never a text. It names its parent by the ledger's
+row (`e5` for an event, `t7` for a turn), so that steps before and after a restart belong to one trace.
 
     event                    from acceptance to the end of its turn
       turn                   one attempt
@@ -11,7 +11,7 @@ an event, `t7` for a turn), so that steps before and after a restart belong to o
         tool call            a call of one of Semel's tools
         part                 one attempt to send a part, with the receipt
 
-A turn that took several events belongs to the trace of the first; it is linked to the others.
+A turn that took several events belongs to the trace of the first event, and is linked to the others.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Attributes = dict[str, str | int]
 
 @dataclass(frozen=True)
 class Span:
-    """One step. Times are in ns since the epoch.
+    """The span of one step. Times are in ns since the Unix epoch.
 
-    `event`: the event whose trace it belongs to. `row`: the row that it stands for; "" for none. `parent`: the row of
-    its parent; "" for the root. `links`: other events that it served.
+    `event`: the event to whose trace it belongs. `row`: the ledger's row of the step; "" if it has none. `parent`: the
+    row of its parent; "" for the root. `links`: other events of the same turn.
     """
 
     name: str
@@ -49,7 +49,7 @@ RecordSpan = Callable[[Span], None]
 
 
 class TurnTrace:
-    """The spans of one attempt of a turn. Without `record`, or for a turn without events, it does nothing."""
+    """The spans of one attempt of a turn. It does nothing without `record`, or for a turn without events."""
 
     def __init__(self, record: RecordSpan | None, begun: BegunTurn) -> None:
         self._record = record if begun.events else None
@@ -60,7 +60,7 @@ class TurnTrace:
 
     @contextlib.contextmanager
     def span(self, name: str, **attributes: str | int) -> Iterator[Attributes]:
-        """Record the block as a step of this turn. The block may add attributes."""
+        """Record the `with` block as a step of this turn. The block may add attributes to the dict that it gets."""
         if self._record is None:
             yield {}
             return
@@ -72,7 +72,7 @@ class TurnTrace:
             self._record(self._make(name, started, attributes=attributes, has_failed=has_failed))
 
     def end(self) -> None:
-        """Record the attempt and, if the turn has ended, its events."""
+        """Record the span of the attempt and, if the turn has ended, the spans of its events."""
         if self._record is None:
             return
         begun, events = self._begun, (*self._begun.events, *self.joined)

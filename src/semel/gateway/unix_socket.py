@@ -1,7 +1,7 @@
 """The gateway's unix socket: its path, and a listener that only the gateway's user can reach.
 
-The socket has mode 0600 in a directory of mode 0700, which belongs to the gateway's user. Every process that listens or
-connects there therefore belongs to that user (or root), and no further authentication is needed.
+The socket has mode 0600 in a directory of mode 0700 that belongs to the gateway's user. So every process that listens
+or connects there belongs to that user (or root), and no further authentication is needed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BACKLOG = 512
 
 
 class SocketRefused(OSError):
-    """The socket cannot be opened at that path. The message says what to do."""
+    """The gateway cannot listen at that path. The message says what to do."""
 
 
 def socket_path(data_dir: Path) -> Path:
@@ -42,12 +42,15 @@ def socket_path(data_dir: Path) -> Path:
 class UnixListener:
     """A listening socket at `path`.
 
-    It is bound under another name, restricted to its owner, and renamed when it listens. A client therefore never
-    finds a socket that is not ready, and the socket of a dead gateway is replaced atomically.
+    It is bound under another name, restricted to its owner, and renamed once it listens. So a client never finds a
+    socket that is not ready, and the socket of a dead gateway is replaced atomically.
     """
 
     def __init__(self, path: Path) -> None:
-        """Listen. Raises SocketRefused if the path is too long, in use by a live gateway, or not ours."""
+        """Listen at `path`.
+
+        Raises SocketRefused if the path is too long, in use by a live gateway, or not this user's.
+        """
         _make_private(path.parent)
         _check_unused(path)
         draft = path.with_name(f".{os.getpid()}")
@@ -72,9 +75,9 @@ class UnixListener:
         self._inode = (status.st_dev, status.st_ino)
 
     def close(self) -> None:
-        """Close the socket, and remove its file if it is still ours.
+        """Close the socket. Remove its file if the file still belongs to this listener.
 
-        A gateway that stops late must not remove the socket of its successor (cf. Law 10).
+        A gateway that stops late must not remove the socket of its successor.
         """
         self.socket.close()
         with contextlib.suppress(OSError):
@@ -84,7 +87,10 @@ class UnixListener:
 
 
 def _make_private(directory: Path) -> None:
-    """Create the directory if needed and close it to other users. Raises SocketRefused if it is not ours."""
+    """Create the directory if needed, and close it to other users.
+
+    Raises SocketRefused if it belongs to another user.
+    """
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = directory.lstat()
@@ -99,7 +105,7 @@ def _make_private(directory: Path) -> None:
 
 
 def _check_unused(path: Path) -> None:
-    """Raise SocketRefused unless `path` is free or the socket of a dead gateway."""
+    """Raise SocketRefused unless `path` is free, or has the socket of a dead gateway."""
     try:
         status = path.lstat()
     except FileNotFoundError:

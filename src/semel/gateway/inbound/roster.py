@@ -118,7 +118,7 @@ class Roster:
         """Create a pairing code. Return {"code", "channel", "name", "role", "expires" (ms)}.
 
         The code is never shown again. `name`: the name for the person who will use it; None takes their name on the
-        platform.
+        platform. `role`: None takes the role of that person's other accounts, or else member.
         """
         self._check_channel(channel)
         checked_role = self._choose_role(name, role) if name is not None else self._check_role(role or "member")
@@ -129,8 +129,7 @@ class Roster:
         }  # fmt: skip
 
     async def pairings(self) -> list[Json]:
-        """Return the newest pairing codes with their state (open, used, expired or void), but without the codes' text.
-        """
+        """Return the newest pairing codes with their state (open, used, expired or void), but without their text."""
         now = self.clock.now()
         return [
             {

@@ -1,1 +1,1 @@
-"""The way out: the outbox, attempts to send, previews, typing indicators, and the destinations of a session."""
+"""Deliver messages: the outbox, attempts to send, previews, typing indicators, and the destinations of a session."""

@@ -1,7 +1,7 @@
 """Describe in words the attachments of an agent (images, audio, resources) that cannot be shown or sent.
 
-If an attachment could not be stored, a notice tells the person what it was and why, and the agent how to send it as a
-file. If a chat does not take files, or the attachment is only a link, one line in the chat describes it.
+If an attachment could not be stored, a notice tells the person what it was and why, and tells the agent how to send it
+as a file. If a chat does not take files, or the attachment is only a link, one line in the chat describes it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ def _describe_attachment(attachment: Mapping[str, Any]) -> str:
 
 
 def describe_file(file: Mapping[str, Any], reason: str = "") -> str:
-    """Describe a file in one line, for a chat that does not get the file itself. `reason`: why it does not."""
+    """Describe a file in one line, for a chat that does not get the file itself.
+
+    `reason`: why the chat does not get it.
+    """
     about = [str(file["mime"])] + ([_format_size(int(file["size"]))] if file.get("size") else [])
     description = f"{one_line(str(file['name']), MAX_FIELD_CHARS)} ({', '.join(about)})"
     if file.get("id") is None:

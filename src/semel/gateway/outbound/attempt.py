@@ -1,4 +1,4 @@
-"""Make one attempt to send a part, or one look-up of it, with a time limit. Each ends with an `AttemptOutcome`.
+"""Make one attempt to send a part, or one look-up of it, with a time limit. Each returns an `AttemptOutcome`.
 
 The outcome of an attempt is "receipt", "not sent" (provably), "refused" or "silence" (unknown). An unexpected error of
 the channel counts as silence, because bytes may have left.
@@ -31,7 +31,7 @@ class _NoAnswer(Exception):
 
 
 def make_op(departure: Departure, files: Path | None = None) -> Op:
-    """Make the `Op` for a departure (a part that is to be sent). `files`: the directory of stored files."""
+    """Return the `Op` for a departure, that is, for a part to be sent. `files`: the directory of stored files."""
     op = departure.op
     file = Path(op["file"]) if op.get("file") else None
     if file is not None and files is not None:
@@ -54,7 +54,7 @@ def make_op(departure: Departure, files: Path | None = None) -> Op:
 
 
 def find_unsupported(caps: Caps, op: Op) -> str | None:
-    """Return the reason why the channel does not support this operation; None if it does."""
+    """Return why the channel does not support this operation, in words; None if it supports the operation."""
     if op.kind == "edit" and not caps.edits:
         return "this channel cannot edit messages"
     if op.kind == "delete" and not caps.deletes:
@@ -71,10 +71,10 @@ def find_unsupported(caps: Caps, op: Op) -> str | None:
 async def send(
     channel: Channel, op: Op, clock: Clock, stop_waiting: asyncio.Event, timeout: float | None = None
 ) -> AttemptOutcome:
-    """Make exactly one attempt to send and return its outcome.
+    """Make exactly one attempt to send, and return its outcome.
 
-    `timeout`: in seconds, by default `caps.timeout` of the channel. `stop_waiting`: when it is set, the answer is not
-    waited for any longer.
+    `timeout`: in seconds; None takes `caps.timeout` of the channel. `stop_waiting`: once this is set, the attempt ends
+    without waiting for the answer any longer.
     """
     if problem := find_unsupported(channel.caps, op):
         return AttemptOutcome("refused", reason=problem)
@@ -113,9 +113,9 @@ async def look_up(channel: Channel, op: Op, first: int, clock: Clock, stop_waiti
 async def _run_bounded(
     work: Coroutine[Any, Any, Receipt | Any], timeout: float, clock: Clock, stop_waiting: asyncio.Event
 ) -> Any:
-    """Return the result of `work`. Raises _NoAnswer after `timeout` seconds, or when `stop_waiting` is set.
+    """Return the result of `work`. Raises _NoAnswer after `timeout` seconds, or once `stop_waiting` is set.
 
-    Then `work` is cancelled but not awaited, so that a channel which ignores cancellation delays nothing.
+    In that case `work` is cancelled but not awaited, so that a channel which ignores cancellation delays nothing.
     """
     task = asyncio.ensure_future(work)
     timer = asyncio.ensure_future(clock.sleep(timeout))
@@ -143,7 +143,7 @@ def _discard_stray(task: asyncio.Future[Any]) -> None:
 
 
 def _retry_delay_ms(seconds: float | None) -> int | None:
-    """Return the platform's retry delay in ms, limited to MAX_RETRY_AFTER_S; None if it is no finite number."""
+    """Return the platform's retry delay in ms, at most MAX_RETRY_AFTER_S; None if `seconds` is not a finite number."""
     if not isinstance(seconds, int | float) or not math.isfinite(seconds):
         return None
     return round(min(max(0.0, seconds), MAX_RETRY_AFTER_S) * 1000)

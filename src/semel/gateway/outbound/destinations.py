@@ -1,4 +1,4 @@
-"""Resolve destinations, and split texts and files into legs: the parts that are to be sent to a destination.
+"""Resolve destinations, and split texts and files into legs: the parts to send to a destination.
 
 A session may address its home and the named destinations that `DestinationSettings.allow` grants it. Only destinations
 on a channel have legs; at a page or a terminal, the committed transcript is the delivery.
@@ -27,7 +27,7 @@ def can_stream(caps: Caps) -> bool:
 
 @dataclass(frozen=True)
 class ResolvedDestination:
-    """A resolved destination. `dest`: CHANNEL:ADDRESS; None if it could not be resolved, for the reason in `problem`.
+    """A resolved destination. `dest`: CHANNEL:ADDRESS; None if there is none, for the reason in `problem`.
 
     `home`: whether it is the session's home.
     """
@@ -39,25 +39,25 @@ class ResolvedDestination:
 
 @dataclass(eq=False, repr=False)
 class Destinations:
-    """Resolves destination names, and makes the legs that the channel of a destination can send."""
+    """Resolve the names of destinations, and cut texts and files into legs that a destination's channel can send."""
 
     destinations: Mapping[str, DestinationSettings]
     settings: Mapping[str, ChannelSettings]
     channels: Mapping[str, Channel]
 
     def names(self, session: str) -> tuple[str, ...]:
-        """Return the names of the destinations that this session may address, without 'home'."""
+        """Return the names of the destinations that this session may address, without "home"."""
         return tuple(n for n, d in self.destinations.items() if d.allows(session))
 
     def names_by_destination(self, session: str, home: str | None) -> dict[str, str]:
-        """Return {destination: its first name} for all destinations that the session may address, home included."""
+        """Return {destination: its first name} for all destinations that the session may address, its home included."""
         names = {home or f"session:{session}": HOME}
         for name in self.names(session):
             names.setdefault(self.destinations[name].resolved, name)
         return names
 
     def resolve(self, session: str, home: str | None, to: str | None) -> ResolvedDestination:
-        """Resolve the destination that this session calls `to`. None, '' and 'home' mean its home."""
+        """Resolve the destination that this session calls `to`. None, "" and "home" name its home."""
         requested = (to or HOME).strip() or HOME
         if home is not None and requested == home:
             return ResolvedDestination(home, True)
@@ -74,10 +74,10 @@ class Destinations:
 
     @staticmethod
     def place_of(dest: str | None, home: str | None) -> ResolvedDestination:
-        """Return the `ResolvedDestination` of a destination that was resolved earlier: where a message was sent.
+        """Return the `ResolvedDestination` of a message that was sent to `dest` before.
 
-        `dest`: that destination. If it is None, the message was sent nowhere; then the result has no destination, and
-        its `problem` says why. `home`: the session's home, to tell whether `dest` is it; None if the session has none.
+        If `dest` is None, the message was sent nowhere: the result has no destination, and its `problem` says why.
+        `home`: the session's home, to compare with `dest`; None if the session has none.
         """
         if dest is None:
             return ResolvedDestination(None, problem="it reached nobody, so nothing can follow it there")
@@ -88,16 +88,16 @@ class Destinations:
         return f"the names that exist are: {', '.join(names)}" if names else "no names are allowed here"
 
     def is_on_channel(self, dest: str) -> bool:
-        """Whether the destination is on a channel, so that parts are sent. (At a page, the commit is the delivery.)"""
+        """Return whether the destination is on a channel, so that parts must be sent to it."""
         return dest.partition(":")[0] in self.channels
 
     def narrates_all(self, dest: str) -> bool:
-        """Return whether every block is delivered to this destination, instead of only the closing text."""
+        """Return whether every block is sent to this destination, and not only the closing text."""
         channel = self.settings.get(dest.partition(":")[0])
         return channel is not None and channel.narration == "all"
 
     def streams(self, dest: str) -> bool:
-        """Return whether a text is previewed at this destination while it is written, in a placeholder message."""
+        """Return whether a text is previewed at this destination, in a placeholder message, while it is written."""
         name = dest.partition(":")[0]
         channel_settings, channel = self.settings.get(name), self.channels.get(name)
         return (
@@ -113,19 +113,26 @@ class Destinations:
         return Leg(0, 0, name, dest, {"kind": "post", "session": session, "address": address})
 
     def answer_legs(self, home: str, session: str, text: str) -> tuple[Leg, ...]:
-        """Return the legs of a turn's answer at home. If texts are previewed there, the first fills the placeholder."""
+        """Return the legs of a turn's answer at home.
+
+        If texts are previewed there, the first leg fills the placeholder.
+        """
         return self.legs(home, session, text, {"fill": True} if self.streams(home) else None)
 
     def cut_into_legs(
         self, dest: str, session: str, text: str, answer: bool, file: Mapping[str, Any] | None = None
     ) -> tuple[Leg, ...]:
-        """Return the legs of `file`, or else of `text`. `answer`: whether the text is a turn's answer at its home."""
+        """Return the legs of `file` if it is given, else those of `text`.
+
+        `answer`: the text is a turn's answer at its home.
+        """
         if file is not None:
             return self.file_legs(dest, session, file)
         return self.answer_legs(dest, session, text) if answer else self.legs(dest, session, text)
 
     def find_problem(self, dest: str | None, kind: str) -> str:
-        """Return why a destination cannot take a file, an edit or a reaction; "" if it can or is not on a channel.
+        """Return why a destination cannot take a file, an edit or a reaction; "" if it can, or if it is not on a
+        channel.
 
         `kind`: "file", "edit" or "react".
         """
@@ -147,7 +154,7 @@ class Destinations:
         return channel.caps.file_limit if channel is not None else None
 
     def file_legs(self, dest: str, session: str, file: Mapping[str, Any]) -> tuple[Leg, ...]:
-        """Return the legs of a file: of the file itself, or of its description in words if it cannot be sent."""
+        """Return the legs that send a file or, if the destination cannot take the file, its description in words."""
         size, limit = int(file.get("size") or 0), self.file_limit(dest)
         problem = self.find_problem(dest, "file") or (
             f"it is larger than {limit:,} bytes, the most that can be sent there" if limit and size > limit else ""
@@ -160,7 +167,7 @@ class Destinations:
     def edit_legs(self, dest: str, session: str, text: str, parts: Sequence[int]) -> tuple[Leg, ...] | None:
         """Return the legs that change a sent message to `text`; None if the text needs another number of parts.
 
-        `parts`: the ids of the message's parts. Returns () if nothing has to be sent.
+        `parts`: the ids of the message's parts. Return () if nothing has to be sent.
         """
         if not parts or not self.is_on_channel(dest):
             return ()
@@ -173,10 +180,10 @@ class Destinations:
         )
 
     def legs(self, dest: str, session: str, text: str, op: Mapping[str, Any] | None = None) -> tuple[Leg, ...]:
-        """Split a text into the legs for a destination. Returns () if the destination is not on a channel.
+        """Split a text into the legs for a destination. Return () if the destination is not on a channel.
 
-        `op`: fields that replace those of the first leg, for example to send a file with the text as its caption. The
-        rest of a long text follows as posts.
+        `op`: fields that replace those of the first leg's operation, for example to send a file with the text as its
+        caption. The rest of a long text is sent in posts after it.
         """
         name, _, address = dest.partition(":")
         channel = self.channels.get(name)

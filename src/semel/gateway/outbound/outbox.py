@@ -1,8 +1,8 @@
-"""The outbox: sends recorded parts to their platforms (Law 7).
+"""The outbox: send recorded parts to their platforms (Law 7).
 
-One loop asks the ledger which parts may leave. It is woken by `kick` and by a timer for the next due time; it never
-polls. Each attempt is a task of its own with its channel's timeout, so a hanging channel delays only its own
-destinations. `semel.law.delivery` decides what an outcome means; `semel.ledger.delivery.send_queue` records it.
+One loop asks the ledger which parts are due. `kick` or a timer for the next due time wakes the loop; it never polls.
+Each attempt is a task of its own with its channel's timeout, so a hanging channel delays only its own destinations.
+`semel.law.delivery` decides what follows from an outcome; `semel.ledger.delivery.send_queue` records it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ _activity = logging.getLogger("semel.activity")  # of the log file only: `semel.
 
 
 def make_rules(caps: Caps, resend_unknown: bool = False) -> Rules:
-    """Return the capabilities of a channel in the form that `semel.law.delivery` uses, with times in ms."""
+    """Return the delivery rules of a channel for `semel.law.delivery`, computed from its capabilities.
+
+    Times are in ms.
+    """
     return Rules(
         safety=caps.safety.value,
         key_life=round(caps.key_life * 1000),
@@ -62,7 +65,7 @@ def make_rules(caps: Caps, resend_unknown: bool = False) -> Rules:
 
 
 class Outbox:
-    """Sends parts. Run `run` as a task, and call `kick` after each commit that added or settled a part."""
+    """The sender of parts. Run `run` as a task, and call `kick` after each commit that added or settled a part."""
 
     def __init__(
         self,
@@ -76,9 +79,12 @@ class Outbox:
         jitter: Callable[[], float] = random.random,
         record_span: RecordSpan | None = None,
     ) -> None:
-        """`resend_unknown`: the channels with this setting. `files`: the directory of stored files. `max_concurrent`:
-        how many attempts and look-ups of one channel may be under way at the same time. `jitter`: returns random
-        numbers in [0, 1), which vary the backoff. `record_span`: gets a span for each attempt."""
+        """Prepare the outbox without sending anything.
+
+        `resend_unknown`: the channels with this setting. `files`: the directory of stored files. `max_concurrent`: how
+        many attempts and look-ups of one channel may run at the same time. `jitter`: returns random numbers in [0, 1),
+        which vary the backoff. `record_span`: gets a span for each attempt.
+        """
         self.outcomes: Counter[tuple[str, str]] = Counter()  # outcomes by (channel, outcome) since the start
         self.rejected: Counter[str] = Counter()  # rejected parts by channel since the start
         self._ledger = ledger
@@ -120,7 +126,7 @@ class Outbox:
         }
 
     def kick(self) -> None:
-        """Wake the sending loop, because there may be something to send. It is quick; call it on the event loop."""
+        """Wake the sending loop, because a part may be due. This is quick; call it on the event loop."""
         self._idle.clear()
         self._kicked.set()
 
@@ -131,7 +137,7 @@ class Outbox:
     # ------------------------------------------------------------ the loop
 
     async def run(self) -> None:
-        """Settle the parts that an earlier gateway was sending when it ended, then send until `stop` is called."""
+        """Recover the parts that an earlier gateway was sending when it ended. Then send until `stop` is called."""
         self._run_ended.clear()
         try:
             await self._run()
@@ -163,7 +169,7 @@ class Outbox:
             await self._wait_for_work(departures.due)
 
     async def stop(self, grace: float) -> None:
-        """Stop sending: wait `grace` seconds for the attempts under way, then record the others as unknown."""
+        """Stop sending. Wait up to `grace` seconds for running attempts, then record the remaining ones as unknown."""
         self._stopping = True
         await self.previews.stop()
         self.kick()
@@ -179,7 +185,7 @@ class Outbox:
             self._stop_waiting.set()
 
     def _count_under_way(self) -> Counter[str]:
-        """Return the number of attempts and look-ups that are under way, by channel."""
+        """Return the number of running attempts and look-ups, by channel."""
         return Counter(departure.channel for departure in self._under_way.values())
 
     def _capacities(self) -> dict[str, ChannelCapacity]:
@@ -210,7 +216,7 @@ class Outbox:
         self.kick()
 
     async def _wait_for_work(self, due: int | None) -> None:
-        """Wait for a kick, or until `due`, when the next part is due (ms; None: no part)."""
+        """Wait for a kick, or until `due` (ms), when the next part is due; None means that no part waits for a time."""
         if self._kicked.is_set() or (due is not None and due <= self._clock.now()):
             await asyncio.sleep(0)  # let the started attempts run
             return
@@ -248,7 +254,7 @@ class Outbox:
                 await self._trace(self._record_span, departure, outcome, started)
 
     async def _trace(self, record: RecordSpan, departure: Departure, outcome: AttemptOutcome, started: int) -> None:
-        """Record the span of one attempt, from the call of the channel to the recorded outcome."""
+        """Record the span of one attempt, from the call of the channel until the outcome is recorded."""
         ended = time.time_ns()
         with contextlib.suppress(LedgerError):
             if (origin := await self._ledger.read(find_origin, departure.part)) is not None:
@@ -273,7 +279,10 @@ class Outbox:
             await self._record(departure, await look_up(channel, op, departure.first, self._clock, self._stop_waiting))
 
     async def _record(self, departure: Departure, outcome: AttemptOutcome) -> None:
-        """Record the outcome even if that fails at first: a part that stayed "sending" would block its destination."""
+        """Record the outcome of an attempt. If that fails because of a bug, record the outcome as unknown.
+
+        A part that stayed "sending" would block its destination.
+        """
         self.outcomes[departure.channel, outcome.result] += 1
         _activity.info("attempt ended", extra={"channel": departure.channel, "outcome": outcome.result})
         if outcome.result in ("receipt", "found") and outcome.receipt is None:
@@ -288,7 +297,7 @@ class Outbox:
             await self._write_outcome(departure, AttemptOutcome(result, reason=f"{UNRECORDED}: {outcome.result}"))
 
     async def _write_outcome(self, departure: Departure, outcome: AttemptOutcome) -> None:
-        """Write the outcome, and retry while the ledger cannot be written: only this process knows the outcome."""
+        """Write the outcome. Retry while the ledger cannot be written, because only this process knows the outcome."""
         rules, channels = self._rules[departure.channel], tuple(self._rules)
         state = await self._write_with_retries(
             send_queue.record_outcome, departure.part, outcome, rules, jitter=self._jitter(), channels=channels
@@ -298,9 +307,9 @@ class Outbox:
             self.previews.arrived(departure.part)
 
     async def _write_with_retries(self, body: Callable[..., T], *args: Any, **kwargs: Any) -> T | None:
-        """Run a transaction, with retries while the ledger cannot be written, and return its result.
+        """Run a transaction, with retries while the ledger cannot be written. Return its result.
 
-        Returns None if the gateway stops before it succeeds.
+        Return None if the gateway stops before the transaction succeeds.
         """
         wait, longest = LEDGER_RETRY_RANGE_S
         while True:

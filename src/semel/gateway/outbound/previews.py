@@ -1,12 +1,12 @@
-"""Live previews in chats: show a text while it is written, by editing its placeholder message.
+"""Live previews in chats: show a text while the agent writes it, by editing its placeholder message.
 
-The placeholder is a message that is sent when the text begins; each preview edits it, and so does the final text. A
+The placeholder is a message that is sent when the text begins. Each preview edits it, and so does the final text. A
 preview shows only recorded text. It is not a part: it is not retried, and its outcome is not recorded. At most one edit
-per destination is under way, and never together with a part. The final text waits for a running edit, so that no
+per destination runs at a time, and never together with a part. The final text waits for a running edit, so that no
 preview overwrites it (docs/outbox.md).
 
-If the platform definitely refuses an edit, the message gets no more previews (Law 7): somebody has deleted it, and the
-final text is sent as a new message.
+If the platform definitely refuses an edit, somebody has deleted the message. It gets no more previews, and the final
+text is sent as a new message (Law 7).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _log = logging.getLogger("semel.outbox")
 
 
 class DestinationPace:
-    """Keeps, for each destination, whether something is being sent there and when the next may be sent. Times in ms."""
+    """The running attempts of each destination, and the time (ms) before which nothing more may be sent there."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -50,7 +50,7 @@ class DestinationPace:
         self._under_way: Counter[str] = Counter()
 
     def is_busy(self, dest: str) -> bool:
-        """Return whether an attempt is under way for this destination."""
+        """Return whether an attempt to this destination is running."""
         return self._under_way[dest] > 0
 
     def begin(self, dest: str) -> None:
@@ -61,15 +61,15 @@ class DestinationPace:
         self._under_way += Counter()  # drops the destinations whose count is 0
 
     def paused_until(self, dest: str) -> int:
-        """Return the earliest time at which something may be sent; 0 if at once."""
+        """Return the earliest time (ms) at which something may be sent to this destination; 0 if there is no pause."""
         return self._paused_until.get(dest, 0)
 
     def pause(self, dest: str, until: int) -> None:
-        """Send nothing to this destination before `until`, because of the channel's pace or a `Retry-After`."""
+        """Send nothing to this destination before `until` (ms), because of the channel's pace or a `Retry-After`."""
         self._paused_until[dest] = max(until, self.paused_until(dest))
 
     def pauses(self) -> dict[str, int]:
-        """Return the destinations that are paused now, each with the end of its pause."""
+        """Return {destination: end of its pause (ms)} for the destinations that are paused now."""
         now = self._clock.now()
         self._paused_until = {dest: until for dest, until in self._paused_until.items() if until > now}
         return self._paused_until
@@ -77,10 +77,10 @@ class DestinationPace:
 
 @dataclass
 class _Preview:
-    """The previews in one placeholder message.
+    """The preview in one placeholder message.
 
-    `part`: the message's part. `text`: returns the recorded text so far. `interval_s`: seconds between edits. `due`:
-    the time of the next edit, in ms. `shown`: the text of the last edit.
+    `part`: the message's part. `text`: a function that returns the recorded text so far. `interval_s`: the seconds
+    between edits. `due`: the time of the next edit (ms). `shown`: the text of the last edit.
     """
 
     part: int
@@ -94,7 +94,10 @@ class _Preview:
 
 
 class Previews:
-    """Edits placeholder messages. Call `show` after each recorded batch of text, and `end` at the end of the turn."""
+    """The previews in placeholder messages.
+
+    Call `show` after each recorded batch of text, and `end` at the turn's end.
+    """
 
     def __init__(
         self,
@@ -117,7 +120,10 @@ class Previews:
         return f"<Previews of {len(self._followed)} messages, {len(self._edits)} edits under way>"
 
     def show(self, dest: str, part: int, text: Text) -> None:
-        """Preview the text in the placeholder message of this part. `text`: returns the recorded text so far."""
+        """Preview a text in the placeholder message of this part.
+
+        `text`: a function that returns the recorded text so far.
+        """
         if part in self._refused:
             return
         shown_preview = self._followed.get(part)
@@ -130,7 +136,7 @@ class Previews:
         shown_preview[0].changed.set()
 
     def arrived(self, part: int) -> None:
-        """Note that a part was sent. If it is a placeholder message, it can be edited from now on."""
+        """Tell the preview in this part, if there is one, that the message was sent, so that it can be edited now."""
         if part in self._followed:
             self._followed[part][0].changed.set()
 
@@ -141,7 +147,7 @@ class Previews:
             shown_preview[1].cancel()  # otherwise the task ends after its edit
 
     async def settled(self, dest: str) -> None:
-        """Wait until no edit is under way for this destination, at most for the timeout of an edit."""
+        """Wait until no preview edits a message at this destination. This takes at most the timeout of an edit."""
         if (over := self._edits.get(dest)) is not None:
             await over.wait()
 
@@ -169,9 +175,9 @@ class Previews:
             self._followed.pop(preview.part, None)
 
     async def _edit_alone(self, preview: _Preview, edit: Callable[[_Preview], Awaitable[bool]]) -> bool:
-        """Run `edit`, or plan a retry if another edit for this destination is under way.
+        """Run `edit`, or schedule a retry if another edit runs at this destination.
 
-        Returns whether the message may get more previews.
+        Return whether the message may get more previews.
         """
         if preview.dest in self._edits:
             self._retry_in(preview, MIN_EDIT_INTERVAL_S)
@@ -237,7 +243,7 @@ class Previews:
 
 
 def fit_preview(text: str, caps: Caps) -> str:
-    """Return the beginning of a text that fits into one message, with MORE_MARKER behind it."""
+    """Return the longest beginning of a text that fits into one message together with the MORE_MARKER at its end."""
     text = text.rstrip()
     if caps.max_len is not None:
         room = max(1, caps.max_len - measure(MORE_MARKER, caps.unit))

@@ -1,6 +1,6 @@
-"""Typing indicators: while a turn runs, show the person who asked for it that an answer is being written.
+"""Typing indicators: while a turn runs, show the person who asked for it that the agent is working on an answer.
 
-A call of the channel's `typing` is not a part: it is not recorded or retried, and nothing waits for it.
+A call of the channel's `typing` is not a part: it is neither recorded nor retried, and nothing waits for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Typist = Callable[[str], Awaitable[None]]
 
 
 class Typing:
-    """Shows the indicators of all running turns. Call `begin` and `end` with each turn."""
+    """The typing indicators of all running turns. Call `begin` and `end` with each turn."""
 
     def __init__(self, channels: Mapping[str, Channel], clock: Clock) -> None:
         self._channels = channels
@@ -35,7 +35,10 @@ class Typing:
         return f"<Typing in {len(self._turns)} turns, {len(self._calls)} calls under way>"
 
     def begin(self, begun: BegunTurn, waits: Callable[[], bool]) -> None:
-        """Start the indicator of a turn. It is not shown while `waits()` is true: the turn then waits for a person."""
+        """Start the indicator of a turn.
+
+        It pauses while `waits()` is true, because the turn then waits for a person.
+        """
         typist = self._typist(begun)
         if typist is not None and begun.home is not None:
             address = begun.home.partition(":")[2]
@@ -43,7 +46,7 @@ class Typing:
             self._turns[begun.turn] = asyncio.create_task(work, name=f"typing in turn {begun.turn}")
 
     def end(self, begun: BegunTurn) -> None:
-        """Stop the indicator of a turn, without waiting for a call under way."""
+        """Stop the indicator of a turn. Do not wait for a running call."""
         if (task := self._turns.pop(begun.turn, None)) is not None:
             task.cancel()
 
@@ -81,7 +84,7 @@ class Typing:
 
 
 def is_asked_by_person(events: Iterable[TurnEvent], channel: str) -> bool:
-    """Return whether a person asked for the turn through this channel, and not a schedule or a program."""
+    """Return whether a person, and not a schedule or a program, asked for the turn through this channel."""
     return any(e.kind == "message" and e.source == f"channel:{channel}" and not e.data.get("automatic") for e in events)
 
 

@@ -1,6 +1,6 @@
 """The ports: the interfaces that agent drivers, channel adapters and the runner of background jobs implement.
 
-The gateway records a part, a spawn or a job in the ledger before it calls a port to send or to start it.
+Before the gateway calls a port to send a part, or to start an agent or a job, the ledger has its row.
 """
 
 from semel.gateway.ports.agent import (

@@ -1,4 +1,4 @@
-"""The port of agents: the interface of an agent driver, and the values it exchanges with the gateway."""
+"""The port of agents: the interface of an agent driver, and the values that it exchanges with the gateway."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from semel.text.json_types import Json
 
 @dataclass(frozen=True)
 class Update:
-    """An update from the agent. `data`: the "update" object of an ACP v1 session/update, unchanged, of any kind.
+    """An update from the agent. `data`: the "update" object of an ACP v1 session/update of any kind, unchanged.
 
-    `replay`: whether it arrived while the agent replayed the history of a loaded session (session/load).
+    `replay`: it arrived while the agent replayed the history of a loaded session (session/load).
     """
 
     data: Json
@@ -24,7 +24,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Asked:
-    """A permission request from the agent. `id`: unique in its conversation. Reply with `Conversation.answer`."""
+    """A permission request from the agent. `id` is unique in its conversation. Reply with `Conversation.answer`."""
 
     id: str
     tool_call: Json
@@ -33,7 +33,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Answered:
-    """The response that ends a prompt. `stop`: ACP's stop reason, or "error". `error`: the message if it is "error"."""
+    """The response that ends a prompt. `stop`: ACP's stop reason, or "error"; then `error` is the message."""
 
     stop: str
     error: str | None = None
@@ -42,7 +42,7 @@ class Answered:
 
 @dataclass(frozen=True)
 class Died:
-    """The agent's process ended or its pipe is closed. No other signal follows."""
+    """The agent's process has ended, or its pipe is closed. No other signal follows."""
 
     why: str
 
@@ -51,16 +51,18 @@ Signal = Update | Asked | Answered | Died
 
 
 class Inside(Protocol):
-    """The services that the gateway offers to an agent in its own process (`kind = "model"`)."""
+    """The services that the gateway offers to an agent that runs in the gateway's process (`kind = "model"`)."""
 
     async def past(self, room: int) -> Past:
-        """Return the chapter's newest history before the running turn, at most `room` bytes. Raises LedgerError."""
+        """Return the newest history of the chapter before the running turn, in at most `room` bytes.
+
+        Raises LedgerError.
+        """
 
     async def older(self, keep: int, most: int) -> Stretch | None:
-        """Return the older history that is to be summarised; None if there is none. Raises LedgerError.
+        """Return the older history, which should be summarised; None if there is none. Raises LedgerError.
 
-        Of the newest `most` bytes of history, all turns are returned except for the newest ones, which together have at
-        most `keep` bytes.
+        Of the newest `most` bytes of history, these are all turns except the newest ones that fit into `keep` bytes.
         """
 
     async def summarised(self, stretch: Stretch, text: str, more: Json) -> None:
@@ -73,20 +75,20 @@ class Inside(Protocol):
     async def settled(self) -> None:
         """Wait until all updates of this conversation so far are committed.
 
-        Call it after announcing a tool call and before running it, so that the record shows the call as started
-        (Law 9). Raises AgentError if the turn is over.
+        Call this after announcing a tool call and before running it, so that the record shows the call as started (Law
+        9). Raises AgentError if the turn is over.
         """
 
     async def call(self, method: str, params: Json) -> Json:
-        """Make a request as an agent's MCP process does (`semel.gateway.tools.tool_calls`), and return its result.
+        """Make a request to the gateway's tools, as an agent's MCP process does. Return its result.
 
-        Raises GatewayError, LedgerError.
+        `method`, `params`: see `semel.gateway.tools.tool_calls`. Raises GatewayError, LedgerError.
         """
 
 
 @dataclass(frozen=True)
 class Launch:
-    """The parameters with which a conversation is started."""
+    """The parameters with which an agent driver starts a conversation."""
 
     session: str  # session key
     spawn: int  # the id of the spawn's row
@@ -106,7 +108,7 @@ RECORD = "ledger"
 
 
 class Conversation(Protocol):
-    """One conversation with a live agent, for one session."""
+    """A conversation with a live agent, for one session."""
 
     memory: str  # the agent's id of the conversation (ACP sessionId), or RECORD
     restored: Literal["new", "loaded", "resumed"]  # "loaded": the agent replays its history; "resumed": it does not
@@ -124,33 +126,41 @@ class Conversation(Protocol):
         """The agent's ACP SessionModelState or config option for models; None if it reported none."""
 
     async def next(self) -> Signal:
-        """Wait for the next signal, in the order in which the agent sent them. After `Died`, always returns `Died`."""
+        """Wait for the agent's next signal; signals come in the order in which it sent them.
+
+        After `Died`, return `Died` again.
+        """
 
     async def prompt(self, content: Sequence[Json]) -> None:
         """Write a prompt (ACP content blocks) to the agent. The signal `Answered` or `Died` ends it.
 
-        Call it while another prompt runs (steering) only if the agent's profile allows that; each prompt then gets its
-        own `Answered`.
+        While another prompt runs, call this (to steer the agent) only if the agent's profile allows it. Each prompt
+        then gets its own `Answered`.
         """
 
     async def answer(self, id: str, option: str | None) -> None:
-        """Answer the permission request `id`. `option`: an option's id; None: cancelled. Unknown `id`s are ignored."""
+        """Answer the permission request `id`.
+
+        `option`: an option's id; None cancels the request. Ignore an unknown `id`.
+        """
 
     async def cancel(self) -> None:
-        """Cancel the running prompt, and answer its open permission requests with "cancelled", as ACP demands."""
+        """Cancel the running prompt. Answer its open permission requests with "cancelled", as ACP demands."""
 
     async def set_mode(self, mode: str) -> None: ...
 
     async def set_model(self, model: str) -> None: ...
 
     async def close(self, grace: float) -> None:
-        """End the process group: close stdin, send SIGTERM after `grace` seconds and SIGKILL after `grace` more."""
+        """End the agent's process group: close its stdin, send SIGTERM after `grace` seconds and SIGKILL after `grace`
+        more.
+        """
 
 
 class AgentError(Exception):
     """The agent could not be started, or refused a session. The message says what to do.
 
-    `passing`: whether the error is transient, so that the same call may succeed a little later.
+    `passing`: the error is transient, so that the same call may succeed a little later.
     """
 
     def __init__(self, message: str, *, passing: bool = False) -> None:
@@ -159,17 +169,18 @@ class AgentError(Exception):
 
 
 class Agent(Protocol):
-    """A configured agent, which can be started for a session."""
+    """A configured agent. It can be started for a session."""
 
     name: str
 
     @property
     def process(self) -> bool:
-        """Whether each conversation is a process, which counts towards the setting `max_live_agents`."""
+        """Whether each conversation has a process of its own, which counts towards the setting `max_live_agents`."""
 
     async def open(self, launch: Launch) -> Conversation:
         """Start the process, initialize it, then load, resume or create the agent's session.
 
-        If `launch.memory` is given but the agent cannot restore it, a new session is made and `restored` is "new". The
-        updates of a replay (session/load) come from `Conversation.next` with `replay` set. Raises AgentError.
+        Return the conversation. If `launch.memory` is given but the agent cannot restore that session, a new session is
+        created, and `restored` is "new". The updates of a replay (session/load) come from `Conversation.next` with
+        `replay` set. Raises AgentError.
         """

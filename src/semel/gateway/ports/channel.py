@@ -1,4 +1,4 @@
-"""The port of channels: the interface of a channel adapter, and the values it exchanges with the gateway."""
+"""The port of channels: the interface of a channel adapter, and the values that it exchanges with the gateway."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REPEAT_PREFIX = "(repeat) "
 
 
 class Safety(enum.StrEnum):
-    """How a part whose outcome is unknown is resolved on a platform (docs/laws.md, safety classes)."""
+    """A safety class: how an unknown outcome is resolved on a platform (docs/laws.md, safety classes)."""
 
     IDEMPOTENT = "idempotent"
     RECONCILABLE = "reconcilable"
@@ -26,9 +26,9 @@ class Safety(enum.StrEnum):
 class Caps:
     """The capabilities and limits of a channel. Times are in seconds, lengths in `unit`.
 
-    `max_len`: of one message. `key_life`: how long the platform recognises a repeated idempotency key. `settle`: how
-    long after an attempt `find` reliably finds what was sent. `edits`, `deletes`, `reactions`, `files`: which kinds of
-    `Op` it can send besides posts.
+    `max_len`: the maximum length of one message. `key_life`: how long the platform recognises a repeated idempotency
+    key. `settle`: how long after an attempt `find` reliably finds what was sent. `edits`, `deletes`, `reactions`,
+    `files`: which kinds of `Op` it can send besides posts.
     """
 
     safety: Safety
@@ -54,7 +54,7 @@ class Caps:
 
 @dataclass(frozen=True)
 class Answers:
-    """The message that a part answers: the last one that asked for the part's turn, if it came on the same channel.
+    """The message that a part answers: the last message that asked for the part's turn, if it came on the same channel.
 
     The channel may use it for a reply marker, a thread or a subject line. `id`, `sender` and `data` are the values that
     the channel reported in its `Incoming`.
@@ -90,9 +90,9 @@ class Receipt:
 
 
 class NotSent(Exception):
-    """The part was provably not sent, or the platform did not accept it (429 or a documented answer). It is retried.
+    """The part was provably not sent, or the platform did not accept it (429 or a documented answer).
 
-    `retry_after`: seconds to wait before that, if the platform says so.
+    It will be retried. `retry_after`: the seconds to wait before the retry, if the platform says so.
     """
 
     def __init__(self, why: str, retry_after: float | None = None):
@@ -101,15 +101,15 @@ class NotSent(Exception):
 
 
 class Rejected(Exception):
-    """The platform definitely refused the part. It is not retried."""
+    """The platform definitely refused the part. It will not be retried."""
 
 
 class Unknown(Exception):
-    """The part may have been sent, and no answer says whether the platform accepted it."""
+    """The part may have been sent: no answer says whether the platform accepted it."""
 
 
 class Offline(Exception):
-    """`Channel.run` lost its connection. It is called again with backoff, after `retry_after` seconds or later."""
+    """`Channel.run` lost its connection. The gateway calls it again with backoff, not before `retry_after` seconds."""
 
     def __init__(self, why: str, retry_after: float | None = None):
         super().__init__(why)
@@ -117,9 +117,9 @@ class Offline(Exception):
 
 
 class Denied(Exception):
-    """The platform refuses this account (a wrong token, a second bot on the same one). The message says what to do.
+    """The platform refuses this account, for example because of a wrong token. The message says what to do.
 
-    `Channel.run` is called again after ten minutes; until then the channel's status shows the message.
+    The gateway calls `Channel.run` again after ten minutes; until then, the channel's status shows the message.
     """
 
 
@@ -129,7 +129,7 @@ class TooLarge(Exception):
 
 @dataclass(frozen=True)
 class Person:
-    """The author of an event. `id`: their account, stable and unique on the platform. `name`: for display."""
+    """The author of an event. `id`: their account, unique on the platform and never changed. `name`: for display."""
 
     id: str
     name: str = ""
@@ -148,7 +148,10 @@ class Kept:
 
 @dataclass(frozen=True)
 class Missing:
-    """A file of a message that could not be stored, because it was too large or gone. `why`: shown to people."""
+    """A file of a message that could not be stored, because it was too large or gone.
+
+    `why`: the reason, shown to people.
+    """
 
     name: str
     why: str
@@ -198,9 +201,10 @@ class Incoming:
 
 @dataclass(frozen=True)
 class Heard:
-    """The outcome of accepting an event. `event`: its id, or that of the event it repeats.
+    """The outcome of accepting an event. `event`: its id or, for a repeat, the id of the first event.
 
-    `status`: "duplicate" for a repeat with the same content, "conflict" for one with other content (Law 1).
+    `status`: "accepted" for a new event, "duplicate" for a repeat with the same content, "conflict" for one with other
+    content (Law 1).
     """
 
     event: int
@@ -214,30 +218,31 @@ class Heard:
 
 
 class Inbox(Protocol):
-    """Accepts a channel's events. `put` and `hear` return after the commit; acknowledge to the platform only then."""
+    """Accept a channel's events. `put` and `hear` return after the commit; acknowledge to the platform only then."""
 
     async def cursor(self) -> str | None:
-        """Return the saved sync cursor; None on the first run: then start at the present and save that cursor.
+        """Return the saved sync cursor; None on the first run: then begin at the present, and save that cursor.
 
-        Ask for it once the platform has accepted the account: `semel init` tries an account up to here.
+        Call this only once the platform has accepted the account: `semel init` tries an account by running the channel
+        until this call.
         """
 
     async def put(self, events: Sequence[Incoming], cursor: str | None = None) -> None:
         """Accept events, in the platform's order, and save the cursor after them, in one transaction (Law 1).
 
         Repeats are ignored. Events of people who may not speak are refused and counted. Unusable events go to
-        quarantine. Raises only if nothing was committed, such as on a full disk. Let that error end `run`, which is
-        then called again.
+        quarantine. This raises only if nothing was committed, for example because the disk is full. Let that error end
+        `run`; the gateway then calls `run` again.
         """
 
     async def known(self, sender: Person, group: str = "") -> bool:
-        """Return whether this person may speak on this channel, or in its group with the address `group`.
+        """Return whether this person may speak on this channel: in its group `group` or, if that is "", directly.
 
-        Ask this before accepting an invitation, which is not a message, and before downloading a file.
+        Call this before accepting an invitation, which is not a message, and before downloading a file.
         """
 
     async def keep(self, name: str, mime: str, content: AsyncIterable[bytes], limit: int = 50_000_000) -> Kept:
-        """Store a received file, before its message is put.
+        """Store a received file, before its message is put. Return the file.
 
         `limit`: the maximum size in bytes. Raises TooLarge, and any error of the iteration over `content`.
         """
@@ -263,11 +268,11 @@ class Inbox(Protocol):
     ) -> Heard:
         """Accept one event from a program that presented a secret, such as a webhook, and save the cursor after it.
 
-        `session`: the key of its session, or of several. `key`: its idempotency key; None: it is never a duplicate.
-        `stable`: the fields that the digest covers: "text", "sender", "kind", "data" (all of it), "session" (the keys),
-        or a key of `data`. `wakes`: whether it wakes the agent; None: that depends on its kind, and on `automatic`.
-        `automatic`: whether a program wrote it (a bot, an auto-reply). `busy`: how it is treated during a turn
-        (`semel.law.wake`); None: by the session's mode. `scope`: the session keys, or patterns of them, that the
+        `session`: the key of its session, or the keys of several. `key`: its idempotency key; an event with None is
+        never a duplicate. `stable`: the fields that the digest covers: "text", "sender", "kind", "data" (all of it),
+        "session" (the keys), or a key of `data`. `wakes`: whether it wakes the agent; None decides by its kind and by
+        `automatic`. `automatic`: a program wrote it (a bot, an auto-reply). `busy`: how to handle it while a turn runs
+        (`semel.law.wake`); None takes the session's mode. `scope`: the session keys, or patterns of them, that the
         program may address. The home of a new session is on this channel, on another channel that a pattern names
         literally, or else on the web page.
         """
@@ -277,28 +282,30 @@ class Channel(Protocol):
     """A channel adapter: three methods and its capabilities.
 
     Two more methods are optional. `async def typing(self, address: str) -> None`, announced by `caps.typing`, shows a
-    typing indicator for some seconds; it is called repeatedly and may fail. `async def receive(self, inbox, headers,
-    body) -> tuple[int, Json]` handles a platform's HTTP request and returns (status, response body).
+    typing indicator for some seconds; the gateway calls it repeatedly, and it may fail. `async def receive(self, inbox,
+    headers, body) -> tuple[int, Json]` handles a platform's HTTP request and returns (status, response body).
     """
 
     name: str
     caps: Caps
 
     async def run(self, inbox: Inbox) -> None:
-        """Receive until cancelled. Raises Offline if the connection is lost, Denied if the account is refused.
+        """Receive events until cancelled.
 
-        Do not reconnect inside: the gateway calls `run` again. Each call first puts all missed events.
+        Raises Offline if the connection is lost, Denied if the account is refused. Do not reconnect inside: the gateway
+        calls `run` again. Each call first puts all events that were missed.
         """
 
     async def send(self, op: Op) -> Receipt:
-        """Make exactly one attempt to send. Raises NotSent, Rejected or Unknown; any other error counts as Unknown.
+        """Make exactly one attempt to send. Return the receipt.
 
-        It may be called while `run` is not running. Edits, deletions and reactions are idempotent: if the message is
-        in the requested state already, return a receipt.
+        Raises NotSent, Rejected or Unknown; any other error counts as Unknown. The gateway may call this while `run` is
+        not running. Edits, deletions and reactions are idempotent: if the message already is in the requested state,
+        return a receipt.
         """
 
     async def find(self, op: Op, since: float) -> Receipt | None:
-        """Look up whether this op was sent after `since` (seconds since the epoch). Returns its receipt; None if not.
+        """Look up whether this part was sent after `since` (seconds since the Unix epoch).
 
-        Only reconcilable channels need it.
+        Return its receipt, or None. Only reconcilable channels need this method.
         """

@@ -16,7 +16,7 @@ BY_AGENT = "the agent"
 class Job:
     """A command to run in the background, in the workspace and environment of `agent`.
 
-    `seconds`: its time limit. `output`: how many bytes of its output are kept. `at`: when it was started.
+    `seconds`: its time limit. `output`: how many bytes of its output to keep. `at`: when it was started.
     """
 
     id: str
@@ -34,7 +34,10 @@ class CannotBegin(Exception):
 
 
 class Orphan(Protocol):
-    """A job whose supervisor is gone and which has undelivered reports. It stays locked until `release`."""
+    """A job whose supervisor process is gone, and whose reports have not all been delivered.
+
+    It stays locked until `release`.
+    """
 
     session: str
 
@@ -42,23 +45,26 @@ class Orphan(Protocol):
         """Return the undelivered reports in order, up to the job's end: {"kind", "key", "text", "data", "wakes"?}."""
 
     def release(self, heard: int) -> None:
-        """Unlock the job. `heard`: how many of its reports were accepted; these are not delivered again."""
+        """Unlock the job. `heard`: how many of the reports were accepted, so that they are not delivered again."""
 
 
 class Background(Protocol):
-    """Starts and ends jobs in processes that outlive the gateway. The methods block; call them in a thread."""
+    """The runner of jobs, in processes that outlive the gateway. All methods block; call them in a thread."""
 
     def begin(self, job: Job, ended: Callable[[], None]) -> None:
-        """Start a job. `ended` is called, in any thread, when the job's supervisor exits. Raises CannotBegin."""
+        """Start a job. When its supervisor exits, `ended` is called, in any thread. Raises CannotBegin."""
 
     def cancel(self, id: str, by: str) -> bool:
-        """Let the job's supervisor end it: SIGTERM to its process group, SIGKILL later.
+        """Make the job's supervisor end the job: SIGTERM to its process group, SIGKILL later.
 
-        `by`: the name of the canceller, for the report. Returns False if the job has no supervisor.
+        `by`: who cancels it, for the report. Return False if the job has no supervisor.
         """
 
     def present(self) -> set[str]:
-        """Return the ids of the jobs that may still run or have undelivered reports."""
+        """Return the ids of the jobs that may still run, or that have undelivered reports."""
 
     def orphans(self) -> list[Orphan]:
-        """Return the jobs whose supervisor is gone, and kill their processes, because nothing enforces their limits."""
+        """Return the jobs whose supervisor is gone.
+
+        Kill their processes first, because nothing enforces their limits.
+        """

@@ -1,7 +1,7 @@
 """The settings of a gateway, each declared once: its type, default, range and description.
 
-semel.toml is validated by these classes (`semel.faces.config`), and `semel init --print` and docs/configuration.md take
-their defaults and descriptions from them. A program that embeds a gateway builds them itself:
+These classes validate semel.toml (`semel.faces.config`). `semel init --print` and docs/configuration.md take their
+defaults and descriptions from them. A program that embeds a gateway builds them itself:
 
     GatewaySettings(data_dir=Path("/srv/semel"), agents={"main": AgentSettings(command=("codex-acp",))})
 
@@ -79,9 +79,9 @@ class Sections(Table):
 
 
 class GatewaySettings(GatewayOptions, Sections):
-    """All settings of a gateway. The first agent is the default one unless `default_agent` names another.
+    """All settings of a gateway. Unless `default_agent` names another, the first agent is the default one.
 
-    `ledger` is the SQLite file, by default ledger.db in the data directory.
+    `ledger` is the SQLite file; None means ledger.db in the data directory.
     """
 
     data_dir: Path
@@ -105,6 +105,6 @@ class GatewaySettings(GatewayOptions, Sections):
         return self
 
     def session(self, key: str) -> SessionSettings:
-        """Return the settings of the session with this key: those of the first pattern that matches the key."""
+        """Return the settings of the session with this key: those of the first pattern that matches it."""
         matching = (settings for pattern, settings in self.sessions.items() if fnmatchcase(key, pattern))
         return next(matching, SessionSettings())

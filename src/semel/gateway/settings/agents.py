@@ -33,7 +33,7 @@ MODEL_SETTINGS = frozenset({
 
 
 class McpSettings(Table):
-    """`[agents.NAME.mcp.SERVER]`: an MCP server for an agent of kind "model"."""
+    """The table `[agents.NAME.mcp.SERVER]`: an MCP server for an agent of kind "model"."""
 
     command: Strings = Field(default=(), min_length=1, examples=[["uvx", "mcp-server-git"]])
     """The command that starts a server that speaks MCP on stdin and stdout."""
@@ -56,7 +56,7 @@ class McpSettings(Table):
 
 
 class AgentSettings(NamedTable):
-    """`[agents.NAME]`"""
+    """The table `[agents.NAME]`: an agent."""
 
     kind: Literal["acp", "demo", "model"] = "acp"
     """acp: a program that speaks ACP on stdin and stdout. demo: the bundled demo agent. model: a model behind an

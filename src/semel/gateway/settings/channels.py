@@ -15,7 +15,7 @@ Narration = Literal["last", "all"]
 
 
 class PersonSettings(NamedTable):
-    """`[people.NAME]`"""
+    """The table `[people.NAME]`: a known person."""
 
     role: Role = "member"
     """What the person may do: owner, member or guest (`semel docs people`)."""
@@ -25,7 +25,7 @@ class PersonSettings(NamedTable):
 
 
 class GroupSettings(Table):
-    """`[channels.NAME.group."ADDRESS"]`"""
+    """The table `[channels.NAME.group."ADDRESS"]`: a group on a channel."""
 
     policy: Policy | None = Field(default=None, examples=["always"])
     """Which messages wake the agent there: mention, always, or never. Default: the channel's `groups`."""
@@ -34,9 +34,10 @@ class GroupSettings(Table):
 
 
 class ChannelSettings(NamedTable):
-    """`[channels.NAME]`: the settings that every kind has.
+    """The table `[channels.NAME]`: the settings that channels of every kind have.
 
-    `options` are the kind's own settings. In semel.toml they stand beside the others; `semel.channels` checks them.
+    `options` are the settings of the channel's own kind. In semel.toml they stand beside the others; `semel.channels`
+    checks them.
     """
 
     kind: str = Field(examples=["webhook"])
@@ -75,8 +76,10 @@ class ChannelSettings(NamedTable):
         return common | {"(options)": {key: value for key, value in section.items() if key not in common}}
 
     def room(self, address: str) -> GroupSettings:
-        """Return the settings of the group at an address: its own entry, else that of the first matching pattern, else
-        the default."""
+        """Return the settings of the group at an address.
+
+        These are its own entry, or else the entry of the first pattern that matches, or else the default.
+        """
         patterns = (
             settings for pattern, settings in self.group.items() if "*" in pattern and fnmatchcase(address, pattern)
         )
@@ -85,7 +88,7 @@ class ChannelSettings(NamedTable):
 
 
 class DestinationSettings(NamedTable):
-    """`[destinations.NAME]`: a destination that agents may name in `<message to="NAME">`."""
+    """The table `[destinations.NAME]`: a destination that agents may name in `<message to="NAME">`."""
 
     channel: str = Field(examples=["hook"])
     """The name of a channel in this file."""
@@ -96,7 +99,7 @@ class DestinationSettings(NamedTable):
 
     @property
     def resolved(self) -> str:
-        """The destination as claims and parts record it: `channel:address`."""
+        """The destination in the form that claims and parts record: `channel:address`."""
         return f"{self.channel}:{self.address}"
 
     def allows(self, session: str) -> bool:

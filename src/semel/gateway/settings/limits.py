@@ -1,4 +1,4 @@
-"""Settings of limits: how much of the agents' work one day allows."""
+"""Settings of limits: how much agents may be used in one day."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from semel.ledger.turns.limits import LimitPolicy
 
 
 class AmountSettings(Table):
-    """`[limits.person]`, `[limits.session]`, `[limits.all]`"""
+    """The tables `[limits.person]`, `[limits.session]` and `[limits.all]`: the amounts that one day allows."""
 
     turns: PositiveInt | None = Field(default=None, examples=[50])
     """The most turns that begin on one day."""
@@ -26,7 +26,7 @@ class AmountSettings(Table):
 
 
 class LimitSettings(Table):
-    """`[limits]` (`semel docs limits`)"""
+    """The table `[limits]` (`semel docs limits`)."""
 
     tz: Zone = "UTC"
     """The time zone whose midnight begins a new day, like "Europe/Berlin"."""

@@ -17,7 +17,7 @@ HEARTBEAT_TEXT = "Nothing happened here for a while. If something needs to be do
 
 
 class ScheduleSettings(NamedTable):
-    """`[schedules.NAME]`"""
+    """The table `[schedules.NAME]`: a schedule."""
 
     cron: str | None = Field(default=None, examples=["30 7 * * MON-FRI"])
     """Five fields, like "30 7 * * MON-FRI", or "@daily"."""
@@ -55,7 +55,7 @@ class ScheduleSettings(NamedTable):
 
 
 class HeartbeatSettings(Table):
-    """`[heartbeat]`"""
+    """The table `[heartbeat]`: prompts to idle sessions."""
 
     sessions: Strings = Field(default=(), examples=[["main:*"]])
     """The sessions that get heartbeats, as patterns like "main:*". Default: none."""
@@ -72,7 +72,7 @@ class HeartbeatSettings(Table):
 
 
 class BackgroundSettings(Table):
-    """`[background]`: limits of background jobs."""
+    """The table `[background]`: the limits of background jobs."""
 
     jobs: int = Field(default=4, ge=0)
     """The most jobs running at once in one session; 0 allows no jobs."""
@@ -85,7 +85,7 @@ class BackgroundSettings(Table):
 
 
 class WakeSettings(Table):
-    """`[sessions.PATTERN.wake]`"""
+    """The table `[sessions.PATTERN.wake]`: how long to collect messages before a turn begins."""
 
     debounce_s: Pause = 0.0
     """A turn starts when no event has come for this long. Default: at once."""
@@ -106,7 +106,7 @@ class WakeSettings(Table):
 
 
 class SessionSettings(Table):
-    """`[sessions."PATTERN"]`"""
+    """The table `[sessions."PATTERN"]`: the settings of all sessions whose key matches the pattern."""
 
     busy: Busy = "queue"
     """What happens to a message that comes during a turn: queue, steer, interrupt or collect (`semel docs busy`)."""

@@ -1,9 +1,9 @@
-"""Types that settings are declared with: the table, durations, sizes, names, paths and secrets.
+"""Types with which settings are declared: tables, durations, sizes, names, paths and secrets.
 
-A setting is a field of a `Table`; the string after it is its description. The field's name is the key in semel.toml,
-except that the name for a duration ends in `_s` (`grace_s` is the key `grace`). When semel.toml is validated, a
-`ReferenceResolvers` resolves its paths and secrets. A program that embeds a gateway passes final values, which are not
-resolved.
+A setting is a field of a `Table`; the string after the field is its description. The field's name is the key in
+semel.toml, except that the name of a duration ends in `_s` (`grace_s` is the key `grace`). When semel.toml is
+validated, a `ReferenceResolvers` resolves its paths and secrets. A program that embeds a gateway passes final values,
+which are not resolved.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DERIVED = Path()
 
 
 class Table(BaseModel):
-    """A table of settings; an unknown setting is an error."""
+    """A table of settings. A setting that the table does not declare is an error."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -45,7 +45,7 @@ T = TypeVar("T", bound=Table)
 
 
 class NamedTable(Table):
-    """A table that has a name, which is its key in the surrounding table, as in `[agents.NAME]`."""
+    """A table with a name, which is its key in the surrounding table, as in `[agents.NAME]`."""
 
     name: str = Field(default="", validation_alias="(name)")
 
@@ -55,11 +55,11 @@ E = TypeVar("E", bound=NamedTable)
 
 @dataclass(frozen=True)
 class ReferenceResolvers:
-    """Functions that resolve the values in semel.toml that refer to something else. Each raises ValueError.
+    """Functions that resolve references in the values of semel.toml. Each raises ValueError.
 
-    path      resolves a path, which may be relative to the file or begin with `~`
-    variable  returns the value of `env:NAME`, and any other text unchanged
-    secret    returns the value of `env:NAME` or `file:PATH`, and any other text unchanged
+        path      resolves a path, which may be relative to the file or begin with `~`
+        variable  returns the value of `env:NAME`, and any other text unchanged
+        secret    returns the value of `env:NAME` or `file:PATH`, and any other text unchanged
     """
 
     path: Callable[[str], Path]
@@ -68,15 +68,15 @@ class ReferenceResolvers:
 
 
 def read_table(table: type[T], raw: object, references: ReferenceResolvers) -> T:
-    """Validate the content of a table in semel.toml and return it as a `table`.
+    """Validate the content of a table in semel.toml. Return it as an instance of `table`.
 
-    Raises pydantic.ValidationError, which names keys, not fields.
+    Raises pydantic.ValidationError, in which keys of semel.toml take the place of field names.
     """
     return table.model_validate(raw, context=references, by_alias=True, by_name=False)
 
 
 def list_keys(table: type[BaseModel]) -> dict[str, str]:
-    """Map the keys of a table in semel.toml to its fields. Fields whose alias is in parentheses have no key."""
+    """Return {key in semel.toml: field} for a table. A field whose alias is in parentheses has no key."""
     keys = {str(info.validation_alias): field for field, info in table.model_fields.items()}
     return {key: field for key, field in keys.items() if not key.startswith("(")}
 
@@ -84,7 +84,7 @@ def list_keys(table: type[BaseModel]) -> dict[str, str]:
 def find_table(root: type[BaseModel], path: Sequence[object]) -> type[BaseModel] | None:
     """Return the class of the table at a path of keys, such as agents.NAME; None if there is no such table.
 
-    In a table of tables, like `agents`, any key is accepted.
+    In a table of tables, such as `agents`, any key is accepted.
     """
     annotation: Any = root
     for key in path:
@@ -97,9 +97,9 @@ def find_table(root: type[BaseModel], path: Sequence[object]) -> type[BaseModel]
 
 
 def pick_fields(values: BaseModel, table: type[BaseModel]) -> dict[str, Any]:
-    """Return {field: value} for the fields of `table`, with the values that they have in `values`.
+    """Return {field: value} for the fields that `table` declares, with their values in `values`.
 
-    `values`: an instance of `table` or of a subclass of it. Fields that only the subclass has are left out.
+    `values`: an instance of `table` or of a subclass; fields that only the subclass has are left out.
     """
     return {field: getattr(values, field) for field in table.model_fields}
 

@@ -1,1 +1,1 @@
-"""The tools of agents: handle their tool calls, run background jobs, and fire schedules and heartbeats."""
+"""The tools of agents: handle their tool calls, run background jobs, fire schedules and heartbeats."""

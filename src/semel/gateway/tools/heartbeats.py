@@ -1,8 +1,8 @@
-"""Heartbeats: prompts to sessions in which nothing happened for a while. The timer of `Schedules` fires them.
+"""Heartbeats: prompts to sessions in which nothing has happened for a while.
 
-The due time is computed from the ledger: one interval after the session's last entry or turn, moved into the active
-hours. Nothing else is stored (docs/decisions/heartbeats.md). A heartbeat's own entry counts, too, so the next one is a
-full interval later.
+The timer of `ScheduleManager` fires them. The due time is computed from the ledger: one interval after the session's
+last entry or turn, moved into the active hours. Nothing else is stored (docs/decisions/heartbeats.md). The entry of a
+heartbeat counts, too, so the next heartbeat comes a full interval later.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from semel.timing.walltime import first_active_instant
 
 
 class Heartbeats:
-    """Fires heartbeats in the sessions that match `settings.sessions`. `wake`: wakes a session."""
+    """Fire heartbeats in the sessions that match `settings.sessions`. `wake`: wakes a session."""
 
     def __init__(
         self, record: LedgerAccess, clock: Clock, settings: HeartbeatSettings, wake: Callable[[int], None]
@@ -32,9 +32,9 @@ class Heartbeats:
         self._last_session = 0  # highest session id that was matched with the patterns
 
     async def fire_due(self) -> int | None:
-        """Fire all heartbeats that are due. Returns when to call this again (ms since the epoch); None if never.
+        """Fire all heartbeats that are due. Return when to call this again (ms since the Unix epoch); None if never.
 
-        No session can be due before that time.
+        No heartbeat becomes due before that time.
         """
         if not self.settings.sessions:
             return None

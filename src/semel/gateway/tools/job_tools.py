@@ -19,13 +19,13 @@ MAX_JOB_NAME_CHARS = 80  # characters
 
 
 def make_job_tools(jobs: JobManager) -> dict[str, SilentTool]:
-    """Return the handlers of these tools for `ToolCallHandler`, by tool name."""
+    """Return the handlers of the job tools, by tool name, for `ToolCallHandler`."""
     handlers = _JobTools(jobs)
     return {"run_in_background": handlers.begin, "list_background": handlers.list, "cancel_background": handlers.cancel}
 
 
 class _JobTools:
-    """The handlers of the tools. An agent sees and cancels only the jobs of its own session."""
+    """The handlers of the job tools. An agent sees and cancels only the jobs of its own session."""
 
     def __init__(self, jobs: JobManager) -> None:
         self.jobs = jobs
@@ -90,7 +90,7 @@ class _JobTools:
 
 
 def _cancel_job(tx: Tx, caller: tool_calls.CallingSpawn, run: str) -> tuple[SessionJob, SessionJob] | None:
-    """Record the cancellation of a job. Returns its row before and after that; None if the session has no such job."""
+    """Record the cancellation of a job. Return its row before and after; None if the session has no such job."""
     before = rows.get(tx, run)
     if before is None or before.session != caller.session:
         return None
@@ -100,7 +100,7 @@ def _cancel_job(tx: Tx, caller: tool_calls.CallingSpawn, run: str) -> tuple[Sess
 def parse_timeout(text: str, max_s: float) -> float:
     """Parse a time limit like "90", "90s", "10m" or "2h" into seconds. Raises ValueError.
 
-    The error's message says what is allowed. `max_s`: the longest time limit that is allowed, in seconds.
+    The message of the error says which values are allowed. `max_s`: the longest time limit, in seconds.
     """
     value = parse_duration(text)
     if not value:
@@ -111,7 +111,7 @@ def parse_timeout(text: str, max_s: float) -> float:
 
 
 def _check_command(command: str, call: ToolRequest) -> None:
-    """Raise ValueError if the command cannot be run, or the agent may run no commands."""
+    """Raise ValueError if the command cannot be run, or if the agent may run no commands."""
     if "\0" in command:
         raise ValueError("command: it holds a zero byte, which no shell can read")
     if len(command.encode("utf-8", "replace")) > MAX_COMMAND_BYTES:

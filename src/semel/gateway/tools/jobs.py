@@ -1,8 +1,8 @@
 """Background jobs: commands that agents run outside their turns. A job is first a row, then a process.
 
-Each job has its own supervisor process, which outlives the gateway and reports the job's end as an event
-(`ports.Background`). Jobs without a supervisor are found here: at the start, when a supervisor exits, and by a periodic
-sweep while any job is open.
+Each job has a supervisor process, which outlives the gateway and reports the job's end as an event
+(`ports.Background`). This module finds jobs without a supervisor: at the start, when a supervisor exits, and by a
+periodic sweep while any job is open.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Report = Callable[..., Awaitable[Heard]]
 
 
 class JobManager:
-    """The jobs of a gateway. `report`: accepts an event (`Gateway.report`). `port`: runs jobs; None: no jobs."""
+    """The jobs of a gateway. `report`: accepts an event (`Gateway.report`). `port`: runs jobs; None if jobs are off."""
 
     def __init__(
         self, record: LedgerAccess, settings: BackgroundSettings, port: Background | None, report: Report, clock: Clock
@@ -58,9 +58,10 @@ class JobManager:
     async def start_job(
         self, call: ToolCallRequest, command: str, name: str, seconds: float | None
     ) -> SessionJob | ClaimResult:
-        """Start the job that a tool call asks for; a repeat of the call starts none. Returns its row, or the refusal.
+        """Start the job that a tool call asks for; a repeat of the call starts none.
 
-        `seconds`: its time limit, by default the longest that is allowed. Raises SameIdOtherCall.
+        Return the job's row, or the refusal. `seconds`: its time limit; None takes the longest that is allowed. Raises
+        CallIdReused, UnknownToken.
         """
         limit = self.settings.time_s
         run = f"job-{secrets.token_hex(5)}"
@@ -82,7 +83,7 @@ class JobManager:
             self._sweep_now.set()
 
     async def _wait_until_started(self, run: str) -> None:
-        """If this gateway is starting this job right now, wait until the start has succeeded or failed."""
+        """If this gateway is starting the job right now, wait until that has succeeded or failed."""
         if (first := self._starting.get(run)) is not None:
             await first.wait()
 
@@ -106,7 +107,7 @@ class JobManager:
     async def list(
         self, session: int | None = None, limit: int = rows.MAX_JOBS_LISTED, after: str | None = None
     ) -> list[Json]:
-        """Return the jobs of a session, newest first; if `session` is None, all unfinished jobs.
+        """Return a page of a session's jobs, newest first; if `session` is None, return all unfinished jobs.
 
         `after`: the id of a job; only older jobs of the session are returned.
         """
@@ -125,9 +126,9 @@ class JobManager:
     # ------------------------------------------------------------ cancelling a job
 
     async def cancel(self, run: str, by: str) -> Json:
-        """Cancel a job, wait for its end as `end` does, and return its state. Raises NotFound, or Conflict if it ended.
+        """Cancel a job, wait for its end as `end` does, and return its state.
 
-        `by`: the name of the canceller.
+        Raises NotFound, or Conflict if it has ended. `by`: who cancels it.
         """
         if (row := await self._row(run)).ended is not None:
             raise Conflict(f"there is nothing to cancel: {format_job(rows.job_json(row), self.clock.now())}")
@@ -136,7 +137,7 @@ class JobManager:
         return await self.show(run)
 
     async def end(self, row: SessionJob) -> None:
-        """End the job of this row. Returns when it has ended, or after CANCEL_TIMEOUT_S."""
+        """End a job, and return when it has ended, at the latest after CANCEL_TIMEOUT_S seconds."""
         if row.ended is not None or self.port is None:
             return
         over = asyncio.Event()
@@ -156,7 +157,7 @@ class JobManager:
                 del self._end_waiters[row.run]
 
     def note_end(self, kind: str, key: str | None) -> None:
-        """Wake the callers of `end` if this event reports the end of their job. Call it for each accepted event."""
+        """Wake the callers of `end` if this event reports the end of their job. Call this for each accepted event."""
         if kind in ("exec.finished", "exec.lost"):
             for over in self._end_waiters.get((key or "").removesuffix(f":{kind}"), ()):
                 over.set()
@@ -184,14 +185,16 @@ class JobManager:
         self._sweep_now.set()
 
     async def _repeat_cancellations(self) -> None:
-        """At the start, cancel jobs whose cancellation is recorded, in case the earlier gateway did not do so."""
+        """Cancel jobs again whose cancellation is recorded, because an earlier gateway may have died before it
+        cancelled them.
+        """
         for row in await self.record.read(rows.list_open):
             if row.cancelled is not None and self.port is not None:
                 await asyncio.to_thread(self.port.cancel, row.run, row.cancelled)
         self._resumed.set()
 
     async def sweep(self) -> bool:
-        """Report each job without a supervisor, once. Returns whether any job is open afterwards."""
+        """Report the end of each job that has no supervisor, once. Return whether any job is open afterwards."""
         if self.port is None:
             return False
         rows_open = [row for row in await self.record.read(rows.list_open) if row.run not in self._starting]
@@ -216,9 +219,10 @@ class JobManager:
             await asyncio.to_thread(orphan.release, delivered)
 
     async def _report_unstarted(self, row: SessionJob) -> None:
-        """Report a job that has a row but no process, because the gateway died between the two: nothing was run.
+        """Report a job that has a row but no process: the gateway died before it started the process, so nothing was
+        run.
 
-        If the ledger was restored from a backup made before the job ended, the job may have run, and the report says
+        But if the ledger was restored from a backup made before the job ended, the job may have run; the report says
         so.
         """
         name, doubtful = f", {row.name}" if row.name else "", row.at <= self.doubtful_until

@@ -18,13 +18,13 @@ from semel.timing.walltime import BadSchedule
 
 
 def make_schedule_tools(schedules: ScheduleManager) -> dict[str, SilentTool]:
-    """Return the handlers of these tools for `ToolCallHandler`, by tool name."""
+    """Return the handlers of the schedule tools, by tool name, for `ToolCallHandler`."""
     handlers = _ScheduleTools(schedules)
     return {"schedule": handlers.schedule, "list_schedules": handlers.list, "cancel_schedule": handlers.cancel}
 
 
 class _ScheduleTools:
-    """The handlers of the tools. An agent sees and changes only the schedules of its own session."""
+    """The handlers of the schedule tools. An agent sees and changes only the schedules of its own session."""
 
     def __init__(self, schedules: ScheduleManager) -> None:
         self.schedules = schedules

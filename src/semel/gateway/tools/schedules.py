@@ -1,6 +1,6 @@
 """Schedules: events that fire at set times (Laws 1, 2).
 
-One timer waits for the next due time of all schedules and heartbeats.
+One timer waits for the next schedule or heartbeat that is due.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ FORMS: tuple[schedule.ScheduleKind, ...] = ("cron", "at", "every")
 
 
 class ScheduleManager:
-    """The schedules of a gateway. `target`: returns the agent and home for a session key. `wake`: wakes a session.
+    """The schedules of a gateway. `target`: returns agent and home for a session key. `wake`: wakes a session.
 
-    `agent`: the agent of sessions that belong to a schedule.
+    `agent`: the agent for schedules that have a session of their own.
     """
 
     def __init__(
@@ -58,7 +58,10 @@ class ScheduleManager:
     # ------------------------------------------------------------ the timer
 
     async def configure(self, configured: Mapping[str, ScheduleSettings]) -> None:
-        """Apply the configured schedules. A one-shot schedule whose time is past when first configured never fires."""
+        """Apply the configured schedules.
+
+        A one-shot schedule never fires if its time is past when it is first configured.
+        """
         definitions = [
             self._define(s.name, s.session, s.text, s.form, s.spec, s.tz, s.downtime, "config")
             for s in configured.values()
@@ -66,7 +69,7 @@ class ScheduleManager:
         await self.record.write(rows.configure, definitions)
 
     async def run(self) -> None:
-        """Until cancelled, fire all that is due, then sleep until the next due time or a change."""
+        """Fire everything that is due, then sleep until the next due time or a change; repeat until cancelled."""
         while True:
             self._news.clear()
             try:
@@ -77,7 +80,7 @@ class ScheduleManager:
             await self._sleep_until(following)
 
     async def _fire_due(self) -> int | None:
-        """Fire everything that is due. Returns the next due time in ms; None if there is none."""
+        """Fire everything that is due. Return the next due time (ms); None if there is none."""
         while True:
             now = self.clock.now()
             ready, following = await self.record.read(rows.list_due, now)
@@ -111,7 +114,7 @@ class ScheduleManager:
                 waiter.cancel()
 
     def _target_of(self, name: str, session: str) -> Addressee:
-        """Return the target of a schedule's events. A schedule's own session has no home: its transcript is enough."""
+        """Return the session to which a schedule's events are addressed. A schedule's own session has no home."""
         if session == rows.default_session_key(name):
             return Addressee(session, self._agent, None)
         return self._target(session)
@@ -119,7 +122,7 @@ class ScheduleManager:
     # ------------------------------------------------------------ requests of people and agents
 
     async def list(self, session: str | None = None) -> list[Json]:
-        """Return all schedules, or those of one session, sorted by name."""
+        """Return all schedules, or those of one session, sorted by name, as JSON objects."""
         return await self.record.read(rows.list_json, session)
 
     async def show(self, name: str) -> Json:
@@ -135,8 +138,8 @@ class ScheduleManager:
     ) -> Json:  # fmt: skip
         """Create a schedule and return it. Creating the same schedule again changes nothing.
 
-        Give exactly one of `cron`, `at` and `every`. `session`: by default a session of its own. `replace`: replace a
-        schedule that has this name; otherwise another one with this name is a Conflict. Raises BadRequest, Conflict.
+        Give exactly one of `cron`, `at` and `every`. `session`: None gives it a session of its own. `replace`: replace
+        an existing schedule of this name; without it, such a schedule is a Conflict. Raises BadRequest, Conflict.
         """
         specs = {form: spec for form, spec in zip(FORMS, (cron, at, every), strict=True) if spec is not None}
         if len(specs) != 1:
@@ -171,7 +174,7 @@ class ScheduleManager:
         return await self.show(name)
 
     async def resume(self, name: str) -> Json:
-        """Resume a paused schedule from its next due time on. Raises NotFound, Conflict."""
+        """Resume a paused schedule with its next due time from now on. Raises NotFound, Conflict."""
         shown = await self.show(name)
         form = next(form for form in FORMS if form in shown)
         try:
@@ -186,7 +189,10 @@ class ScheduleManager:
         return await self.show(name)
 
     def define_for_agent(self, session: str, spec: str, text: str, tz: str) -> rows.ScheduleDefinition:
-        """Define a schedule for an agent. `spec`: a cron expression, or a date and time. Raises BadSchedule."""
+        """Return the definition of a schedule for an agent.
+
+        `spec`: a cron expression, or a date and time. Raises BadSchedule.
+        """
         form: schedule.ScheduleKind = "at" if re.match(r"\s*\d{4}-\d\d-", spec) else "cron"
         definition = self._define(f"agent-{secrets.token_hex(3)}", session, text, form, spec, tz, "once", "agent")
         if definition.due is None:
@@ -194,7 +200,7 @@ class ScheduleManager:
         return definition
 
     def wake_timer(self) -> None:
-        """Make the timer compute the next due time again, because a schedule was changed by other code."""
+        """Make the timer compute the next due time again, because other code changed a schedule."""
         self._news.set()
 
     def _define(
@@ -223,12 +229,10 @@ class ScheduleManager:
 
 
 def _decide_firings(row: ScheduleRow, now: int, doubtful_until: int) -> tuple[schedule.Firings, int | None]:
-    """Return (which of the due firings run now, the next due time in seconds; None if there is none).
+    """Return (which of the due firings to run now, the next due time in seconds or None).
 
     `now`: in seconds. `doubtful_until` (ms): when the ledger was last restored from a backup; 0 if never. Firings that
-    were due by then may have run already, so none of them runs now (Law 14).
-
-    This can be slow, so call it in a thread.
+    were due by then may have run already, so none of them runs now (Law 14). This can be slow, so call it in a thread.
     """
     assert row.due is not None  # it is due
     series = schedule.read_schedule(row.form, row.spec, find_zone(row.tz), row.anchor // 1000)

@@ -1,7 +1,7 @@
-"""Handle tool calls of agents: each call over the socket becomes one claim, and the answer reports its outcome.
+"""Handle the tool calls of agents. Each call over the socket becomes one claim, and the answer reports its outcome.
 
-A call is bound to a turn (Law 10): the turn whose stream announced it, else the running turn of the session. Tools that
-say nothing to people (schedules, background jobs) are handled by `silent_tools` and make no claim.
+A call belongs to a turn (Law 10): the turn whose stream announced it, or else the running turn of the session. Tools
+that say nothing to people (schedules, background jobs) are handled by `silent_tools` and make no claim.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ from semel.text.visible import is_blank
 
 @dataclass(frozen=True)
 class ToolRequest:
-    """One validated tool call. `caller`: the agent process and its session. `row`: what the ledger records of it."""
+    """A validated tool call.
+
+    `caller`: the agent process and its session. `row`: the facts that the ledger records about it.
+    """
 
     caller: tool_calls.CallingSpawn
     name: str
@@ -51,7 +54,10 @@ class ToolRequest:
         return value
 
     def visible_text(self, name: str) -> str:
-        """Return the argument `name`, which people will see. Raises BadRequest if it is missing or shows nothing."""
+        """Return the argument `name`, which people will see.
+
+        Raises BadRequest if it is missing or has no visible character.
+        """
         text = self.text(name)
         if is_blank(text):
             raise BadRequest(f"{name!r} must be a text that is not empty")
@@ -69,7 +75,7 @@ SilentTool = Callable[[ToolRequest], Awaitable[Json]]
 
 @dataclass(eq=False, repr=False)
 class ToolCallHandler:
-    """Handles the requests of agents' MCP processes: "hello", "call" and "answered"."""
+    """The handler of requests from agents' MCP processes: "hello", "call" and "answered"."""
 
     record: LedgerAccess
     places: Destinations
@@ -86,7 +92,10 @@ class ToolCallHandler:
         self._order: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
 
     async def __call__(self, method: str, params: Json) -> Json:
-        """Handle one request. Raises UnknownSpawn for an unknown token, BadRequest for an invalid call."""
+        """Handle one request, and return its result.
+
+        Raises UnknownSpawn for an unknown token, BadRequest for an invalid call.
+        """
         match method:
             case "hello":
                 return await self._hello(params)
@@ -120,11 +129,11 @@ class ToolCallHandler:
         }
 
     async def _call(self, params: Json) -> Json:
-        """Handle a tool call.
+        """Handle a tool call, and return the answer.
 
         Calls of one agent process are recorded in the order of arrival. If a tool server dies, its successor repeats
-        the call. Out of order, the repeat could be recorded first, and the original would count as another call
-        (Law 5).
+        the call. Out of order, the repeat could be recorded first, and the original would count as another call (Law
+        5).
         """
         turn_taking = self._order.setdefault(_read_token(params), asyncio.Lock())
         async with turn_taking:
@@ -191,7 +200,7 @@ class ToolCallHandler:
     def _say(
         self, call: ToolRequest, text: str, place: ResolvedDestination, op: Json | None = None, **fields: Any
     ) -> ClaimRequest:
-        """Make the claim of this call. `op`: fields of the first part's `Op`; None if nothing has to be sent."""
+        """Return the claim of this call. `op`: fields of the first part's `Op`; None if nothing has to be sent."""
         legs = self.places.legs(place.dest, call.caller.key, text, op) if place.dest and op is not None else ()
         return ClaimRequest("tool", text, place.dest, is_home=place.home, legs=legs, problem=place.problem, **fields)
 

@@ -5,7 +5,7 @@ result. This module stores its bytes and puts an `AgentFile` in their place, so 
 record only stored files. The file's row is written first, as for received files, so that the next gateway can clean up
 after a crash. A stored file that no entry uses, because it was a repeat, is released when no signal is left to process.
 
-A block that cannot be stored stays in place with the reason ("missing"), and is described in words later.
+A block that cannot be stored stays in place with the reason ("missing"); it is described in words later.
 """
 
 from __future__ import annotations
@@ -43,18 +43,21 @@ _ENDINGS = {"image/jpeg": ".jpg", "image/webp": ".webp", "audio/wav": ".wav", "a
 
 
 class Unreadable(ValueError):
-    """The content of a block cannot be stored. The message gives people the reason."""
+    """The content of a block cannot be stored. The message is the reason, for people."""
 
 
 class AgentFiles(HeldFiles):
-    """Stores the files of one agent process. Call `take` for each update, in order, and `release` after recording."""
+    """The store of the files in one agent's stream.
+
+    Call `take` for each update, in order, and `release` after recording.
+    """
 
     def __init__(self, record: LedgerAccess, store: FileStore) -> None:
         super().__init__(record, store)
         self.is_storing = False
 
     async def take(self, update: Json) -> Json:
-        """Store the files of an update, and return it with an `AgentFile` in place of each file's bytes."""
+        """Store the files of an update. Return the update with an `AgentFile` in place of each file's bytes."""
         if not carries_files(update):
             return update
         self.is_storing = True
@@ -76,7 +79,7 @@ class AgentFiles(HeldFiles):
         return {**update, "content": parts}
 
     async def _store_part(self, part: Any) -> Any:
-        """Store the file in a block of a message or of a tool call's content, and return the block as `take` does."""
+        """Store the file in a part of a message or of a tool call's content. Return the part as `take` does."""
         if not isinstance(part, dict):
             return part
         if part.get("type") == "content":
@@ -85,7 +88,10 @@ class AgentFiles(HeldFiles):
         return part if part.get("type") in ("text", "diff", "terminal", None) else await self.store_block(part)
 
     async def store_block(self, block: Any) -> Json:
-        """Store a content block. Returns it with its `AgentFile` as "file", or with the reason as "missing"."""
+        """Store the file of a content block.
+
+        Return the block with its `AgentFile` as "file", or with the reason as "missing".
+        """
         fields = {name: value for name, value in block.items() if name in ("type", "mimeType", "uri", "name", "size")}
         resource = block.get("resource")
         if isinstance(resource, dict):
@@ -110,7 +116,7 @@ class AgentFiles(HeldFiles):
 
 
 def carries_files(update: Mapping[str, Any]) -> bool:
-    """Return whether an update contains a content block that is not text."""
+    """Return whether an update contains a content block other than text."""
     kind, content = update.get("sessionUpdate"), update.get("content")
     if kind in MESSAGE_CHUNKS:
         return is_attachment(content)
@@ -129,7 +135,7 @@ def _holds_file(part: Any) -> bool:
 
 
 def _result_blocks(raw: Any) -> list[Any]:
-    """Return the content blocks of an MCP result (`CallToolResult`), which agents pass on as a call's raw output."""
+    """Return the content blocks of an MCP result (`CallToolResult`). Agents pass it on as the raw output of a call."""
     for _ in range(3):
         if isinstance(raw, list):
             return [block for block in raw if isinstance(block, dict) and block.get("type") in _NAMES]
@@ -143,7 +149,7 @@ def _result_blocks(raw: Any) -> list[Any]:
 
 
 def read_block(block: Mapping[str, Any]) -> AgentFile | tuple[AgentFile, bytes]:
-    """Return the file of a content block and its bytes; only the file if the block is a link. Raises Unreadable."""
+    """Return the file of a content block and its bytes, or only the file if the block is a link. Raises Unreadable."""
     kind = block.get("type")
     if kind not in _NAMES:
         raise Unreadable("its type is not known")
@@ -209,7 +215,7 @@ def _uri_path(uri: str) -> str:
 
 
 def _choose_name(fields: Mapping[str, Any], kind: str, uri: str | None, mime: str) -> str:
-    """Return the file's given name, else the last part of its URI, else a word for its type."""
+    """Return the file's given name, or else the last part of its URI, or else a word for its type."""
     name = fields.get("name") or fields.get("title")
     if isinstance(name, str) and name.strip():
         return plain_name(name)

@@ -1,9 +1,9 @@
-"""The pool of live agents: at most `max_processes` processes, each with its own fencing token.
+"""The pool of live agents: at most `max_processes` processes, each with a fencing token of its own.
 
-A session has at most one agent. It is kept for `idle_after_s` seconds after a turn, because a start takes a second;
-then it is ended, and the next turn starts a new process, which loads its history. If the pool is full, the least
-recently used idle process is ended. An agent that is not a process (`Agent.process`) does not count. Work outside of
-sessions that starts a process (a check of an agent) borrows room, and gives it back when a session needs it.
+A session has at most one agent. The agent is kept for `idle_after_s` seconds after a turn, because a start takes a
+second. Then it is ended; the next turn starts a new process, which loads the agent's history. If the pool is full, the
+least recently used idle process is ended. An agent that is not a process (`Agent.process`) does not count. Work outside
+of sessions that starts a process (a check of an agent) borrows room, and gives it back when a session needs it.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ TOOLS_START_TIMEOUT_S = 20.0  # seconds after its session is open that an agent 
 
 
 def token_digest(token: str) -> bytes:
-    """Return the digest under which the ledger stores a fencing token."""
+    """Return the digest of a fencing token, in which form the ledger stores it."""
     return hashlib.blake2b(token.encode("utf-8", "surrogatepass"), digest_size=32).digest()
 
 
 @dataclass(eq=False, repr=False)
 class AgentPool:
-    """The pool. Call `take` before a turn, and `give_back` or `drop` after it."""
+    """The pool of live agents. Call `take` before a turn, and `give_back` or `drop` after it."""
 
     record: LedgerAccess
     agents: Mapping[str, Agent]
@@ -78,18 +78,18 @@ class AgentPool:
         return live.spawn if live is not None and not live.busy else None
 
     def holds(self, spawn: int) -> bool:
-        """Return whether this spawn is live in this pool: neither dead nor being ended."""
+        """Return whether this spawn is live in this pool: neither dead nor about to be ended."""
         return any(live.spawn == spawn for live in self.live.values())
 
     def find_announcing_turn(self, spawn: int, tool: str) -> int | None:
-        """Return the turn in which this spawn announced the tool call with this id; None if it did not (Law 10)."""
+        """Return the turn in which this spawn announced the tool call `tool`; None if it did not (Law 10)."""
         return next((live.view.turns.get(tool) for live in self.live.values() if live.spawn == spawn), None)
 
     async def take(self, session: int, key: str, agent: str, memory: str | None) -> LiveAgent:
-        """Return the session's agent. If none runs, wait for room in the pool and start one. Raises AgentError.
+        """Return the session's agent. If it has none, wait for room in the pool and start one. Raises AgentError.
 
-        `session`, `key`: the session's id and key. `memory`: the agent's id of the conversation that it shall continue;
-        None: start a new agent and a new conversation.
+        `session`, `key`: the session's id and key. `memory`: the agent's id of the conversation to continue; None
+        starts a new agent with a new conversation.
         """
         live = self.live.get(session)
         if live is not None and not live.busy:
@@ -115,9 +115,10 @@ class AgentPool:
             await self._notify()
 
     async def lend_room(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T | None:
-        """Run `work`, which starts a process of its own, once there is room for it, and return its result.
+        """Wait for room in the pool, run `work`, which starts a process of its own, and return its result.
 
-        If a session needs the room, `work` is cancelled, and the result is None. Only one caller at a time may do this.
+        If a session needs the room, `work` is cancelled, and the result is None. Only one caller at a time may use
+        this.
         """
         async with self._room:
             await self._room.wait_for(self._has_room)
@@ -132,7 +133,7 @@ class AgentPool:
         return None if guest.cancelled() else guest.result()
 
     def _end_guest(self) -> None:
-        """Cancel the work that `lend_room` runs; only once, because a second time would interrupt its cleaning up."""
+        """Cancel the work that `lend_room` runs, but only once: a second cancellation would interrupt its clean-up."""
         if self._guest is not None and not self._guest.cancelling():
             self._guest.cancel()
 
@@ -142,7 +143,10 @@ class AgentPool:
         return live + guests + self._opening + len(self._ending) < self.max_processes
 
     def _make_room(self) -> bool:
-        """Whether there is room for a process. If not, end an idle process, at most one for each waiting session."""
+        """Return whether there is room for a process. If there is none, end an idle process or the borrowed work.
+
+        At most one process is ended for each waiting session.
+        """
         if self._has_room():
             return True
         if self._guest is not None:
@@ -194,19 +198,19 @@ class AgentPool:
         return live
 
     def note_tools_reached(self, spawn: int) -> None:
-        """Note that this spawn has reached Semel's tools, perhaps before its session is open."""
+        """Record that this spawn has reached Semel's tools; its session may not be open yet."""
         self._with_tools.add(spawn)
         for live in self.live.values():
             if live.spawn == spawn and live.has_tools is not True:
                 self._set_tools(live, True)
 
     def _watch_tools(self, live: LiveAgent) -> None:
-        """Note that the agent has no tools, if it refused them or does not reach them in time."""
+        """Record that the agent has no tools if it refuses them, or if it does not reach them in time."""
         delay_s = 0.0 if live.conversation.tools_problem else TOOLS_START_TIMEOUT_S
         live.tools_timer = asyncio.get_running_loop().call_later(delay_s, self._set_tools, live, False)
 
     def _set_tools(self, live: LiveAgent, has_tools: bool) -> None:
-        """Note whether the agent has Semel's tools. What people were told before is corrected."""
+        """Set whether the agent has Semel's tools. Correct what the session's watchers were told before."""
         if live.has_tools is True or self.live.get(live.session) is not live:
             return
         was_told, live.has_tools = live.has_tools is not None, has_tools
@@ -217,7 +221,7 @@ class AgentPool:
             self._begin_telling(live, has_tools)
 
     def _begin_telling(self, live: LiveAgent, has_tools: bool) -> None:
-        """Start a task that tells the session's watchers whether its agent has Semel's tools."""
+        """Start a task that records, for the session's watchers, whether its agent has Semel's tools."""
 
         async def tell() -> None:
             try:
@@ -230,7 +234,7 @@ class AgentPool:
         task.add_done_callback(self._closing.discard)
 
     async def _restore_choices(self, session: int, key: str, conversation: Conversation) -> None:
-        """Put a new process into the mode and model that the session had last, or that a person chose meanwhile."""
+        """Set a new process to the mode and model that the session had last, or that a person has chosen since."""
         about = await self.record.read(entries.read_about, session)
         for kind, offers, choose in (
             ("mode", conversation.modes, conversation.set_mode),
@@ -247,7 +251,10 @@ class AgentPool:
                 await self.record.write(entries.set_about, session, {kind: current})
 
     async def _pump(self, live: LiveAgent) -> None:
-        """Store the files in the agent's signals and queue the signals, in order. If it dies between turns, end it."""
+        """Queue the agent's signals, in order, after storing the files in them.
+
+        If the agent dies between turns, end it.
+        """
         while True:
             signal = await live.conversation.next()
             if isinstance(signal, Update) and not signal.replay:
@@ -260,12 +267,12 @@ class AgentPool:
                 return
 
     def _schedule_aftermath(self, live: LiveAgent) -> None:
-        """Start a task that records and shows updates which arrive between turns (the aftermath of a turn)."""
+        """Start a task that records and shows the updates which arrive between turns (the aftermath of a turn)."""
         if not live.busy and live.aftermath is None and not live.signals.empty():
             live.aftermath = asyncio.create_task(self._handle_aftermath(live), name=f"aftermath of {live.key}")
 
     async def _handle_aftermath(self, live: LiveAgent) -> None:
-        """Record and show, after a short pause, the updates that arrived between turns."""
+        """Wait a moment, then record and show the updates that arrived between turns."""
         await asyncio.sleep(AFTERMATH_DELAY_S)
         await self._record_aftermath(live)
 
@@ -284,12 +291,18 @@ class AgentPool:
             await self._release_files(live)
 
     async def _release_files(self, live: LiveAgent, ended: bool = False) -> None:
-        """Release the agent's stored files that no entry uses, unless a waiting signal may still need one."""
+        """Release the agent's stored files that no entry uses, unless a signal in the queue may still need one.
+
+        `ended`: the agent has ended, so no signal needs them.
+        """
         if ended or (live.signals.empty() and not live.files.is_storing):
             await live.files.release()
 
     async def _wait_for_aftermath(self, live: LiveAgent) -> None:
-        """If updates after the last turn are being recorded, wait for that. Leave all others to the next turn."""
+        """Wait for updates of the last turn that are just being recorded.
+
+        Leave updates that are only queued to the next turn.
+        """
         task = live.aftermath
         if task is None:
             return
@@ -300,7 +313,7 @@ class AgentPool:
             live.aftermath = None
 
     async def give_back(self, live: LiveAgent) -> None:
-        """Return the agent to the pool after a turn. If its stream is over, end it."""
+        """Return the agent to the pool after a turn. End it if its stream is over."""
         if live.pump is not None and live.pump.done():
             await self.drop(live, "it ended by itself")
             return
@@ -315,7 +328,7 @@ class AgentPool:
     async def drop(self, live: LiveAgent, reason: str, grace: float = 2.0) -> None:
         """End the agent, for example because it died, ignored a cancel, or the gateway stops.
 
-        If the caller is cancelled, termination continues; `stop` waits for it. `grace`: see `Conversation.close`.
+        If the caller is cancelled, termination continues, and `stop` waits for it. `grace`: see `Conversation.close`.
         """
         await asyncio.shield(self._begin_end(live, reason, grace))
 
@@ -367,7 +380,7 @@ class AgentPool:
             self._room.notify_all()
 
     async def stop(self, grace: float) -> None:
-        """End all processes concurrently and wait for them."""
+        """End all processes at the same time, and wait for them."""
         await asyncio.gather(*(self.drop(s, "the gateway stopped", grace) for s in list(self.live.values())))
         if self._closing:
             await asyncio.gather(*self._closing, return_exceptions=True)
@@ -375,7 +388,8 @@ class AgentPool:
     def status(self) -> list[dict[str, Any]]:
         """Return the live agents as JSON, for people.
 
-        `tools`: whether the agent has Semel's tools; None: not known yet. `problem`: why not, and what that means.
+        `tools`: whether the agent has Semel's tools; None if not known yet. `problem`: why it has none, and what
+        follows from that.
         """
         return [
             {

@@ -1,8 +1,8 @@
-"""Match a tool call that came over the socket to its announcement in the agent's stream.
+"""Match each tool call from the socket with its announcement in the agent's stream.
 
-A call comes over another pipe than the stream and may overtake it. It waits a moment for its announcement, so that text
-which the agent wrote before the call is recorded first. How long it waits depends on the agent: some announce every
-call, some none.
+A call comes over another pipe than the stream, and may overtake it. So the call waits a moment for its announcement,
+and text that the agent wrote before the call is recorded first. The time it waits depends on the agent: some announce
+every call, some none.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ SILENT_AGENT_TIMEOUT_S = 0.1
 
 
 class Announcements:
-    """Matches the tool calls of one turn. `flush`: returns when all that the agent streamed so far is committed."""
+    """The matching of one turn's tool calls.
+
+    `flush`: returns when everything that the agent has streamed is committed.
+    """
 
     def __init__(self, live: LiveAgent, flush: Callable[[], Awaitable[None]]) -> None:
         self.live = live
@@ -34,14 +37,14 @@ class Announcements:
         self._unannounced: list[tuple[str, Json]] = []  # calls that were not announced in time
 
     def notify(self) -> None:
-        """Wake the waiting calls, because the stream brought something."""
+        """Wake the waiting calls, because the stream brought something new."""
         self._changed.set()
 
     async def match(self, tool: str | None, name: str, arguments: Json) -> tuple[str | None, int | None]:
-        """Wait for the announcement of a call. Returns (tool call id, the turn that announced it).
+        """Wait for the announcement of a call. Return (tool call id, the turn that announced it).
 
-        `tool`: the call's id if it is known; otherwise the open call with this name and these arguments is found. The
-        id is None if it is not known, the turn is None if the call is not announced in time (Law 10).
+        `tool`: the call's id, if the caller knows it; otherwise the open call with this name and these arguments is
+        searched. The id is None if it stays unknown; the turn is None if the call is not announced in time (Law 10).
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._timeout()
@@ -65,9 +68,9 @@ class Announcements:
                     await self._changed.wait()
 
     def end(self) -> None:
-        """End the run: calls that still wait for their announcement go on without it.
+        """End the run, so that calls which still wait for their announcement go on without it.
 
-        If it is not known yet whether the agent announces calls, decide it now: it does if one of the calls that had
+        If it is still unknown whether the agent announces calls, decide it now: it does if one of the calls that had
         waited too long was announced after all.
         """
         if self.live.announces is None and self._unannounced:

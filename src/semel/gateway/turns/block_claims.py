@@ -1,9 +1,9 @@
 """Turn an agent's text blocks into claims, and decide which text may be previewed (Laws 5, 6).
 
-A block is split into parts: each stretch (text between addressed bodies, for home) and each addressed body
-(`semel.text.message_markup`). Each part becomes a claim of its own, in the order of the text. Claims are made when the
-block ends, because only then is its content final. A part for home is previewed while it grows, unless it may still
-turn out to be an echo of an earlier text there. A slot is the number by which operations refer to a block or a part.
+A block is split into parts: each addressed body (`semel.text.message_markup`), and each stretch of text between such
+bodies, which goes home. Each part becomes a claim of its own, in the order of the text. Claims are made when the block
+ends, because only then is its content final. A part for home is previewed while it grows, unless it may still turn out
+to be an echo of an earlier text there. A slot is the number by which operations refer to a block or a part.
 """
 
 from __future__ import annotations
@@ -37,8 +37,11 @@ class BlockClaims:
         quiet: Sequence[str] = (),
         judge_at_end: bool = False,
     ) -> None:
-        """`session`: its key. `names`: the names of destinations, besides home, that it may address. `quiet`: replies
-        that count as quiet. `judge_at_end`: whether a block is shown only after its end, without a preview."""
+        """Begin a turn without blocks. `session`: the session's key.
+
+        `names`: the names of the destinations, besides home, that the session may address. `quiet`: replies that count
+        as quiet. `judge_at_end`: show a block only once it has ended, without a preview.
+        """
         self.session = session
         self.home = home
         self.places = places
@@ -59,7 +62,10 @@ class BlockClaims:
         self.hold_back(self.quiet)
 
     def hold_back(self, texts: Iterable[str]) -> None:
-        """Add texts that are said at home in this root. A block is not previewed while it may repeat one (Law 5)."""
+        """Add texts that are said at home in this root.
+
+        A block is not previewed as long as it may repeat one of them (Law 5).
+        """
         self.originals.update(verbatim_form(t) for t in texts)
         for part in (part for block in self.open_blocks.values() for part in block.at_home() if not part.is_shown):
             part.hold = EchoHold(self.originals)
@@ -68,7 +74,7 @@ class BlockClaims:
     # ------------------------------------------------------------ one block
 
     def begin_block(self, slot: int, text: str = "", one_message: bool = False) -> list[turn_ops.Op]:
-        """Begin a block. `one_message`: whether the agent gave it an id."""
+        """Begin a block. `one_message`: the agent gave it a message id, by which it may go on after an interruption."""
         self.open_blocks[slot] = StreamedBlock(slot, self._new_reader(), one_message)
         return self.grow_block(slot, text) if text else []
 
@@ -123,7 +129,7 @@ class BlockClaims:
         return self._preview(block, part, part.hold.feed(text))
 
     def _preview(self, block: StreamedBlock, part: HomePart, text: str) -> list[turn_ops.Op]:
-        """Return the operations that preview `text`, the next text of a part."""
+        """Return the operations that append `text`, the next text of a part, to the part's preview."""
         ready = part.waiting + text
         if not part.is_shown and is_blank(ready):
             part.waiting = ready  # do not preview a blank beginning
@@ -151,9 +157,9 @@ class BlockClaims:
         return ClaimRequest("block", piece.text, None, problem=piece.reason)
 
     def replace_block(self, slot: int, text: str) -> list[turn_ops.Op]:
-        """Replace the text of an open block, because the agent delivers it again (`Fold` recognised that).
+        """Replace the text of an open block, because the agent delivers it again, as `Fold` has recognised.
 
-        Claims that were already made of the old text stay as they are.
+        Claims that were already made from the old text stay as they are.
         """
         old = self.open_blocks.get(slot)
         if old is None:
@@ -187,7 +193,9 @@ class BlockClaims:
         return [*(self._replaced(new, n) for n in sorted(shown)), *kept_ops]
 
     def _replaced(self, block: StreamedBlock, slot: int) -> turn_ops.Op:
-        """Return the operation that replaces a preview by the part's new text, or by "" if there is no such part."""
+        """Return the operation that replaces a preview by the new text of its part; by "" if there is no such part any
+        more.
+        """
         part = next((part for part in block.at_home() if part.slot == slot), None)
         if part is None:
             part = HomePart(slot, EchoHold(()))
@@ -199,8 +207,8 @@ class BlockClaims:
     def end_block(self, slot: int, partial: bool = False, last: bool = False, cut: bool = False) -> list[turn_ops.Op]:
         """End a block and make its claims.
 
-        `partial`: whether the block broke off with the attempt. `last`: whether the turn ends with it. `cut`: whether
-        the model did not finish it.
+        `partial`: the block broke off together with the attempt. `last`: the turn ends with this block. `cut`: the
+        model did not finish the block.
         """
         block = self.open_blocks.pop(slot, None)
         if block is None:
@@ -210,7 +218,8 @@ class BlockClaims:
     def break_off(self) -> list[turn_ops.Op]:
         """After the agent has died, claim the texts whose previews were withheld because they might have become echoes.
 
-        Nobody saw them. A text that is no echo is sent only as the answer, like previewed text that broke off.
+        Nobody has seen these texts. A text that turns out to be no echo is sent only as the turn's answer, like a
+        preview that broke off.
         """
         last = [block.parts[-1] for block in self.open_blocks.values() if block.parts and not self.judge_at_end]
         withheld = [
@@ -228,9 +237,9 @@ class BlockClaims:
         last: bool = False,
         broken: bool = False,
     ) -> list[turn_ops.Op]:
-        """Make a claim of each of these parts, in order.
+        """Return the operations that make a claim of each of these parts, in order.
 
-        `partial`, `last`: as in `end_block`. `broken`: what `end_block` calls `cut`.
+        `partial`, `last`: as in `end_block`. `broken`: the argument `cut` of `end_block`.
         """
         out: list[turn_ops.Op] = []
         spoken: list[SpokenPart] = []
@@ -286,7 +295,7 @@ class BlockClaims:
     def attach(self, slot: int, named: Mapping[str, Any]) -> list[turn_ops.Op]:
         """Add a file to a block, for the destination of the text around it.
 
-        `named`: its content block, with the `AgentFile` as "file", or the reason why there is none as "missing".
+        `named`: its content block, with the `AgentFile` as "file", or with the reason why there is none as "missing".
         """
         block = self.open_blocks.get(slot)
         if block is None:
@@ -295,7 +304,7 @@ class BlockClaims:
         return self._take_pieces(block, block.reader.hand(named))
 
     def _hand_over(self, block: StreamedBlock, name: str | None, named: Mapping[str, Any]) -> list[turn_ops.Op]:
-        """Claim a file for the destination `name` (None: home). `named`: see `attach`."""
+        """Claim a file for the destination with this name (None: home). `named`: see `attach`."""
         at_home = name is None or self._is_home(name)
         file = named.get("file")
         if isinstance(file, AgentFile):
@@ -315,8 +324,8 @@ class BlockClaims:
     def _attach_home(self, block: StreamedBlock, file: Mapping[str, Any], at_once: bool) -> list[turn_ops.Op]:
         """Claim the text before a file, then the file, both for home.
 
-        `at_once`: whether they are sent without waiting for the closing text. If the block has the same file already,
-        an adapter has repeated it, and it is ignored.
+        `at_once`: send both without waiting for the closing text. If the block has the same file already, an adapter
+        has repeated it, and the repeat is ignored.
         """
         if file in block.home_files:
             return []
@@ -349,10 +358,10 @@ class BlockClaims:
     # ------------------------------------------------------------ another prompt joins the turn
 
     def before_join(self) -> list[turn_ops.Op]:
-        """Prepare for another prompt that joins the turn: later blocks are no echo of texts said until now.
+        """Prepare for another prompt that joins the turn: later blocks are no echoes of texts that were said until now.
 
         An open block ends here, unless the agent's message id shows that it goes on. If it repeats an earlier text
-        verbatim, it ends as that echo, and later text is not part of it.
+        verbatim, it ends as an echo of that text, and later text is not part of it.
         """
         originals, self.originals = self.originals, {verbatim_form(word) for word in self.quiet}
         return [op for block in self.open_blocks.values() for op in self._settle_for_join(block, originals)]
@@ -370,7 +379,7 @@ class BlockClaims:
         return ops
 
     def _settle_parts(self, block: StreamedBlock) -> None:
-        """Note that all text of the block so far is claimed."""
+        """Forget the block's parts, because all text of the block so far has been claimed."""
         block.parts, block.stretch = [], None
         block.claimed_chars = sum(map(len, block.fed_texts)) - block.reader.waiting
 
@@ -383,13 +392,18 @@ class BlockClaims:
     # ------------------------------------------------------------ the turn
 
     def claim_silence(self) -> list[turn_ops.Op]:
-        """Claim an empty answer, which counts as quiet, if the turn has quiet words and said nothing at all."""
+        """Claim an empty answer, which counts as quiet, if the turn accepts quiet answers and the agent has said
+        nothing at all.
+        """
         if not self.quiet or self.claim_count or self.held_count:
             return []
         return [turn_ops.Block(-1, (self._say_home(""),))]
 
     def supersede(self, slot: int) -> list[turn_ops.Op]:
-        """Mark a block as superseded, because the next one repeats it in full: it is not used as the closing text."""
+        """Mark a block as superseded, because the next block repeats it in full.
+
+        It can no longer be the closing text.
+        """
         block = self.open_blocks.get(slot)
         if block is not None:
             block.superseded = True  # text that was not shown has no entry yet, and is marked when it is claimed
@@ -402,19 +416,25 @@ class BlockClaims:
         return [turn_ops.Supersede(part_slot) for part_slot in slots]
 
     def closing(self) -> tuple[int | None, tuple[Leg, ...]]:
-        """Return (slot, legs) of the closing text's last part; (None, ()) if there is none or every block is sent."""
+        """Return (slot, legs) of the last part of the closing text.
+
+        Return (None, ()) if there is no closing text, or if every block is sent to the home anyway.
+        """
         if not self.last_spoken or self.home is None or self.places.narrates_all(self.home):
             return None, ()
         return self.last_spoken[-1].slot, self._legs_of(self.home, self.last_spoken[-1])
 
     def _legs_of(self, home: str, spoken: SpokenPart) -> tuple[Leg, ...]:
-        """Return the legs of a text or file that was said at home."""
+        """Return the legs of a text or a file that was said at home."""
         if spoken.file is not None:
             return self.places.file_legs(home, self.session, spoken.file)
         return self.places.answer_legs(home, self.session, spoken.text)
 
     def leave(self, but_last: bool = False) -> list[turn_ops.Op]:
-        """Send the last block said at home, if only closing texts are sent there. `but_last`: all but its last part."""
+        """Send the last block that was said at home, if only closing texts are sent there.
+
+        `but_last`: all but its last part.
+        """
         if self.home is None or self.places.narrates_all(self.home) or not self.places.is_on_channel(self.home):
             return []
         parts = self.last_spoken[:-1] if but_last else self.last_spoken
@@ -423,11 +443,11 @@ class BlockClaims:
 
     @property
     def is_streaming(self) -> bool:
-        """Whether an open block is being previewed."""
+        """Whether a preview of an open block is shown."""
         return any(block.is_shown for block in self.open_blocks.values())
 
     def previewed_text(self) -> Callable[[], str] | None:
-        """Return a function that gives the text previewed so far of the latest block; None if nothing was previewed."""
+        """Return a function that returns the latest block's previewed text; None if nothing was previewed."""
         texts, count = self._last_previewed, len(self._last_previewed)
         return (lambda: "".join(texts[:count])) if texts else None
 
@@ -435,7 +455,7 @@ class BlockClaims:
 def say_file_elsewhere(
     file: Mapping[str, Any], place: ResolvedDestination, session: str, places: Destinations
 ) -> ClaimRequest:
-    """Make the claim of a file for a destination other than home."""
+    """Return the claim of a file for a destination other than home."""
     legs = places.file_legs(place.dest, session, file) if place.dest else ()
     more = {"kind": "file", "files": [file]}
     return ClaimRequest(
@@ -444,5 +464,5 @@ def say_file_elsewhere(
 
 
 def _intended_name(piece: Piece) -> str | None:
-    """Return the destination of a piece, also of an unclosed block whose destination is certain; else None."""
+    """Return the name of the destination for which a piece is meant; None if it is for home, or if that is unclear."""
     return piece.dest if isinstance(piece, Said) else piece.to if isinstance(piece, MarkupProblem) else None

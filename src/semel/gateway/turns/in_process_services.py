@@ -20,7 +20,10 @@ Handler = Callable[[str, Json], Awaitable[Json]]
 
 @dataclass(eq=False, repr=False)
 class InProcessServices:
-    """Implements `semel.gateway.ports.Inside` for one session. `running`: finds a session's running turn."""
+    """The implementation of `semel.gateway.ports.Inside` for one session.
+
+    `running`: returns a session's running turn.
+    """
 
     record: LedgerAccess
     session: int

@@ -1,4 +1,4 @@
-"""A live agent, and the signals that a turn adds to its queue."""
+"""A live agent, and signals that the gateway itself adds to the agent's queue."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from semel.ledger.turns import turn_ops
 
 
 class FlushBarrier(asyncio.Event):
-    """A barrier in the queue of signals. It is set when everything before it is committed."""
+    """A barrier in the queue of signals. It is set once everything before it is committed."""
 
 
 class SteerCancelled:
-    """A signal: a prompt that was to join the turn was not written to the agent, so no answer to it comes."""
+    """A signal: a prompt that should have joined the turn was not written to the agent, so the agent will not answer
+    it.
+    """
 
 
 QueuedSignal = Signal | FlushBarrier | SteerCancelled
@@ -32,12 +34,15 @@ WITHOUT_TOOLS = (
 
 
 class AgentLost(Exception):
-    """The agent's process died during the turn, or does not answer."""
+    """The agent's process died during the turn, or no longer answers."""
 
 
 @dataclass
 class LiveAgent:
-    """A running agent and its state. `session`, `key`: the session's id and key. `agent`: the configured name."""
+    """A running agent and its state.
+
+    `session`, `key`: the session's id and key. `agent`: the agent's name in semel.toml.
+    """
 
     spawn: int
     session: int
@@ -69,17 +74,17 @@ class LiveAgent:
 
     @property
     def is_unprompted(self) -> bool:
-        """Whether its conversation is new and was never prompted, so that nothing it has said is an answer."""
+        """Whether its conversation is new and was never prompted, so that nothing it has said can be an answer."""
         return self.last_used == 0.0 and self.conversation.restored == "new"
 
     @property
     def tools_problem(self) -> str:
-        """Why the agent has no tools, and what that means for people."""
+        """The reason why the agent has no tools, and what follows from that for people."""
         reason = self.conversation.tools_problem or "it has not started Semel's MCP server"
         return f"{reason}. {WITHOUT_TOOLS}"
 
     def cancel_timer(self) -> None:
-        """Cancel the timer that ends the idle process."""
+        """Cancel the timer that would end the idle process."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
@@ -91,11 +96,11 @@ class LiveAgent:
         return barrier
 
     def take_waiting(self) -> list[QueuedSignal]:
-        """Remove all signals from the queue and return them."""
+        """Remove all signals from the queue, and return them."""
         return [self.signals.get_nowait() for _ in range(self.signals.qsize())]
 
     def release_waiting(self) -> None:
-        """Set the barriers that other tasks wait for, and leave the other signals to the next turn."""
+        """Set the barriers in the queue, for which other tasks wait. Leave the other signals to the next turn."""
         for signal in self.take_waiting():
             if isinstance(signal, FlushBarrier):
                 signal.set()

@@ -1,7 +1,8 @@
-"""Permission requests of a running turn. Each is answered once: by the policy, a person, its deadline, or a stop.
+"""The permission requests of a running turn.
 
-An answer, or an expired deadline, goes to the agent only after it is recorded; if both happen at once, the ledger
-decides which was first. A stop answers all requests at once.
+Each is answered once: by the policy, a person, its deadline, or a stop. An answer, or the end of the deadline, is
+passed to the agent only after it is recorded; if both happen at once, the ledger decides which was first. A stop
+answers all requests at once.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _FIRST_SLOT = 1 << 40  # slots of permission items, away from those of the fold
 
 
 def find_guests(events: Sequence[TurnEvent]) -> frozenset[str]:
-    """Return the accounts of the guests who asked for a turn; an empty set if anybody else asked for it, too."""
+    """Return the accounts of the guests who asked for a turn. If anybody else asked for it too, return an empty set."""
     writers = [read_object(read_object(event.data, "data"), "from") for event in events]
     if not writers or any(writer.get("role") != "guest" for writer in writers):
         return frozenset()
@@ -43,7 +44,7 @@ def find_guests(events: Sequence[TurnEvent]) -> frozenset[str]:
 
 @dataclass
 class OpenRequest:
-    """A permission request that waits for an answer."""
+    """A permission request without an answer. `item`: the id of its item in the view; None until it is recorded."""
 
     request: Asked
     slot: int
@@ -53,7 +54,7 @@ class OpenRequest:
 
 @dataclass(eq=False, repr=False)
 class Permissions:
-    """The permission requests of one run."""
+    """The permission requests of one run of a turn."""
 
     conversation: Conversation
     policy: str
@@ -76,9 +77,9 @@ class Permissions:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def ask(self, request: Asked, announced: Json) -> list[turn_ops.Op]:
-        """Answer a new request by the policy, or open it for people. Returns the operations that show it.
+        """Answer a new request by the policy, or open it for people. Return the operations that show it.
 
-        `announced`: the fields of its tool call that the stream announced.
+        `announced`: the fields with which the stream announced its tool call.
         """
         request = replace(request, options=permission_questions.usable_options(request.options))
         if is_self_guarded(request.tool_call, announced):
@@ -123,14 +124,14 @@ class Permissions:
         return [turn_ops.ItemOpen(slot, "permission", request.id, body=open_body, announcement=announce)]
 
     def _answer_at_once(self, request: Asked, option: str | None, slot: int, body: Json) -> list[turn_ops.Op]:
-        """Answer a request without asking a person. Returns the operations that show the answer."""
+        """Answer a request without asking a person. Return the operations that show the answer."""
         self._answer(request, option)
         return [turn_ops.ItemOpen(slot, "permission", request.id, body=body, live=False)]
 
     def note_recorded(self, items: Mapping[int, int], expired: Collection[int]) -> None:
-        """Note which items of the view show the open requests, and answer the expired requests as cancelled.
+        """Store which item of the view shows each open request, and cancel the requests that have expired.
 
-        `items`: slot -> item. `expired`: the slots of requests whose expiry was recorded.
+        `items`: {slot: item}. `expired`: the slots of requests whose expiry was recorded.
         """
         for slot, entry in list(self.open.items()):
             entry.item = items.get(slot, entry.item)
@@ -139,7 +140,10 @@ class Permissions:
                 self._answer(entry.request, None)
 
     def pass_answer(self, item: int, option: str | None) -> bool:
-        """Give the agent a recorded answer. Returns False if the request is no longer open, such as after a stop."""
+        """Pass a recorded answer to the agent.
+
+        Return False if the request is no longer open, for example after a stop.
+        """
         for slot, entry in list(self.open.items()):
             if entry.item == item:
                 self._close(slot)
@@ -148,15 +152,12 @@ class Permissions:
         return False
 
     def stop(self) -> list[turn_ops.Op]:
-        """Answer open and later requests as cancelled, because a person stops the turn (ACP).
-
-        Returns the operations that show it.
-        """
+        """Cancel open and later requests, because a person stops the turn (ACP). Return the operations that show it."""
         self.stopped = True
         return self.cancel()
 
     def cancel(self) -> list[turn_ops.Op]:
-        """Answer every open request as cancelled. Returns the operations that show it."""
+        """Cancel every open request. Return the operations that show it."""
         out: list[turn_ops.Op] = []
         for slot, entry in list(self.open.items()):
             self._close(slot)
@@ -165,7 +166,7 @@ class Permissions:
         return out
 
     def close(self) -> None:
-        """Cancel all timers at the end of the run."""
+        """Stop the timers of all deadlines, at the end of the run."""
         for slot in list(self.open):
             self._close(slot)
 
@@ -186,7 +187,10 @@ def _read_title(call: Json) -> str:
 
 
 def _choose_option(request: Asked, policy: str) -> str | None:
-    """Return the id of the mildest option that fits the policy ("allow" or "deny"); None if there is no such option."""
+    """Return the id of the option that fits the policy ("allow" or "deny"); None if there is none.
+
+    An option for this one request is preferred to an option for all later ones.
+    """
     kinds = ("allow_once", "allow_always") if policy == "allow" else ("reject_once", "reject_always")
     for kind in kinds:
         for option in request.options:
@@ -198,9 +202,9 @@ def _choose_option(request: Asked, policy: str) -> str | None:
 def is_self_guarded(tool_call: Json, announced: Json) -> bool:
     """Return whether the agent asks for permission to use one of SELF_GUARDED_TOOLS.
 
-    The decision uses the tool's whole name as the agent gives it. It does not use the tool's input, because the model
-    writes it; nor the beginning of a title, because a title may be a command; nor a bare tool name, because agents have
-    a `send_message` of their own.
+    This looks at the whole name that the agent gives the tool. It does not look at the tool's input, because the model
+    writes the input; nor at the beginning of a title, because a title may be a command; nor at a bare tool name,
+    because agents have a `send_message` of their own.
     """
     reports = (tool_call, announced)
     if any(_holds_command(report.get(name)) for report in reports for name in ("rawInput", "input")):
@@ -216,7 +220,7 @@ def is_self_guarded(tool_call: Json, announced: Json) -> bool:
 
 
 def _holds_command(input: object) -> bool:
-    """Return whether the input contains a command, which none of SELF_GUARDED_TOOLS takes."""
+    """Return whether the input contains a command. None of SELF_GUARDED_TOOLS takes a command."""
     return isinstance(input, dict) and any(name in input for name in ("command", "cmd"))
 
 

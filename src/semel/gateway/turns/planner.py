@@ -1,7 +1,7 @@
 """Plan an attempt: start, restart or resume the prompt, or finish the turn from the agent's history.
 
-A new process may remember nothing, or something other than what people saw. The plan contains the notes that its prompt
-must add (Laws 6, 8, 9).
+A new process may remember nothing, or something other than the text that people saw. The plan contains the notes that
+its prompt must add (Laws 6, 8, 9).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ QUIET_PERIODS = 5  # into how many waits that time is split, because a stall of 
 
 @dataclass(frozen=True)
 class Plan:
-    """How to run an attempt.
+    """The plan for running an attempt.
 
-    `how`: as recorded in the turn's row, or "give up" for the `reason`. `utterances`: those of the lost attempts.
-    `notes`, `entries_to_tell`: notes and entries that the prompt adds for the agent.
+    `how`: the way of prompting that is recorded in the turn's row, or "give up" for the `reason`. `utterances`: those
+    of the lost attempts. `notes`, `entries_to_tell`: the notes and entries that the prompt adds for the agent.
     """
 
     how: law.How | Literal["give up"]
@@ -49,16 +49,16 @@ Recollect = Callable[[law.How, LostAttempts], Awaitable[None]]
 
 @dataclass(eq=False, repr=False)
 class AttemptPlanner:
-    """Plans each attempt, from the record and from the history that the agent replayed when it was started."""
+    """The planner of attempts. It uses the record, and the history that the agent replayed when it was started."""
 
     record: LedgerAccess
     places: Destinations
     quiet: Collection[str]
 
     async def plan(self, begun: BegunTurn, fence: TurnFence, live: LiveAgent, recollect: Recollect) -> Plan:
-        """Decide how this attempt prompts the agent, and record the decision. Raises Fenced.
+        """Decide how to prompt the agent in this attempt, record the decision, and return the plan. Raises Fenced.
 
-        `recollect`: is called if the agent remembers the interrupted turn.
+        `recollect`: records what the agent remembers of the interrupted turn; called only if it remembers the turn.
         """
         how: law.How = "start"
         lost_attempts = LostAttempts()
@@ -102,9 +102,10 @@ class AttemptPlanner:
         return tuple(await self.record.read(utterances.list_utterances, begun.root, begun.home))
 
     async def _find_remembered_turn(self, begun: BegunTurn, live: LiveAgent) -> interrupted_turn.Remembered | None:
-        """Return the interrupted turn as a newly started process remembers it; None if it replays no history.
+        """Return the interrupted turn as a newly started process remembers it; None if the process replays no history.
 
-        None also if the earlier attempt failed: it streamed everything before that, so its history adds nothing.
+        Return None also if the earlier attempt reported a failure: it had streamed everything by then, so its history
+        adds nothing.
         """
         if live.primed or begun.has_failed or live.conversation.restored != "loaded":
             return None
@@ -117,7 +118,7 @@ class AttemptPlanner:
     async def _notes(self, begun: BegunTurn, live: LiveAgent, utterances: Sequence[Utterance]) -> list[str]:
         """Return the notes that a process gets once: destination names, and how its memory differs from the record.
 
-        `utterances`: texts that are left out, because the prompt of a resumed turn lists them.
+        `utterances`: texts to leave out of the notes, because the prompt of a resumed turn lists them.
         """
         notes = []
         names = self.places.names(begun.key)
@@ -140,7 +141,7 @@ class AttemptPlanner:
         return notes
 
     async def difference(self, live: LiveAgent, turn: int | None = None) -> memory_diff.Difference:
-        """Compare the history that a loaded agent replayed with the record before `turn` (None: with all of it)."""
+        """Compare the history that a loaded agent replayed with the record before `turn` (None: the whole record)."""
         await read_replay(live)
         recorded, is_whole = await self.record.read(history.list_recorded, live.session, turn)
         names = self.places.names(live.key)
@@ -151,9 +152,9 @@ class AttemptPlanner:
 
 
 async def read_replay(live: LiveAgent, *, with_files: bool = False) -> None:
-    """Read the replay of a restored agent to its end, before the agent is prompted.
+    """Read the replay of a restored agent to its end. Call this before prompting the agent.
 
-    `with_files`: also store the files in it. Those that no entry uses are released at the end of the turn.
+    `with_files`: store the files in the replay, too. Those that no entry uses are released at the end of the turn.
     """
     others: list[QueuedSignal] = []
     quiet = 0
@@ -178,9 +179,9 @@ async def read_replay(live: LiveAgent, *, with_files: bool = False) -> None:
 
 
 def _marks_turn_end(update: Mapping[str, Any], mark: str, before: bool) -> bool:
-    """Return whether the replay, up to and including `update`, ends with a turn that was completed.
+    """Return whether the replay, up to and including `update`, ends with a completed turn.
 
-    `mark`: the `_meta` key by which the agent marks the end of a turn. `before`: the result for the previous update.
+    `mark`: the `_meta` key with which the agent marks the end of a turn. `before`: the result for the previous update.
     """
     meta = update.get("_meta")
     if mark and isinstance(meta, dict) and mark in meta:

@@ -34,8 +34,8 @@ def build_prompt(
 ) -> list[Json]:
     """Build the prompt of a turn as ACP content blocks: notes first, then the events in the order of acceptance.
 
-    `entries`: entries that the agent must learn of, such as notices. `notes`: other notes; one that is already marked
-    becomes a block of its own. `files`: the received files in the workspace.
+    `entries`: entries that the agent does not know yet, such as notices. `notes`: other notes; a note that is already
+    marked as Semel's becomes a block of its own. `files`: the received files in the workspace.
     """
     blocks = [text_block(note) for note in notes if note.startswith(MARK)]
     lines = [note for note in notes if not note.startswith(MARK)]
@@ -48,7 +48,10 @@ def build_prompt(
 
 
 def build_event_blocks(bound: Sequence[TurnEvent], files: WorkspaceFiles | None = None) -> list[Json]:
-    """Build the prompt blocks of these events, in the order of acceptance. `files`: the received files."""
+    """Build the prompt blocks of these events, in the order of acceptance.
+
+    `files`: the received files in the workspace.
+    """
     return [content_block for event in bound for content_block in _blocks_of_event(event, files)]
 
 
@@ -59,7 +62,7 @@ def _blocks_of_event(event: TurnEvent, files: WorkspaceFiles | None) -> list[Jso
 
 
 def quiet_words(events: Sequence[TurnEvent]) -> tuple[str, ...]:
-    """Return the replies that count as quiet in a turn over these events: each heartbeat has its own."""
+    """Return the replies that count as quiet in a turn over these events. Each heartbeat brings its own."""
     words: list[str] = []
     for event in events:
         if is_heartbeat(event):
@@ -69,7 +72,7 @@ def quiet_words(events: Sequence[TurnEvent]) -> tuple[str, ...]:
 
 
 def is_heartbeat(event: TurnEvent) -> bool:
-    """Whether the event is a heartbeat of the gateway, and not an event that a caller reported with this kind."""
+    """Return whether the event is a heartbeat of the gateway; a caller's event of this kind is none."""
     return event.kind == "heartbeat" and event.source.startswith("heartbeat:")
 
 
@@ -90,7 +93,7 @@ def _format_event(event: TurnEvent) -> str:
 
 
 def _format_firing(event: TurnEvent) -> str:
-    """Return the prompt text for a schedule's firing. Unlike other events, it asks the agent to do something."""
+    """Return the prompt text for a schedule's firing. Unlike the text for other events, it asks the agent to act."""
     data = event.data.get("data") or {}
     missed = f", which also stands for {data['missed']} that were missed" if data.get("missed") else ""
     name = event.source.removeprefix("schedule:")
@@ -145,8 +148,8 @@ def build_resume_prompt(
 ) -> list[Json]:
     """Build the prompt of an attempt that resumes: the questions, and for each text said so far, whether it arrived.
 
-    `said`: what the turn said so far. `entries`: other entries that the agent must learn of. `notes`: further lines,
-    about tool calls and about differences between the agent's memory and the record.
+    `said`: the turn's utterances so far. `entries`: other entries that the agent does not know yet. `notes`: further
+    lines, about tool calls and about differences between the agent's memory and the record.
     """
     known_seqs = {utterance.seq for utterance in said}
     others = [
@@ -160,10 +163,10 @@ def build_resume_prompt(
 
 
 def _format_utterance(utterance: Utterance, is_last: bool, names: Mapping[str, str] | None = None) -> str:
-    """Return a line with an utterance's text and whether it arrived.
+    """Return a line with an utterance's text, which says whether the text arrived.
 
-    `is_last`: whether it is the newest text that was written at home. `names`: the agent's name for each destination,
-    its home included.
+    `is_last`: it is the newest text that was written at home. `names`: the agent's name for each destination, its home
+    included.
     """
     quoted = repr(make_inert(utterance.text))
     if utterance.cut and utterance.fate == "unsent":
@@ -180,7 +183,7 @@ def _format_utterance(utterance: Utterance, is_last: bool, names: Mapping[str, s
 def format_tool_calls(calls: Sequence[Deed]) -> list[str]:
     """Return lines about tool calls that a resuming agent may have forgotten, or whose end it may not know (Law 9).
 
-    If there are too many, only the newest get a line each.
+    If there are too many calls, only the newest get a line each.
     """
     lines = [_format_tool_call(call) for call in calls]
     if len(lines) > MAX_TOOL_NOTES:
@@ -209,9 +212,9 @@ def _quote_question(event: TurnEvent) -> str:
 
 
 def format_memory_differences(differs: Difference) -> list[str]:
-    """Return lines about the differences between the agent's memory and what people saw.
+    """Return lines about the differences between the agent's memory and the text that people saw.
 
-    If there are too many, only the newest get a line each.
+    If there are too many differences, only the newest get a line each.
     """
     lines = [f"{_LACKS[entry.role]}: {make_inert(quote_text(entry.text))}" for entry in differs.lacks]
     lines += [f"{_EXTRA}: {make_inert(quote_text(text))}" for text in differs.extra]
@@ -241,8 +244,8 @@ def build_correction_prompt(
 ) -> list[Json]:
     """Build the prompt that asks the agent to correct texts which were held back.
 
-    `problems`: these texts, with the reasons. `utterances`: what was said in this root, and where. `names`: the agent's
-    name for each destination that the session may address.
+    `problems`: these texts, with the reasons. `utterances`: the texts that were said in this root, and where. `names`:
+    the agent's name for each destination that the session may address.
     """
     lines = [f"- not delivered, because {make_inert(item.reason)}: {make_inert(item.text)!r}" for item in problems]
     lines += [f"- {_format_utterance(item, False, names)}" for item in utterances if not item.superseded]
@@ -256,7 +259,7 @@ def build_correction_prompt(
 def format_history(entries: Sequence[Spoken], limit: int = MAX_HISTORY_CHARS) -> str | None:
     """Return the conversation so far, for an agent that could not restore its memory; None if there is none.
 
-    `limit`: the maximum length in characters; only the newest messages that fit are kept.
+    `limit`: the maximum length in characters; only the newest messages that fit are included.
     """
     lines: list[str] = []
     room = limit

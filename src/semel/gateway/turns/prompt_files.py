@@ -1,7 +1,7 @@
 """Copy received files into an agent's workspace, so that its own tools can read them.
 
 The path is `<workspace>/.semel/received/<beginning of the blob's id>-<name>`, the same in every attempt of a turn. No
-step follows a symlink, whatever the agent did to its workspace. The directory .semel has a .gitignore of its own.
+step follows a symlink, whatever the agent has done to its workspace. The directory .semel has its own .gitignore.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MAGIC = (
 class WorkspaceFiles:
     """The received files of a prompt, by blob id.
 
-    `paths`: the path of each copy. `failed`: the reason for each file that could not be copied. `images`: (media type,
+    `paths`: the path of each copy. `failed`: for each file that could not be copied, the reason. `images`: (media type,
     base64) of each image that the prompt contains.
     """
 
@@ -55,7 +55,7 @@ def workspace_path(file: Mapping[str, Any]) -> str:
 
 
 def received_files(events: Sequence[TurnEvent]) -> list[Json]:
-    """Return the received files of these events, each once, without those that could not be stored."""
+    """Return the received files of these events, each once. Files that could not be stored are left out."""
     files = {str(file["id"]): file for e in events for file in e.entry_fields.get("files") or () if file.get("id")}
     return list(files.values())
 
@@ -63,9 +63,9 @@ def received_files(events: Sequence[TurnEvent]) -> list[Json]:
 async def copy_received_files(
     store: Path | None, workspace: Path, events: Sequence[TurnEvent], *, images: bool
 ) -> WorkspaceFiles:
-    """Copy the files of these events into the workspace. Never raises: the prompt reports a failed copy.
+    """Copy the files of these events into the workspace. Never raises: the prompt reports each failed copy.
 
-    `store`: the directory of stored files. `images`: whether the agent accepts images in prompts.
+    `store`: the directory of stored files. `images`: the agent accepts images in prompts.
     """
     received = received_files(events)
     if store is None or not received:
@@ -96,7 +96,7 @@ def _copy_files(store: Path, workspace: Path, received: Sequence[Json], images: 
 
 
 def copy_file(store: Path, workspace: Path, file: Mapping[str, Any]) -> None:
-    """Copy one file into the workspace, unless it is there already. Raises StoreFailed, OSError, ValueError."""
+    """Copy one file into the workspace, unless it is already there. Raises StoreFailed, OSError, ValueError."""
     name = _file_name(file)
     with files.open_blob(store, str(file["id"])) as source:
         folder = _open_folder(workspace)
@@ -112,7 +112,7 @@ def copy_file(store: Path, workspace: Path, file: Mapping[str, Any]) -> None:
 
 
 def _open_folder(workspace: Path) -> int:
-    """Create the folder for received files if needed, and return a descriptor of it. No step follows a symlink."""
+    """Create the folder for received files if needed. Return a descriptor of it. No step follows a symlink."""
     directory = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for depth, name in enumerate(FOLDER):
@@ -130,7 +130,7 @@ def _open_folder(workspace: Path) -> int:
 
 
 def _add_gitignore(folder: int) -> None:
-    """Make git ignore the folder, because it contains no work of the agent."""
+    """Make git ignore the folder, because it contains nothing that the agent has made."""
     with suppress(FileExistsError):
         fd = os.open(".gitignore", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=folder)
         with os.fdopen(fd, "wb") as ignore:
@@ -138,9 +138,9 @@ def _add_gitignore(folder: int) -> None:
 
 
 def _write_file(source: int, folder: int, name: str) -> None:
-    """Copy the open file `source` to `name` in the open directory `folder`, as a whole or not at all.
+    """Copy the open file `source` to `name` in the open directory `folder`, completely or not at all.
 
-    A draft is renamed when it is complete.
+    The content is first written to a draft, which is renamed once it is complete.
     """
     draft = f"{files.DRAFT_PREFIX}{secrets.token_hex(8)}"
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=folder)
@@ -156,7 +156,10 @@ def _write_file(source: int, folder: int, name: str) -> None:
 
 
 def _file_name(file: Mapping[str, Any]) -> str:
-    """Return a safe file name with the file's extension. It begins with the blob id, so that equal names differ."""
+    """Return a safe file name with the file's extension.
+
+    It begins with the blob id, so that files of equal name get different ones.
+    """
     bare = _UNSAFE_CHARS.sub("_", str(file.get("name") or "file"))
     while len(bare.encode("utf-8", "replace")) > 150:
         stem, dot, end = bare.rpartition(".")
@@ -165,7 +168,7 @@ def _file_name(file: Mapping[str, Any]) -> str:
 
 
 def _read_image(store: Path, id: str) -> tuple[str, str] | None:
-    """Return (media type, base64) of an image, recognised by its first bytes; None if it is of no known type."""
+    """Return (media type, base64) of an image, recognised by its first bytes; None if its type is not recognised."""
     with files.open_blob(store, id) as source:
         data = source.read(MAX_IMAGE_BYTES)
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":

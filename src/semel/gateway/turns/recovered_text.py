@@ -1,8 +1,9 @@
 """Record and show text and tool calls of lost attempts that only the agent remembers (Laws 6, 9).
 
-The agent's history is compared text by text with what people were shown (`semel.law.interrupted_turn`). Additional text
-becomes entries; the last one is partial unless the turn is known to have ended, because it may have been cut off. Tool
-calls that only the agent's history has become rows, too: they had started, so the turn is not restarted.
+The agent's history is compared, text by text, with the texts that people were shown (`semel.law.interrupted_turn`).
+Additional texts become entries. The last one is partial unless the turn is known to have ended, because it may have
+been cut off. Tool calls that only the agent's history contains become rows, too: they had started, so the turn is not
+restarted.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ FIRST_SLOT = -1000  # first slot of recovered text, counting down; streamed text
 class LostAttempts:
     """The lost attempts of a turn.
 
-    `utterances`, `tool_calls`, `blocks`: as recorded. `remembered`: the turn as the agent's history has it; None if the
-    agent replayed no history, or the turn is not in it.
+    `utterances`, `tool_calls`, `blocks`: as recorded. `remembered`: the turn in the agent's history; None if the agent
+    replayed no history, or if the turn is not in it.
     """
 
     utterances: tuple[Utterance, ...] = ()
@@ -48,7 +49,7 @@ class LostAttempts:
 
     @property
     def remembered_calls(self) -> list[ViewItem]:
-        """The tool calls that the agent remembers."""
+        """The tool calls in the agent's memory of the turn."""
         return self.remembered.calls if self.remembered is not None else []
 
     @property
@@ -68,7 +69,7 @@ class LostAttempts:
 class RecoveredText:
     """The operations that record and show recovered text and tool calls.
 
-    `slots`: the slots of the texts in `ops`. `remembered_claims`: claims whose text was shown and which the agent
+    `slots`: the slots of the texts in `ops`. `remembered_claims`: claims whose text was shown, and which the agent
     remembers in the same words. `answer`: the claim of the text with which the turn is known to have ended.
     """
 
@@ -80,10 +81,10 @@ class RecoveredText:
 
 @dataclass(frozen=True)
 class _Part:
-    """One part of a remembered message: text or a `file`.
+    """A part of a remembered message: a text or a `file`.
 
-    `say`: its claim, if it is for a destination other than home. `closed`: whether its markup shows that it is
-    complete. `block`: the number of its block.
+    `say`: its claim, if it is for a destination other than home. `closed`: its markup shows that it is complete.
+    `block`: the number of its block.
     """
 
     text: str
@@ -102,10 +103,10 @@ def recover_text(
     *,
     ended: bool,
 ) -> RecoveredText:
-    """Find what the agent remembers and people were not shown. Returns the operations that record and show it.
+    """Find the texts and calls that the agent remembers and people were not shown.
 
-    `names`: the destination names of the session. `quiet`: replies that count as quiet. `ended`: whether the turn is
-    known to have ended.
+    Return the operations that show them. `names`: the destination names of the session. `quiet`: replies that count as
+    quiet. `ended`: the turn is known to have ended.
     """
     recollection = RecoveredText()
     if lost.remembered is None:
@@ -222,7 +223,7 @@ def _read_parts(
 
 
 def _strip_held_text(text: str, held_texts: Sequence[str]) -> str:
-    """Return the rest of a text after the held-back text that it begins with; "" if it begins with none."""
+    """Return the text after the longest held-back text at its beginning; "" if it begins with none."""
     fitting = [text_held for text_held in held_texts if text_held.strip() and text.startswith(text_held)]
     return text[len(max(fitting, key=len)) :].strip() if fitting else ""
 
@@ -245,7 +246,7 @@ def _number_blocks(items: Sequence[ViewItem], asked_again: Collection[int]) -> l
 
 
 def _join_split(items: Iterable[tuple[int, ViewItem]]) -> list[tuple[int, list[ViewItem]]]:
-    """Group the items, each group with its block number. Texts that only a file separates are in one group."""
+    """Group the items, and return each group with its block number. Texts that only a file separates form one group."""
     out: list[tuple[int, list[ViewItem]]] = []
     for block, item in items:
         number, run = out[-1] if out else (None, [])
@@ -258,13 +259,16 @@ def _join_split(items: Iterable[tuple[int, ViewItem]]) -> list[tuple[int, list[V
 
 
 def _is_begun_again(text: str, later: Iterable[str]) -> bool:
-    """Whether one of the `later` texts begins with this one and continues. Then only the later one is delivered."""
+    """Return whether one of the `later` texts begins with this text and goes on.
+
+    Then only the later text is delivered.
+    """
     begun = without_white_space(text)
     return any(len(form := without_white_space(other)) > len(begun) and form.startswith(begun) for other in later)
 
 
 def _list_waiting(utterances: Sequence[Utterance]) -> dict[int, str]:
-    """Return {claim: text} of the texts for home that broke off and can still be sent: nothing later was sent there."""
+    """Return {claim: text} of cut-off texts for home that can still be sent, because nothing later was sent there."""
     waiting: dict[int, str] = {}
     for utterance in (utterance for utterance in utterances if utterance.home):
         if utterance.fate not in ("unsent", "seen"):
@@ -281,7 +285,7 @@ def _files_of(message: ViewItem) -> list[AgentFile]:
 
 
 def _say_file(file: AgentFile, begun: BegunTurn, places: Destinations) -> ClaimRequest:
-    """Make the claim of a file for home that was never recorded."""
+    """Return the claim of a file for home that was never recorded."""
     home, row = begun.home, file.row()
     legs = places.file_legs(home, begun.key, row) if home is not None and places.narrates_all(home) else ()
     more = {"kind": "file", "files": [row]}
@@ -296,7 +300,7 @@ def _say_elsewhere(piece: Said, place: ResolvedDestination, begun: BegunTurn, pl
 def _say_home(
     text: str, begun: BegunTurn, places: Destinations, quiet: Sequence[str], part: _Part, partial: bool
 ) -> ClaimRequest:
-    """Make the claim of a recovered text for home. If the text may be cut off, it is sent only as the turn's answer."""
+    """Return the claim of a recovered text for home. A text that may be cut off is sent only as the turn's answer."""
     home = begun.home
     leaves = home is not None and not partial and (part.closed or places.narrates_all(home))
     legs = places.answer_legs(str(home), begun.key, text) if leaves else ()
@@ -304,7 +308,7 @@ def _say_home(
 
 
 def _open_call(slot: int, item: ViewItem) -> list[turn_ops.Op]:
-    """Return the operations that show a tool call which only the agent's history has."""
+    """Return the operations that show a tool call which only the agent's history contains."""
     body = {name: item.fields[name] for name in ("title", "status", "tool_kind", "input") if name in item.fields}
     if interrupted_turn.is_open(item):
         body |= {"status": "no result", "lost": True}

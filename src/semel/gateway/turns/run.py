@@ -1,6 +1,6 @@
 """Run one attempt of a turn, from the bound events to its end (Laws 2, 3, 6, 9, 10).
 
-A run prompts the agent, folds the signals in the order in which they came, commits them in batches, and finishes the
+A run prompts the agent, folds the signals in the order in which they come, commits them in batches, and finishes the
 turn. Until then, each of its writes carries the turn's fence. Everything is committed before it is shown.
 """
 
@@ -106,7 +106,7 @@ class Run:
         return f"<Run turn {self.begun.turn} of {self.begun.key}, attempt {self.begun.attempt}, {self.how}>"
 
     async def flush(self) -> None:
-        """Wait, at most 5 s, until all that the agent streamed so far is committed."""
+        """Wait, at most 5 s, until everything that the agent has streamed so far is committed."""
         if self.is_over:
             return
         barrier = self.live.put_barrier()
@@ -115,21 +115,21 @@ class Run:
                 await barrier.wait()
 
     async def match_call(self, tool: str | None, name: str, arguments: Json) -> tuple[str | None, int | None]:
-        """Return (tool call id, turn) of a call that came over the socket; see `Announcements.match`."""
+        """Return (tool call id, turn) of a call that came over the socket (see `Announcements.match`)."""
         return await self.announcements.match(tool, name, arguments)
 
     def hold_back_text(self, text: str) -> None:
-        """Do not preview a block that may repeat this text, because a tool is about to say it at home (Law 5)."""
+        """Do not preview a block that may repeat this text, because a tool is about to say the text at home (Law 5)."""
         self.speech.hold_back([text])
 
     @property
     def steers(self) -> bool:
-        """Whether a message can join this turn now, because its agent accepts a second prompt during a turn."""
+        """Whether a message can join this turn now, because its agent accepts a second prompt while a turn runs."""
         able = self.was_prompted and not (self.is_ending or self.is_over or self.agent_died or self.stopped is not None)
         return able and self.fold.profile.second == "steers"
 
     async def steer(self) -> bool:
-        """Bind waiting messages to this turn and prompt the agent with them. Returns False if they cannot join it."""
+        """Bind waiting messages to this turn, and prompt the agent with them. Return False if they cannot join it."""
         if not self.steers:
             return False
         self.open_prompts += 1  # before the commit, so that the turn does not end between the binding and the prompt
@@ -159,7 +159,7 @@ class Run:
 
     @property
     def cancelled_by(self) -> str | None:
-        """Who or what stopped the turn (`StopRequest.by`); None if it was not stopped."""
+        """Return who or what stopped the turn (`StopRequest.by`); None if it was not stopped."""
         return None if self.stopped is None else self.stopped.by
 
     async def cancel(self, stop: StopRequest) -> None:
@@ -174,7 +174,10 @@ class Run:
         self.cancel_timer = asyncio.get_running_loop().call_later(CANCEL_TIMEOUT_S, self.live.signals.put_nowait, died)
 
     def pass_answer(self, item: int, option: str | None) -> bool:
-        """Give the agent a person's answer to a permission request. Returns False if it was answered before."""
+        """Pass a person's answer to a permission request to the agent.
+
+        Return False if the request is no longer open.
+        """
         return self.permissions.pass_answer(item, option)
 
     def _is_seen(self) -> bool:
@@ -194,9 +197,9 @@ class Run:
     async def run_attempt(
         self, how: law.How, utterances: Sequence[Utterance], notes: Sequence[str], entries: Sequence[EntryToTell]
     ) -> bool:
-        """Prompt the agent and follow the turn to its end. Returns whether another turn is due.
+        """Prompt the agent and follow the turn to its end. Return whether another turn is due.
 
-        The arguments are those of the `Plan`. Raises AgentLost, Fenced, LedgerError.
+        The arguments come from the `Plan`. Raises AgentLost, Fenced, LedgerError.
         """
         self.how = how
         self._hold_back_said(utterances)
@@ -228,7 +231,9 @@ class Run:
                 return await self._finish(end)
 
     def _take_waiting_updates(self) -> None:
-        """Fold the updates that the agent sent after its last answer, so that they are not part of the next answer."""
+        """Fold the updates that the agent sent after its last answer, so that they do not become part of the next
+        answer.
+        """
         waiting = self.live.take_waiting()
         if all(isinstance(signal, Update) and not signal.replay for signal in waiting):
             for signal in waiting:
@@ -240,7 +245,7 @@ class Run:
             self.live.put_back(waiting)
 
     async def _follow(self) -> Answered:
-        """Show the signals as they come, until every prompt is answered. Returns the answer that ends the turn."""
+        """Show the signals as they come, until every prompt is answered. Return the answer that ends the turn."""
         end: Answered | None = None
         while True:
             signals = await self._next_signals()
@@ -263,7 +268,10 @@ class Run:
                     barrier.set()
 
     def _close_prompt(self, end: Answered | None, signal: Answered | SteerCancelled) -> Answered | None:
-        """Count one prompt as answered. Returns the answer that ends the turn so far: a failure, or else the latest."""
+        """Count one prompt as answered.
+
+        Return the answer that ends the turn so far: a failure if there was one, else the latest.
+        """
         self.open_prompts -= 1
         if isinstance(signal, SteerCancelled):
             return end
@@ -283,13 +291,16 @@ class Run:
         self.end_notices = []
 
     def _check_answered(self, end: Answered) -> None:
-        """Raise AgentLost if the agent said only that it queued the message, so that the prompt is not answered."""
+        """Raise AgentLost if the agent only said that it queued the message: then the prompt is not answered."""
         only = self.view.seen_kinds & {"queued", "message", "tool"} == {"queued"}
         if only and end.stop == "end_turn" and self.stopped is None:
             raise AgentLost("queued the message and answered only that")
 
     async def _next_signals(self) -> list[QueuedSignal]:
-        """Wait for signals and return them; [] if a batch is due first. Raises AgentLost after a long silence."""
+        """Wait for signals and return them; return [] if a batch is due first.
+
+        Raises AgentLost after a long silence.
+        """
         queue = self.live.signals
         wait = self.agent.silence_s
         if self.view.pending:
@@ -346,7 +357,10 @@ class Run:
             self._preview(text)
 
     def _preview(self, text: Callable[[], str] | None) -> None:
-        """Show recorded text in the placeholder message at home. `text`: returns it; None if there is none."""
+        """Show recorded text in the placeholder message at home.
+
+        `text`: a function that returns the recorded text so far; None if there is nothing to show.
+        """
         part = self.slots.reserved
         if self.previewed_part is not None and self.previewed_part != part:
             self.previews.end(self.previewed_part)
@@ -367,7 +381,9 @@ class Run:
         self.speech.hold_back(utterance.text for utterance in utterances if utterance.home)
 
     async def recollect(self, how: law.How, lost_attempts: LostAttempts) -> None:
-        """Record and show what the agent remembers of its lost attempts and people were not shown (Laws 6, 9)."""
+        """Record and show the text and calls of lost attempts that the agent remembers and people were not shown (Laws
+        6, 9).
+        """
         self.how = how
         recollection = recover_text(
             lost_attempts, self.begun, self.places, self.names, self.speech.quiet, ended=how == "recall"
@@ -381,22 +397,22 @@ class Run:
         self.answer = recollection.answer
 
     async def show_broken_off(self) -> None:
-        """Show the text that was streamed before the agent died, as an entry marked partial."""
+        """Show the text that the agent streamed before it died, as an entry marked partial."""
         self.view.pending += self.speech.break_off()
         await self._show()
 
     async def end_unanswered(self, stop: Literal["end_turn", "cancelled"]) -> None:
         """Finish the turn without an `Answered` signal from the agent.
 
-        `stop`: "end_turn" if none is needed, because the agent's history has the complete answer (Law 9); "cancelled"
-        if a person stopped the turn, and the agent was not prompted, did not answer, or died.
+        `stop`: "end_turn" if no such signal is needed, because the agent's history has the complete answer (Law 9);
+        "cancelled" if a person stopped the turn, and the agent was not prompted, did not answer, or died.
         """
         end = Answered(stop)
         self._end_blocks(end)
         await self._finish(end)
 
     def _end_blocks(self, end: Answered) -> None:
-        """End the open blocks, whose content is final now, because the agent answered."""
+        """End the open blocks. Their content is final now, because the agent has answered."""
         self.is_ending = self.view.is_ending = True
         self.view.is_cut = end.stop in TRUNCATING_STOP_REASONS
         self.view.take(self.fold.end(end.stop, end.error))
@@ -405,7 +421,7 @@ class Run:
         """Prompt the agent again in this turn, to correct the texts that were not delivered (Laws 5, 12).
 
         They were not delivered because of a `MarkupProblem`: for example, they name a destination that does not exist.
-        The prompt also lists what was delivered, so that the agent does not say it again.
+        The prompt also lists the texts that were delivered, so that the agent does not say them again.
         """
         ops = [*self.view.take_batch(), *self.speech.leave(), *make_end_notices("answered", end, self.begun.attempt)]
         problems, self.speech.problems = self.speech.problems, []
@@ -453,9 +469,9 @@ class Run:
         return due
 
     async def _put_off(self, ops: list[turn_ops.Op], end: Answered) -> bool:
-        """Put off a turn that failed for a transient reason; it is retried under the same root (Law 9).
+        """Put off a turn that failed for a transient reason, so that it is retried under the same root (Law 9).
 
-        Returns False if the turn is not retried.
+        Return False if the turn is not retried.
         """
         delay_s = retry_delay_s(end, self.begun.attempt, self.agent.attempts)
         if delay_s is None:
@@ -473,7 +489,7 @@ class Run:
         return "errored" if end.stop == "error" else "answered"
 
     async def record_afterwards(self, updates: Sequence[Update]) -> None:
-        """Record and show text that the agent sent after its answer, while no turn runs, as late claims (Law 10)."""
+        """Record and show, as late claims, text that the agent sent after its answer, while no turn runs (Law 10)."""
         self.speech.last_spoken = []
         for update in updates:
             self.view.take(self.fold.update(update.data, replay=update.replay))
@@ -488,7 +504,7 @@ class Run:
         self.kick()
 
     def close(self) -> None:
-        """End the run: set the barriers that other tasks wait for, and leave other signals to the next turn."""
+        """End the run: set the barriers for which other tasks wait, and leave other signals to the next turn."""
         self.is_over = True
         self.announcements.end()
         self.live.slots = self.slots

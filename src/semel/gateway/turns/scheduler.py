@@ -54,7 +54,7 @@ POLL_INTERVAL_S = 0.05  # interval at which `run_alone` checks whether the serve
 
 @dataclass(eq=False, repr=False)
 class TurnScheduler:
-    """Runs the turns of all sessions. Call `wake` when a session has something to do."""
+    """The runner of all sessions' turns. Call `wake` when a session has something to do."""
 
     record: LedgerAccess
     places: Destinations
@@ -96,7 +96,7 @@ class TurnScheduler:
         return f"<Turns {len(self.runs)} running, {len(self.tasks)} served>"
 
     def wake(self, session: int) -> None:
-        """Serve this session, because it has something to do."""
+        """Make sure that a task serves this session, because it has something to do."""
         if self.stopping:
             return
         if session in self.tasks:
@@ -106,7 +106,9 @@ class TurnScheduler:
         self.tasks[session] = task
 
     def act_on(self, addressed: Addressed) -> None:
-        """Act on an accepted event: wake its session, or steer or interrupt the turn that runs there."""
+        """Act on an accepted event: wake its session, or steer the event into the turn that runs there, or interrupt
+        that turn.
+        """
         if addressed.act == "wake":
             self.wake(addressed.session)
         elif addressed.act is not None and not self.stopping:
@@ -125,7 +127,7 @@ class TurnScheduler:
             self.wake(session)  # the turn was over: the next turn takes the messages
 
     async def _interrupt(self, addressed: Addressed) -> None:
-        """Stop the turn that ran when a newer message or a new chapter was recorded, but never a later turn."""
+        """Stop the turn that ran when a newer message or a new chapter was recorded; never stop a later turn."""
         run, root = self.runs.get(addressed.session), addressed.root
         by = StopRequest(
             law.STOPPED_BY_NEW_CHAPTER if addressed.command else law.STOPPED_BY_NEWER_MESSAGE, addressed.seq
@@ -139,12 +141,15 @@ class TurnScheduler:
         self.wake(addressed.session)
 
     def _stop_start(self, session: int, root: int | None = None) -> None:
-        """Cancel the start of an agent for a turn of this session. `root`: only if it is a turn of this root."""
+        """Cancel the start of an agent for a turn of this session. `root`: only for a turn of this root."""
         if session in self._starting and root in (None, self._starting[session][0]):
             self._starting[session][1].cancel()
 
     async def _stop_waiting(self, session: int, by: StopRequest, only: int | None = None) -> bool:
-        """Stop a turn that waits for its retry. Returns whether there was one. `only`: only a turn of this root."""
+        """Stop a turn that waits for its retry.
+
+        Return whether there was such a turn. `only`: only a turn of this root.
+        """
         stopped = await self.record.write(turns.cancel_put_off, session, by, only)
         if stopped:
             self.wake(session)
@@ -152,7 +157,10 @@ class TurnScheduler:
         return bool(stopped)
 
     async def cancel(self, session: int, by: StopRequest, only: int | None = None) -> bool:
-        """Stop the session's turn for a person. Returns whether one was stopped. `only`: only the turn with this id."""
+        """Stop the session's turn for a person.
+
+        Return whether a turn was stopped. `only`: only the turn with this id.
+        """
         run = self.runs.get(session)
         if run is not None and only not in (None, run.begun.turn):
             return False
@@ -169,7 +177,7 @@ class TurnScheduler:
         return True
 
     async def _record_stop(self, session: int, by: StopRequest, turn: int | None = None) -> None:
-        """Record the stop of a turn, so that neither this gateway nor a later one retries it (Law 9)."""
+        """Record that a turn was stopped, so that neither this gateway nor a later one retries it (Law 9)."""
         try:
             await self.record.write(turns.request_stop, session, by, turn)
         except LedgerError as error:
@@ -177,7 +185,7 @@ class TurnScheduler:
         self.wake(session)  # the turn may have failed in between, and wait for its retry
 
     async def abandon(self, session: int, reason: str) -> None:
-        """End the run and the agent of a session, and wait for both. The turn itself is already ended in the ledger."""
+        """End the run and the agent of a session whose turn has already ended in the ledger. Wait for both."""
         run = self.runs.get(session)
         if run is not None:
             run.live.signals.put_nowait(Died(reason))
@@ -210,7 +218,7 @@ class TurnScheduler:
             self._end_service(session)
 
     def wake_in(self, session: int, seconds: float) -> None:
-        """Wake the session after this many seconds, or earlier if it already has an earlier timer."""
+        """Wake the session after this many seconds. A timer that is set for an earlier time stays."""
         loop = asyncio.get_running_loop()
         old = self._timers.get(session)
         if self.stopping or (old is not None and old.when() <= loop.time() + seconds):
@@ -246,7 +254,7 @@ class TurnScheduler:
             self._end_service(session)
 
     def _end_service(self, session: int) -> None:
-        """Clean up after the session's task. Start a new one if a wake came in the meantime."""
+        """Clean up after the session's task. Start a new task if a wake came in the meantime."""
         del self.tasks[session]
         self._stopped.pop(session, None)
         self._overtaken.pop(session, None)
@@ -254,7 +262,7 @@ class TurnScheduler:
             self.wake(session)
 
     async def _serve_turn(self, session: int) -> bool:
-        """Run one turn if one is due. Returns whether to check again at once."""
+        """Run one turn if one is due. Return whether the caller should check again at once."""
         if session in self._unreleased:
             await self.record.write(turns.release_lease, self._unreleased[session])
             del self._unreleased[session]
@@ -289,7 +297,7 @@ class TurnScheduler:
                 del self._overtaken[session]
 
     def _waits_for_person(self, session: int) -> bool:
-        """Return whether the running turn waits for a person."""
+        """Return whether the running turn waits for a person's answer."""
         run = self.runs.get(session)
         return run is not None and bool(run.permissions.open)
 
@@ -308,7 +316,10 @@ class TurnScheduler:
             return await self._run_with(live, begun, fence)
 
     async def _start(self, begun: BegunTurn) -> LiveAgent | None:
-        """Return the session's agent; None if the turn was stopped before the agent had started. Raises AgentError."""
+        """Start or fetch the session's agent. Return None if the turn was stopped before the agent had started.
+
+        Raises AgentError.
+        """
         taking = self.spawns.take(begun.session, begun.key, begun.agent, begun.memory)
         start = asyncio.create_task(taking, name=f"start {begun.key}")
         self._starting[begun.session] = begun.root, start
@@ -364,7 +375,7 @@ class TurnScheduler:
             self.kick()
 
     async def _ask_agent(self, run: Run, begun: BegunTurn, fence: TurnFence, live: LiveAgent) -> bool:
-        """Prompt the agent and follow the turn to its end. Returns whether another turn is due."""
+        """Prompt the agent and follow the turn to its end. Return whether another turn is due."""
         plan = await self.planner.plan(begun, fence, live, run.recollect)
         if plan.how == "give up":
             await self._fail(fence, begun, plan.reason)
@@ -421,14 +432,14 @@ class TurnScheduler:
         await self._finish_unasked(fence, begun, finish_turn.End("errored", "error", reason, notices=(notice,)))
 
     async def _finish_unasked(self, fence: TurnFence, begun: BegunTurn, end: finish_turn.End) -> None:
-        """End a turn whose agent was not prompted."""
+        """End a turn whose agent was never prompted."""
         caller = Caller(session=begun.session, key=begun.key, turn=begun.turn, root=begun.root)
         await self.record.write(finish_turn.finish, fence, caller, [], turn_ops.Slots(), end)
         self._note_end(begun, end.event, end.error)
         self.kick()
 
     def _note_end(self, begun: BegunTurn | GivenUp, event: law.Event, error: str | None) -> None:
-        """Count a turn that has ended, and log it if it failed."""
+        """Count a turn that has ended. Log it if it failed."""
         outcome = law.step("running", event)
         self.ended[begun.agent, outcome] += 1
         if (trace := self.traces.get(begun.session)) is not None:
@@ -458,7 +469,7 @@ class TurnScheduler:
     # ------------------------------------------------------------ stopping
 
     async def stop(self, grace: float) -> None:
-        """Start no more turns, wait `grace` seconds for running ones, and cancel the rest.
+        """Start no more turns, wait up to `grace` seconds for running ones, and cancel the rest.
 
         The next gateway resumes the turns that were cancelled.
         """

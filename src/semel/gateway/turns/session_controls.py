@@ -1,4 +1,4 @@
-"""Controls of a session for people: stop a turn, answer a request, set the mode, the model or the busy mode."""
+"""The controls of a session for people: stop a turn, answer a request, set the mode, the model or the busy mode."""
 
 from __future__ import annotations
 
@@ -38,27 +38,31 @@ class SessionControls:
     kick: Callable[[], None]  # wakes the outbox
 
     async def stop_turn(self, session: str, by: str) -> bool:
-        """Stop the session's turn, if there is one, for the person `by`. Returns whether there was one."""
+        """Stop the session's turn, if there is one, for the person `by`. Return whether there was one."""
         return await self.turns.cancel(await self.record.find_session(session), StopRequest(by))
 
     async def set_busy(self, session: str, mode: Busy | None) -> None:
-        """Set how messages are treated during a turn of this session; None: as configured. Raises BadRequest."""
+        """Set how to handle messages that come while a turn of this session runs. Raises BadRequest.
+
+        None restores the configured mode.
+        """
         if mode is not None and mode not in MODES:
             raise BadRequest(f"busy: {str(mode)[:80]!r} is not one of {', '.join(MODES)}")
         await self.record.write(entries.set_busy, await self.record.find_session(session), mode)
 
     async def set_mode(self, session: str, mode: str) -> None:
-        """Switch the agent to a mode (ACP session modes), given by its id or name. See `_choose`."""
+        """Switch the agent to a mode (ACP session modes), given by its id or name. Errors: see `_choose`."""
         await self._choose(session, "mode", mode)
 
     async def set_model(self, session: str, model: str) -> None:
-        """Switch the agent to a model, given by its id or name. See `_choose`."""
+        """Switch the agent to a model, given by its id or name. Errors: see `_choose`."""
         await self._choose(session, "model", model)
 
     async def _choose(self, session: str, kind: Literal["mode", "model"], choice: str) -> None:
-        """Set the session's mode or model. If its agent does not run, it gets it at its next start.
+        """Set the session's mode or model. An agent that does not run gets it at its next start.
 
-        Raises BadRequest if the agent does not offer it, AgentError if it refuses or does not start, and Conflict.
+        Raises BadRequest if the agent does not offer the choice, AgentError if the agent refuses it or does not start,
+        and Conflict.
         """
         number = await self.record.find_session(session)
         live = self.spawns.live.get(number)
@@ -74,16 +78,20 @@ class SessionControls:
         await self.record.write(entries.set_about, number, {kind: chosen})
 
     async def _offered_choices(self, session: str, number: int, kind: str) -> dict[str, str]:
-        """Return what the session's agent offers, {id: name}. If that is not known yet, the agent is started for it."""
+        """Return the choices that the session's agent offers, as {id: name}.
+
+        If they are not known yet, start the agent.
+        """
         offered = read_choices(await self.record.read(entries.read_about, number), kind)[1]
         if not offered and await self.learn_choices(session):
             offered = read_choices(await self.record.read(entries.read_about, number), kind)[1]
         return offered
 
     async def learn_choices(self, session: str) -> bool:
-        """Start the session's agent to learn which modes and models it offers. Returns False if it runs already.
+        """Start the session's agent to learn which modes and models it offers.
 
-        Raises Conflict while a turn begins, and AgentError if the agent cannot be started.
+        Return False if it is running already. Raises Conflict while a turn runs or begins, and AgentError if the agent
+        cannot be started.
         """
         number = await self.record.find_session(session)
         if number in self.spawns.live:
@@ -110,11 +118,11 @@ class SessionControls:
         self, session: str, item: int, option: str | None, by: str, *, is_told: bool = False,
         context: answers.AnswerContext = answers.OVER_THE_API,
     ) -> str:  # fmt: skip
-        """Answer a permission request or a question. Returns "answered", "already" or "closed".
+        """Answer a permission request or a question. Return "answered", "already" or "closed".
 
         `item`: the request's item in the view. `option`: an option's id, or the text that answers a question. `by`: the
-        name of the person. `is_told`: whether the person who was asked in a chat learns the outcome in another way.
-        `context`: where the answer came from. A permission request is "answered" only when the agent has the answer,
+        name of the person. `is_told`: the chat in which the person was asked learns the outcome in another way.
+        `context`: where the answer came from. A permission request is "answered" only once the agent has the answer,
         too; if a stop was faster, it is "closed". Raises NotFound, BadRequest.
         """
         number = await self.record.find_session(session)
@@ -139,10 +147,10 @@ class SessionControls:
         return str(result.status)
 
     async def _hand_to_agent(self, session: int, item: int, result: answers.AnswerResult) -> str:
-        """Give the agent the recorded answer. Returns the status for the person: "answered", "already" or "closed".
+        """Pass the recorded answer to the agent.
 
-        An answer that an earlier call recorded is given to the agent, too: the gateway may not have learned that the
-        commit succeeded.
+        Return the status for the person: "answered", "already" or "closed". An answer that an earlier call recorded is
+        passed on, too, because that call may not have learned that its commit succeeded.
         """
         run = self.turns.runs.get(session)
         delivered = run is not None and run.pass_answer(item, result.option)
@@ -154,10 +162,10 @@ class SessionControls:
         return "answered" if delivered or result.status == "repeat" else "closed"
 
     async def compare_memory(self, session: str) -> Json:
-        """Restart the agent, let it replay its history, and compare that with the transcript.
+        """Restart the agent, let it replay its history, and compare that history with the transcript.
 
-        Returns {"compared", "why"?, "lacks": [{"seq", "role", "text"}], "extra": [text]}: whether it was compared, and
-        if not, why; the entries that the agent does not remember; and the texts that only the agent has. Raises
+        Return {"compared", "why"?, "lacks": [{"seq", "role", "text"}], "extra": [text]}: whether the two were compared
+        and, if not, why; the entries that the agent does not remember; and the texts that only the agent has. Raises
         Conflict while a turn runs, or if the agent cannot be started.
         """
         return await self.turns.run_alone(await self.record.find_session(session), self._compare_memory)

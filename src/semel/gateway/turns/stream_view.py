@@ -1,4 +1,4 @@
-"""Turn the folded stream into operations that show it: tool calls, thoughts and plans as items, text as blocks.
+"""Translate the folded stream into operations: tool calls, thoughts and plans become items, text becomes blocks.
 
 Each item and each block has a slot, the number that the fold gave it.
 """
@@ -29,7 +29,7 @@ _SESSION_FIELDS = {"title", "mode", "commands"}
 
 
 class OutputView:
-    """A tool's output as a terminal displays it: its head, a gap of stated size, and its tail."""
+    """A tool's output as a terminal would display it: its head, a gap of stated size, and its tail."""
 
     def __init__(self) -> None:
         self.head = ""
@@ -39,7 +39,7 @@ class OutputView:
         self._end = ""  # the end of the output after the head: the tail, and text that may be overwritten
 
     def grow(self, text: str) -> str | None:
-        """Add output. Returns the text by which the head grew; None if a shown part of it was overwritten."""
+        """Add output. Return the text by which the head grew; None if output that the head shows was overwritten."""
         kept_chars, new_text = self._display.feed(text)
         behind = max(0, self._displayed_chars - HEAD_CHARS)
         self._displayed_chars = kept_chars + len(new_text)
@@ -64,7 +64,7 @@ class OutputView:
 
 
 class StreamView:
-    """Collects the operations of the next batch. Items marked as history are left out: the ledger has them."""
+    """The operations of the next batch, collected from the stream. Items of the replayed history are left out."""
 
     def __init__(self) -> None:
         self.speech: BlockClaims
@@ -114,7 +114,7 @@ class StreamView:
                 self._ended(op)
 
     def take_batch(self) -> list[turn_ops.Op]:
-        """Remove and return the operations that are to be shown now."""
+        """Remove and return the operations that are due to be shown."""
         for slot in sorted(self._grown_slots):
             output, redrawn = self.outputs[slot], slot in self._redrawn_slots
             if output.is_dirty or redrawn:
@@ -126,7 +126,7 @@ class StreamView:
 
     @property
     def has_acted(self) -> bool:
-        """Whether the agent announced a tool call in this turn."""
+        """Return whether the agent has announced a tool call in this turn."""
         return "tool" in self.seen_kinds
 
     def is_tool_running(self) -> bool:
@@ -134,14 +134,14 @@ class StreamView:
         return any(call.get("status") in ("pending", "running") for call in self.call_fields.values())
 
     def announced_call(self, tool_call: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the announced fields of a permission request's tool call; {} if it was not announced."""
+        """Return the fields with which the stream announced a permission request's tool call; {} if it did not."""
         slot = self.calls.get(str(tool_call.get("toolCallId")))
         return self.call_fields.get(slot, {}) if slot is not None else {}
 
     def match(self, name: str, arguments: Mapping[str, Any]) -> str | None:
         """Return the id of the open tool call with this name and equal input; None if there is none.
 
-        Each call is returned once.
+        The same call is never returned twice.
         """
         for call, slot in self.calls.items():
             announced = self.call_fields[slot]
@@ -183,7 +183,7 @@ class StreamView:
         self._open(op.id, op.kind, fields, text)
 
     def _about(self, kind: str, fields: dict[str, Any]) -> None:
-        """Show a change that concerns the session as a whole: its title, mode or commands."""
+        """Add the operation for a change of the session as a whole: its title, mode or commands."""
         if kind == "title":
             self.pending.append(turn_ops.Title(str(fields.get("title") or "")))
         else:
@@ -208,7 +208,7 @@ class StreamView:
             self._output(slot, text)
 
     def _hold_back(self, slot: int) -> None:
-        """Do not preview text that may repeat what an announced call of our tools is about to say (Law 5).
+        """Do not preview text that may repeat a text which an announced call of Semel's tools is about to say (Law 5).
 
         The call comes over another pipe than the stream. It may come late, or again from a restarted tool server.
         """
@@ -284,9 +284,9 @@ class StreamView:
         self.pending.append(turn_ops.ItemSet(op.id, _make_body(kind, fields), live=False))
 
     def _describe_missing(self, attached: Sequence[Mapping[str, Any]], partial: bool) -> list[turn_ops.Op]:
-        """Return the operations that show a notice about files which could not be stored, after their block.
+        """Return the operations that show a notice about files of a block that could not be stored.
 
-        `partial`: whether the attempt broke off; then the notice does not go to a chat yet.
+        `partial`: the attempt broke off, so the notice is not sent to a chat yet.
         """
         text = describe_attachments(attached)
         if partial:
@@ -295,7 +295,9 @@ class StreamView:
 
 
 def _names_tool(announced: Mapping[str, Any], tool: str) -> bool:
-    """Whether an announced call names our tool `tool`, as in mcp__semel__send_message or {"tool": "send_message"}."""
+    """Return whether an announced call names Semel's tool `tool`, as in mcp__semel__send_message or {"tool":
+    "send_message"}.
+    """
     raw = announced.get("input")
     names = [announced.get("name"), announced.get("title"), raw.get("tool") if isinstance(raw, dict) else None]
     return any(isinstance(name, str) and tool in name for name in names)
@@ -306,7 +308,7 @@ def _has_arguments(raw: Any, arguments: Mapping[str, Any]) -> bool:
 
 
 def _unwrap_arguments(raw: Any) -> Mapping[str, Any]:
-    """Return a tool's arguments. Some agents (Codex) wrap them: {"server", "tool", "arguments"}."""
+    """Return a tool's arguments. Some agents (Codex) wrap them as {"server", "tool", "arguments"}."""
     inner = raw.get("arguments", raw) if isinstance(raw, dict) else None
     return inner if isinstance(inner, dict) else {}
 

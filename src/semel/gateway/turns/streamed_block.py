@@ -1,6 +1,7 @@
 """A block of the agent's text while it streams in, and its parts (Laws 5, 6).
 
-`speech.BlockClaims` fills and claims them. A slot is the number by which operations refer to a block or a part.
+`block_claims.BlockClaims` fills blocks and claims their parts. A slot is the number by which operations refer to a
+block or a part.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ PART_SLOT_STEP = 1 << 32
 
 @dataclass
 class HomePart:
-    """A part of a block for home.
+    """A part of a block that goes home.
 
-    `hold`: withholds its preview while it may be an echo. `leaves_at_once`: whether it is sent without waiting for the
-    closing text, because it is addressed. `waiting`: text that is not previewed yet. `previewed`: text that is.
+    `hold`: withholds its preview while it may be an echo. `leaves_at_once`: it is sent without waiting for the closing
+    text, because it is addressed. `waiting`: text that is not previewed yet. `previewed`: the previewed pieces of text.
     """
 
     slot: int
@@ -49,7 +50,7 @@ class SpokenPart:
 
 @dataclass
 class StreamedBlock:
-    """A block while it streams in. `one_message`: whether it has a message id, by which later text may continue it."""
+    """A block while it streams in. `one_message`: it has a message id, by which later text may continue it."""
 
     slot: int
     reader: MarkupReader
@@ -73,6 +74,6 @@ class StreamedBlock:
         return [part for part in self.parts if isinstance(part, HomePart)]
 
     def next_slot(self) -> int:
-        """Return a slot for the next part. The first part has the block's own slot."""
+        """Take a new slot for the next part, and return it. The first part has the block's own slot."""
         self.slot_count += 1
         return self.slot + (self.slot_count - 1) * PART_SLOT_STEP

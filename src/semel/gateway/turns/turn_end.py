@@ -37,7 +37,7 @@ def retry_delay_s(end: Answered, attempt: int, max_attempts: int) -> float | Non
 
 
 def normalize_end(end: Answered) -> Answered:
-    """Return the end as an error if it is one: some agents report a failure only in the response's `_meta`."""
+    """Return the answer as an error if it reports a failure. Some agents report it only in the response's `_meta`."""
     failure_text = read_failure_text(end.meta) if end.error is None else None
     return end if failure_text is None else Answered("error", failure_text, end.meta)
 
@@ -48,7 +48,7 @@ def failure_reason(end: Answered) -> str:
 
 
 def make_retry_notice(reason: str, delay_s: float, attempt: int) -> turn_ops.Notice:
-    """Make the notice that the turn is retried, and when. It goes to a chat only if the delay is long.
+    """Return the notice that the turn is retried, and when. It is sent to a chat only if the delay is long.
 
     `attempt`: the number of the next attempt.
     """
@@ -59,9 +59,10 @@ def make_retry_notice(reason: str, delay_s: float, attempt: int) -> turn_ops.Not
 
 
 def make_end_notices(event: law.Event, end: Answered, attempt: int, last_text: str = "") -> list[turn_ops.Notice]:
-    """Make the notices about the end of a turn; none if a person stopped it, or it ended normally.
+    """Return the notices about the end of a turn; [] if a person stopped it, or if it ended normally.
 
-    `last_text`: the agent's last words at home. If they are the failure itself, no other notice goes to a chat.
+    `last_text`: the agent's last words at home. If they report the failure themselves, a chat gets no other notice of
+    it.
     """
     if event == "cancelled":
         return []
@@ -79,7 +80,10 @@ def make_end_notices(event: law.Event, end: Answered, attempt: int, last_text: s
 
 
 def tells_failure(text: str, reason: str) -> bool:
-    """Whether a text ends with the reason of a failure: some agents write an error as text and answer with it, too."""
+    """Return whether a text ends with the reason of a failure.
+
+    Some agents both write an error as text and answer with it.
+    """
     told, failure = _strip_error_marks(text), _strip_error_marks(reason)
     return len(failure) >= LEAST_REASON_CHARS and told.endswith(failure)
 
@@ -91,9 +95,9 @@ def _strip_error_marks(text: str) -> str:
 
 
 class Corrections:
-    """Handles a turn's held-back texts: the agent is asked once to correct them, and a notice tells people about them.
+    """The correction of a turn's held-back texts. The agent is asked once, and a notice tells people.
 
-    `was_asked`: whether an earlier attempt of the root may already have been asked.
+    `was_asked`: an earlier attempt of the root may already have been asked.
     """
 
     def __init__(self, was_asked: bool) -> None:
@@ -101,16 +105,16 @@ class Corrections:
         self._reasons: list[str] = []  # the reasons that the agent was given
 
     def are_due(self, end: Answered, problems: Sequence[MarkupProblem]) -> bool:
-        """Return whether the agent is to be asked to correct `problems`, now that it has ended its turn."""
+        """Return whether to ask the agent to correct the texts in `problems`, now that it has ended its turn."""
         return bool(problems) and not self.was_asked and end.stop in ("end_turn", "max_tokens")
 
     def note_request(self, problems: Sequence[MarkupProblem]) -> None:
-        """Note that the agent is asked now to correct these texts."""
+        """Record that the agent is now asked to correct these texts."""
         self.was_asked = True
         self._reasons = [problem.reason for problem in problems]
 
     def notice(self, problems: Sequence[MarkupProblem], home: str | None) -> turn_ops.Notice | None:
-        """Make the notice for a chat about texts that were held back; None if there are none or the home is no chat."""
+        """Return the notice for a chat about held-back texts; None if there are none, or if the home is not a chat."""
         reasons = [problem.reason for problem in problems] or self._reasons
         if not reasons or home is None or is_local(home):
             return None

@@ -1,4 +1,4 @@
-"""Collect what an agent reports about its use of tokens and money during an attempt (docs/limits.md)."""
+"""Collect what an agent reports about its use of tokens and money in one attempt (docs/limits.md)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_REPORTED = 10**12  # a larger number is taken for a mistake of the agent
 
 
 class UsageCollector:
-    """Adds up the reports of one attempt."""
+    """The sum of the reports in one attempt."""
 
     def __init__(self, policy: LimitPolicy) -> None:
         self.policy = policy
@@ -35,7 +35,7 @@ class UsageCollector:
             self._cost = round(float(amount) * MILLION)  # type: ignore[arg-type]
 
     def report(self) -> UsageReport:
-        """Return what was reported since the last call."""
+        """Return the sum of what was reported since the last call."""
         report = UsageReport(self._tokens, self._cost, self.policy)
         self._tokens = self._cost = None
         return report
