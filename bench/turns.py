@@ -1,5 +1,8 @@
 """Whole turns through the ledger, as the gateway runs them: hear, begin, finish; each commit waits for the disk.
 
+First what one turn costs: commits, pages of the write-ahead log, statements and CPU time. These figures depend less on
+what else the machine does than the rates that follow.
+
 The reference writes the same bytes in three pieces to the same disk, syncing each. "One commit per turn" is a ledger
 without group commit: each turn's three steps in one transaction, one turn after the other. The slowed disk adds
 2 ms to each commit, as a cloud volume does.
@@ -15,6 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import apsw
+
 from bench.ledger_raw import overwrite_per_second
 from semel.gateway.record import Hub, LedgerAccess
 from semel.law.identity import digest_fields
@@ -23,10 +28,13 @@ from semel.ledger.inbound.hear import Addressee, Event, hear
 from semel.ledger.storage.group_commit import Committer
 from semel.ledger.storage.sql import Tx
 from semel.ledger.storage.store import Store
-from semel.ledger.turns import finish_turn, turn_ops, turns
+from semel.ledger.turns import finish_turn, limits, turn_ops, turns
 
 SECONDS = 2.0
 ROUNDS = 3
+COUNTED = {1: 400, 8: 800, 64: 1920}  # sessions at once -> turns whose cost is measured
+FRAME_BYTES = 4096 + 24  # a page in the write-ahead log, with its header
+LIMITS = limits.LimitPolicy()  # none, as in a gateway that configures none: use is counted all the same
 TEXT = "Could you look at the failing build on the release branch? " * 17  # 1 KB, both ways
 
 
@@ -37,7 +45,7 @@ def event(key: str) -> Event:
 def run_turn(tx: Tx, key: str, session: int) -> None:
     """A turn in one transaction: what a ledger without group commit would do at best."""
     hear(tx, event(key), [Addressee(f"s{session}", "demo", f"web:s{session}")])
-    begun = turns.begin(tx, session, "bench")
+    begun = turns.begin(tx, session, "bench", policy=LIMITS)
     assert isinstance(begun, turns.BegunTurn)
     end(tx, begun)
 
@@ -46,13 +54,14 @@ def end(tx: Tx, begun: turns.BegunTurn) -> None:
     fence = turns.TurnFence(begun.session, begun.turn, begun.epoch)
     caller = Caller(begun.session, begun.key, begun.turn, begun.root)
     block = turn_ops.Block(1, (ClaimRequest("block", TEXT, begun.home),))
-    finish_turn.finish(tx, fence, caller, [block], turn_ops.Slots(), finish_turn.End("answered", "end_turn"))
+    ending = finish_turn.End("answered", "end_turn", usage=limits.UsageReport(tokens=1000, policy=LIMITS))
+    finish_turn.finish(tx, fence, caller, [block], turn_ops.Slots(), ending)
 
 
 async def turn(record: LedgerAccess, name: str, key: str) -> None:
     """A turn as the gateway runs it."""
     heard = await record.write(hear, event(key), [Addressee(name, "demo", f"web:{name}")])
-    begun = await record.write(turns.begin, heard.woken_sessions[0], "bench")
+    begun = await record.write(turns.begin, heard.woken_sessions[0], "bench", policy=LIMITS)
     assert isinstance(begun, turns.BegunTurn)
     await record.write(end, begun)
 
@@ -84,6 +93,75 @@ async def alone(store: Store, tag: str, seconds: float = SECONDS) -> float:
         await record.write(run_turn, f"{tag}.{count}", 1)
         count += 1
     return count / (time.perf_counter() - start)
+
+
+class Meter:
+    """Counts the pages that a store writes to its log, and its statements; measures the CPU time of its threads.
+
+    It replaces the log's own observer, so it is made before the store is used.
+    """
+
+    def __init__(self, store: Store, writer: int) -> None:
+        committer = store._require_committer()
+        self.db, self.committer, self.writer = committer._db, committer, writer
+        self.pages = self.statements = self._log_pages = 0
+        self._observe = committer._wal._record_growth
+        self.db.set_wal_hook(self._count_pages)
+
+    def _count_pages(self, db: apsw.Connection, name: str, pages: int) -> int:
+        self.pages += pages - self._log_pages if pages >= self._log_pages else pages  # else the log began anew
+        self._log_pages = pages
+        return self._observe(db, name, pages)
+
+    def _count_statement(self, event: dict[str, Any]) -> None:
+        self.statements += 1
+
+    def count_statements(self, on: bool) -> None:
+        """Counting costs CPU time, so that is not measured together with it."""
+        self.db.trace_v2(apsw.SQLITE_TRACE_PROFILE if on else 0, self._count_statement if on else None)
+
+    def read(self) -> tuple[int, int, float, float]:
+        """Return commits, pages, and the CPU seconds of the process and of the writer thread."""
+        thread = Path(f"/proc/self/task/{self.writer}/schedstat").read_text().split()
+        return self.committer.commits, self.pages, time.process_time(), int(thread[0]) / 1e9
+
+
+def metered_store(path: Path) -> tuple[Store, Meter]:
+    """Open a store as the gateway does, with a mark file."""
+    store = Store.open(path, marked=True)
+    thread = store._require_writer()._threads[0].native_id
+    assert thread is not None
+    return store, Meter(store, thread)
+
+
+async def run_turns(store: Store, number: int, count: int, tag: str) -> None:
+    """Run `count` turns in `number` sessions at once."""
+    record = LedgerAccess(store, Hub())
+
+    async def client(n: int) -> None:
+        for i in range(count // number):
+            await turn(record, f"c{n}", f"{tag}.{n}.{i}")
+
+    await asyncio.gather(*(client(n) for n in range(number)))
+
+
+def cost(folder: Path) -> None:
+    """Print what a turn costs, for each number of sessions."""
+    store, meter = metered_store(folder / "cost.db")
+    with store:
+        for number, count in COUNTED.items():
+            asyncio.run(run_turns(store, number, 3 * number, f"warm{number}"))
+            before = meter.read()
+            asyncio.run(run_turns(store, number, count, f"counted{number}"))
+            commits, pages, cpu, writer = ((a - b) / count for a, b in zip(meter.read(), before, strict=True))
+            print(
+                f"  {number:3} sessions {commits:5.2f} commits {pages:6.1f} pages {pages * FRAME_BYTES / 1024:6.1f} KiB"
+                f" of log {cpu * 1e6:6.0f} us of CPU, {writer * 1e6:6.0f} of them in the writer's thread"
+            )
+        meter.count_statements(True)
+        asyncio.run(run_turns(store, 1, 100, "statements"))
+        meter.count_statements(False)
+        print(f"  {meter.statements / 100:.0f} statements, with BEGIN and COMMIT")
 
 
 def written() -> int:
@@ -135,5 +213,7 @@ def slow_disk(folder: Path) -> None:
 
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="semel-bench-") as root:
+        print("one turn costs")
+        cost(Path(root))
         fast_disk(Path(root))
         slow_disk(Path(root))
