@@ -1,8 +1,9 @@
-"""Fold an agent's ACP stream into the view that a person sees: exactly what the agent wrote, once (Law 8).
+"""Fold an agent's ACP stream into the view that a person sees: exactly the text that the agent wrote, once (Law 8).
 
-`Fold` takes ACP updates one by one and returns what changed (`Began`, `Grew`, `Changed`, `Ended`); `Fold.items` yields
-the view. A `Profile` describes how an agent's stream differs from others. Reading order: ops, profiles, redelivery,
-block, messages, output_fields, tool_output, tool_calls, history, folding, wire, view.
+To *fold* an update is to apply it to the view. `Fold` takes ACP updates one by one and returns how the view changed
+(`Began`, `Grew`, `Changed`, `Ended`); `Fold.items` yields the view. A `Profile` describes how an agent's stream differs
+from others. Reading order: ops, profiles, redelivery, block, messages, output_fields, tool_output, tool_calls, history,
+folding, wire, view.
 """
 
 from semel.acp_stream.display import render_terminal

@@ -1,9 +1,9 @@
 """Attachments in an agent's stream: images, audio, embedded resources and resource links.
 
 An attachment is a content block of ACP (agentclientprotocol.com/protocol/content), which has the same format as in MCP.
-The fold lists attachments but does not store them. If the fold's caller has moved a block's bytes to the file store
-(`semel.gateway.turns.agent_files`), it has added an `AgentFile` to the block under the name `file`. An agent cannot
-fake that, because JSON holds no such object.
+The fold lists attachments but does not store them. The fold's caller may move a block's bytes to the file store first
+(`semel.gateway.turns.agent_files`); it then adds an `AgentFile` to the block under the name `file`. An agent cannot
+fake this entry, because JSON cannot contain such an object.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class AgentFile:
     """A file that an agent attached.
 
     `mime`: its media type. `id`: the id of the stored content; None if nothing is stored. `size`: in bytes. `uri`: the
-    address, if the file is only linked. `missing`: the reason, if the file could not be stored.
+    address, if the file is only linked. `missing`: why the file could not be stored, if it was not.
     """
 
     name: str
@@ -31,7 +31,7 @@ class AgentFile:
     missing: str | None = None
 
     def row(self) -> dict[str, Any]:
-        """Return the file as the JSON object that entries and items list; fields that are None are left out."""
+        """Return the file as the JSON object that entries and items contain. Fields that are None are left out."""
         fields = {"id": self.id, "size": self.size, "name": self.name, "mime": self.mime, "uri": self.uri}
         fields["missing"] = self.missing
         return {name: value for name, value in fields.items() if value is not None}
@@ -43,10 +43,10 @@ def is_attachment(block: object) -> bool:
 
 
 def describe_attachment(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe a content block that is not text.
+    """Return a description of a content block that is not text.
 
-    Returns a dict with `type`, and where they are known `mimeType`, `uri`, `name` and `size` (bytes). `file` is the
-    stored file, or `missing` says why it could not be stored.
+    It is a dict with "type" and, if they are known, "mimeType", "uri", "name" and "size" (bytes). "file" is the stored
+    file, or "missing" says why it could not be stored.
     """
     inner = content.get("resource")
     merged = {**content, **inner} if isinstance(inner, dict) else content
@@ -69,7 +69,7 @@ def describe_attachment(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def files_of(content: object) -> list[AgentFile]:
-    """Return the files in a tool call's `ToolCallContent` list, including those that could not be stored."""
+    """Return the files in the `ToolCallContent` list of a tool call, including those that could not be stored."""
     inner = [part.get("content") for part in objects_in(content) if part.get("type") == "content"]
     return [file for block in inner if isinstance(block, dict) and (file := _file_of(block)) is not None]
 

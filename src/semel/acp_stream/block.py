@@ -1,9 +1,9 @@
-"""A block: a message or thought while it streams in, with the state for detecting re-deliveries of it.
+"""A message or thought while it streams in (a block), with the state for detecting re-deliveries of it.
 
 A *re-delivery* is text that the agent sends again although it belongs in the view once. There are two kinds. A *copy*
-repeats text that is in the view already. If the model's stream breaks, the agent may make another *attempt* at the
-message, from its beginning; only the last attempt counts. The *rivals* of a block are earlier blocks of its turn that
-may be failed attempts at it. A thought has *sections*: a new one begins after each chunk that consists of newlines.
+repeats text that is already in the view. An *attempt* is a message that the agent begins again, because its model's
+stream broke; only the last attempt counts. The *rivals* of a block are earlier blocks of its turn that may be failed
+attempts at it. A thought has *sections*: a new one begins after each chunk that consists of newlines.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class TextBlock(GrowingItem):
                 self.section.append(text)
 
     def restart(self, text: str) -> None:
-        """Replace the whole text, which then counts as one chunk."""
+        """Replace the whole text. The new text counts as one chunk."""
         self.pieces, self.size, self.held_copy = ([text] if text else []), len(text), None
         self.all_chunks = self.section = Section()
         if self.kind == THOUGHT and text:
@@ -87,7 +87,7 @@ class TextBlock(GrowingItem):
 
 
 class Section:
-    """A section of a thought, as the chunks in which it came. `behind_newlines`: a chunk of newlines precedes it."""
+    """A section of a thought, as the chunks in which it came. `behind_newlines`: it follows a chunk of newlines."""
 
     __slots__ = ("behind_newlines", "longest_chunk", "pieces", "size")
 
@@ -105,8 +105,8 @@ class Section:
     def find_repeat(self, text: str) -> tuple[str, bool] | None:
         """Decide whether the next chunk, `text`, begins with a copy of this whole section.
 
-        Returns None if it does not, else (the text after the copy, whether the wording alone proves the copy). Without
-        that proof, it is a probable copy only in these two cases:
+        Return None if it does not, else (the text after the copy, whether the wording alone proves the copy). Without
+        that proof, the chunk begins with a probable copy only in these two cases:
 
         - The section's last word would run into the chunk's first word (`is_glued`). The section must also be
           distinctive, or a chunk of newlines must precede the section and new text must follow the copy.
@@ -135,7 +135,7 @@ class Section:
 
 
 def missing_newlines(before: str, after: str) -> int:
-    """Return how many newlines to insert between two chunks so that an empty line separates them: 0, 1 or 2.
+    """Return how many newlines (0 to 2) to insert between two chunks so that an empty line separates them.
 
     An agent that marks the end of a paragraph by an empty chunk does not send these newlines itself.
     """
@@ -144,9 +144,10 @@ def missing_newlines(before: str, after: str) -> int:
 
 
 def supersede(block: TextBlock, repeated: bool = False) -> list[Op]:
-    """Mark the block as a failed attempt. `repeated`: the later block that replaces it contains its whole text.
+    """Mark the block as superseded, because it is a failed attempt.
 
-    Returns the operation by which the view changed, if it did.
+    Return the operation for this; [] if nothing changed. `repeated`: the later block that replaces it contains its
+    whole text.
     """
     marks = {"superseded": True, "repeated": True} if repeated else {"superseded": True}
     marks = {key: value for key, value in marks.items() if not block.fields.get(key)}

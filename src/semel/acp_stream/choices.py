@@ -1,7 +1,7 @@
-"""The modes and models that an agent offers, and which of them a person means.
+"""Find which of the modes and models that an agent offers a person means.
 
 An agent reports them as ACP session modes ("availableModes"), as models ("availableModels"), or as a configuration
-option ("options", perhaps in groups: ACP SessionConfigSelectGroup).
+option ("options", which may be in groups: ACP SessionConfigSelectGroup).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from semel.text.json_types import Json, objects_in
 def read_choices(about: Json, kind: str) -> tuple[str | None, dict[str, str]]:
     """Return (the current id or None, {id: name}) of the modes or models that an agent reported.
 
-    `about`: a session's data about its agent: "modes", "models", and "mode", "model" for a later choice. `kind`: "mode"
-    or "model".
+    `about`: the stored data about the session's agent: "modes", "models", and, for a later choice, "mode" and "model".
+    `kind`: "mode" or "model".
     """
     reported = about.get(f"{kind}s")
     reported = reported if isinstance(reported, dict) else {}
@@ -33,7 +33,7 @@ def _list_choices(reported: Json, kind: str) -> Iterator[tuple[str, Json]]:
 
 
 def find_choice(choice: str, offered: Mapping[str, str]) -> str | None:
-    """Return the id of the choice that a person means; None if no choice, or more than one, matches.
+    """Return the id of the choice that a person means. Return None if no choice matches, or more than one.
 
     `choice`: an id or a name, in any letter case. `offered`: {id: name}.
     """
@@ -44,7 +44,9 @@ def find_choice(choice: str, offered: Mapping[str, str]) -> str | None:
 
 
 def explain_no_choice(kind: str, choice: str, offered: Mapping[str, str]) -> str:
-    """Say that an agent offers no such mode or model (`kind`), what it offers, and which one may be meant."""
+    """Return a sentence that the agent does not offer this mode or model (`kind`), with its offers and the nearest of
+    them.
+    """
     if not offered:
         return f"this agent offers no {kind}s"
     names: dict[str, str] = {name.casefold(): id for id, name in offered.items()} | {

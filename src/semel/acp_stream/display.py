@@ -1,8 +1,8 @@
 """Render a tool call's output as a terminal would show it, for every user interface.
 
-A carriage return or backspace moves back in the line, and the following text overwrites it; "erase in line" and cursor
-movements within the line are applied. Colours and all other escape sequences are removed, including those that move the
-cursor to other lines: only the current line can change. The ledger keeps every character of the output.
+A carriage return or backspace moves back in the line, and the text after it overwrites the line there. "Erase in line"
+and cursor movements within the line are applied. Colours and all other escape sequences are removed, including those
+that move the cursor to other lines: only the current line can change. The ledger keeps every character of the output.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def render_terminal(text: str) -> str:
 
 
 class Display:
-    """Renders a growing output. The result does not depend on where the chunks begin and end."""
+    """A growing output, rendered as it comes. The result does not depend on where its chunks begin and end."""
 
     def __init__(self) -> None:
         self._settled = 0  # characters that cannot change any more
@@ -39,7 +39,7 @@ class Display:
         return f"<Display {self._settled}+{len(self._line)} characters, column {self._column}>"
 
     def feed(self, text: str) -> tuple[int, str]:
-        """Append output. Returns (how many of the characters displayed so far stay, the text that now follows them)."""
+        """Append output. Return (how many of the displayed characters stay, the text that now follows them)."""
         before, settled = self._line, list[str]()
         settled_before = self._settled
         text, self._incomplete = self._incomplete + text, ""
@@ -70,7 +70,10 @@ class Display:
         self._settled += len(text)
 
     def _control(self, text: str, offset: int, settled: list[str]) -> int:
-        """Apply the control character or escape sequence at `offset` in `text`. Returns the index after it."""
+        """Apply the control character or escape sequence at `offset` in `text`. Return the index after it.
+
+        `settled`: gets the text that can no longer change.
+        """
         match text[offset]:
             case "\r":
                 self._column = 0

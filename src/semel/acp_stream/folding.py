@@ -1,4 +1,4 @@
-"""The fold: turn one session's stream of ACP updates into the view that a person sees.
+"""Apply one session's stream of ACP updates to the view that a person sees.
 
 Messages and tool calls are upserts by id: fields that an update omits keep their values, and chunks of content or
 terminal output are appended. ACP v2 defines updates in this way; for v1, a profile says how each agent differs.
@@ -36,7 +36,10 @@ REPLAYED = frozenset(
 
 
 class Fold:
-    """Folds one session's stream. Its methods return the operations by which the view changed, in order."""
+    """The view of one session, and the state of its stream.
+
+    The methods return how the view changed, as operations in order.
+    """
 
     def __init__(self, profile: Profile = CAREFUL, limits: Limits = Limits()) -> None:  # noqa: B008
         self.profile = profile
@@ -63,17 +66,17 @@ class Fold:
         return self.board.items()
 
     def settle(self) -> list[Op]:
-        """Show all that waits for a further update, because none comes for now.
+        """Show everything that waits for a further update, because none comes for now.
 
-        This ends a replay, treats a thought's chunk that was held back as a copy (see `messages`), and shows U+FFFD for
-        half a surrogate pair.
+        This ends a replay, drops a thought's chunk that was held back as a probable copy (see `messages`), and shows
+        U+FFFD for half a surrogate pair.
         """
         return self._show_lost_halves() + self._finish_replay() + self.talk.settle()
 
     def add_known_text(self, role: str, text: str, message_id: str | None = None) -> None:
         """Add a text that was recorded before this fold began, so that a replay does not show it again.
 
-        `role`: "agent", "user" or "thought". `message_id`: ACP's, if the record has one.
+        `role`: "agent", "user" or "thought". `message_id`: the ACP message id, if the record has it.
         """
         kind, fields = (THOUGHT, {}) if role == "thought" else (MESSAGE, {"role": role})
         node = GrowingItem(kind, fields | ({"message_id": message_id} if message_id is not None else {}))
@@ -93,7 +96,7 @@ class Fold:
     def forget_all_but(self, keep: Iterable[int]) -> None:
         """Forget completed items, except those with the ids in `keep`.
 
-        A long conversation then costs no more than a short one (Law 11). A replay or a late update does not recognise
+        So a long conversation costs no more than a short one (Law 11). A replay or a late update does not recognise
         forgotten items.
         """
         open_ = (
@@ -107,13 +110,16 @@ class Fold:
         self.calls.keep_only(kept_ids)
 
     def end_replay(self) -> list[Op]:
-        """End the replay, and fold its last message. The caller knows that no more replayed updates will come."""
+        """End the replay, and fold its last message.
+
+        Call this when it is certain that no more replayed updates will come.
+        """
         return self._show_lost_halves() + self._finish_replay()
 
     # ---- what the client did
 
     def prompt(self, text: str) -> list[Op]:
-        """Fold a prompt that was sent to the agent: it begins a turn, or joins the running one.
+        """Fold a prompt that was sent to the agent. It begins a turn, or joins the running one.
 
         A prompt with a text becomes an item of the view, but none of the returned operations announces it. A prompt
         that joins a turn does not end the agent's open message.
@@ -153,7 +159,7 @@ class Fold:
         """End the turn.
 
         `stop`: ACP's stop reason, or "error". `error`: the error's text, if there was one. `died`: the turn ended
-        because the agent process did.
+        because the agent process died.
         """
         self._open_prompts = max(0, self._open_prompts - 1)
         is_partial = died or error is not None or stop in ("error", "cancelled")
@@ -175,7 +181,7 @@ class Fold:
     # ---- what the agent said
 
     def update(self, data: Mapping[str, Any], replay: bool = False) -> list[Op]:
-        """Fold the `update` object of one ACP `session/update`. Updates that cannot be read are ignored.
+        """Fold the `update` object of one ACP `session/update`. Ignore an update that cannot be read.
 
         `replay`: the update belongs to a replay.
         """
@@ -190,8 +196,8 @@ class Fold:
     def update_before_prompt(self, data: Mapping[str, Any]) -> list[Op]:
         """Fold an update that came before the first prompt of a new session.
 
-        A message is no answer then, but a greeting, such as the name of the model: it is shown as a notice, all of it
-        together, when the prompt comes.
+        A message cannot be an answer then; it is a greeting, such as the name of the model. When the prompt comes, the
+        whole greeting is shown as one notice.
         """
         text = text_at(data, "content", "text")
         if data.get("sessionUpdate") != "agent_message_chunk" or text is None:
@@ -218,7 +224,7 @@ class Fold:
     def _show_lost_halves(self, tools_only: bool = False) -> list[Op]:
         """Show U+FFFD for each half of a surrogate pair whose other half will not come.
 
-        `tools_only`: only for those in the output of tool calls.
+        `tools_only`: only for halves in the output of tool calls.
         """
         lost = self._halves.take_lost(tools_only=tools_only)
         return [op for update in lost for op in self._update(update, self._replay is not None)]
@@ -241,7 +247,7 @@ class Fold:
         return self._fold_session_update(kind, data)
 
     def _switch_replay(self, data: Mapping[str, Any], replay: bool) -> list[Op]:
-        """Begin or end a replay as `replay` says, then fold the update."""
+        """Begin or end a replay, as `replay` says, then fold the update."""
         if not replay:
             return self._finish_replay() + self._update(data, False)
         ops = self._end_user() + self.talk.begin_turn()
@@ -275,7 +281,7 @@ class Fold:
         return ops
 
     def _fold_user_chunk(self, data: Mapping[str, Any]) -> list[Op]:
-        """Fold a chunk of a user message: show it, unless it repeats a prompt that was sent to the agent."""
+        """Fold a chunk of a user message. Show it, unless it repeats a prompt that was sent to the agent."""
         text = text_at(data, "content", "text")
         if not text:
             return []
@@ -317,14 +323,20 @@ class Fold:
         return self._fold_retry(text) if text is not None else []
 
     def _fold_retry(self, text: str) -> list[Op]:
-        """Fold an announced retry. The same one again, with nothing in between, adds no other notice."""
+        """Show a notice that the agent announces a retry.
+
+        If the same announcement follows directly, show no second notice.
+        """
         is_repeat = self._retry_notice == (text, self.board.last_id)
         ops = [] if is_repeat else self.talk.notices.add(text)
         self._retry_notice = text, self.board.last_id
         return ops + self.talk.announce_retry()
 
     def _fold_version2(self, kind: str, data: Mapping[str, Any]) -> list[Op]:
-        """Fold an update that only ACP v2 has. In a replay or user message, fold each block of a message as a chunk."""
+        """Fold an update that only ACP v2 has.
+
+        In a replay, and for a user message, fold each of its blocks as a chunk.
+        """
         if self._replay is None and kind != "user_message":
             return self.v2.update(kind, data)
         content = data.get("content")

@@ -1,7 +1,7 @@
-"""Replay: compare the history that an agent sends when a session is loaded with what the fold already knows.
+"""Compare the history that an agent replays when a session is loaded with the view and the record.
 
 A message or call is *known* if it is in the view, or if the caller has added it from its record. Known messages and
-calls are not shown again; unknown ones are shown once and marked as history. They are compared by id first (message id,
+calls are not shown again; unknown ones are shown once and marked as history. They are compared first by id (message id,
 tool call id), then by *bare* text: the text without its white space, because agents trim. A known message accounts for
 one copy in the replay: if the replay has it twice, the second copy is new. Times are never compared.
 """
@@ -32,7 +32,8 @@ ROLES = {"agent_message_chunk": "agent", "user_message_chunk": "user", "agent_th
 class KnownText:
     """A known text, and how much of it this replay has repeated so far.
 
-    `bare`: the text without white space. `repeated_size`: how many of its characters were repeated, from its beginning.
+    `bare`: the text without white space. `repeated_size`: how many characters of `bare` were repeated, from its
+    beginning.
     """
 
     __slots__ = ("bare", "index", "node", "repeated_size")
@@ -45,16 +46,16 @@ class KnownText:
 
     @property
     def is_cut_short(self) -> bool:
-        """Whether the replay may have a longer version of the text than was shown."""
+        """Whether the replay may have a longer version of the text than the view."""
         return bool(self.node.fields.get("partial")) or self.node.kind == "thought"
 
 
 class Replay:
     """One replay, from its first update to its last. Methods return the operations by which the view changed.
 
-    `before`: what the caller has added from its record (`Fold.add_known_text`, `Fold.add_known_call`). It is older than
-    the fold, so it is not on the `board`. `pieces`, `role`, `mid`: the chunks of the message that is being collected,
-    its role and its message id.
+    `before`: the texts and calls that the caller has added from its record (`Fold.add_known_text`,
+    `Fold.add_known_call`). They are older than the fold, so they are not on the `board`. `pieces`, `role`, `mid`: the
+    chunks of the message that is being collected, its role and its message id.
     """
 
     def __init__(
@@ -110,7 +111,10 @@ class Replay:
     # ---- updates
 
     def update(self, kind: str, data: Mapping[str, Any]) -> list[Op]:
-        """Fold one replayed update: a chunk of a message or thought, or a tool call. `kind`: its `sessionUpdate`."""
+        """Fold one replayed update: a chunk of a message or thought, or a tool call.
+
+        `kind`: its `sessionUpdate` field.
+        """
         if kind in ROLES:
             return self._fold_chunk(ROLES[kind], data)
         ops = self.flush()
@@ -130,9 +134,9 @@ class Replay:
         return self.flush() + self._end_turn()
 
     def _end_turn(self) -> list[Op]:
-        """End a turn of the history: its unfinished calls get the status "no result".
+        """End a turn of the history: give its unfinished calls the status "no result".
 
-        A later turn of the history may use the ids of its calls again.
+        A later turn of the history may use the ids of these calls again.
         """
         ops: list[Op] = []
         for cid in self.new_calls:
@@ -159,7 +163,7 @@ class Replay:
     def _fold_attachment(self, mid: str | None, description: dict[str, Any]) -> list[Op]:
         """Show an attachment as a message of its own, between the texts before and after it, unless it is known.
 
-        `mid`: the id of its message. `description`: as `describe_attachment` returns it.
+        `mid`: the id of its message. `description`: the result of `describe_attachment`.
         """
         interrupted = (self.role, self.mid)
         ops = self.flush()
@@ -198,7 +202,7 @@ class Replay:
         return ops + self._fold_message(role, mid, "".join(unknown))
 
     def _fold_message(self, role: str, mid: str | None, text: str) -> list[Op]:
-        """Fold one complete message: ignore it if it is known; otherwise, add it as a new one.
+        """Fold one complete message: ignore it if it is known, else add it as a new message.
 
         If it begins with a known text that was cut short, it replaces that text instead.
         """
@@ -230,7 +234,7 @@ class Replay:
     def _find_unrepeated(self, role: str, bare_text: str) -> list[KnownText]:
         """Return the known texts with the same first MIN_SHARED_CHARS characters as `bare_text`, oldest first.
 
-        Texts that this replay has repeated, wholly or in part, are left out. At most MAX_CANDIDATES texts are
+        Texts that this replay has repeated, completely or in part, are left out. At most MAX_CANDIDATES texts are
         considered, starting with the oldest one that was not repeated.
         """
         alike = self.by_start.get((role, bare_text[:MIN_SHARED_CHARS]), deque())
@@ -276,12 +280,12 @@ class Replay:
         return True
 
     def _take_with_attempts(self, role: str, bare_text: str) -> bool:
-        """Mark as repeated a known text that differs from `bare_text` only in the failed attempts before the answer.
+        """Mark as repeated a known text that differs from `bare_text` only in failed attempts before the answer.
 
-        Either text may begin with them: an agent that retries without saying so may stream the attempts and the answer
-        as one text, or store them as one in its history. The longer text must end with the shorter one, the answer, and
-        everything before that must be beginnings of the answer (`are_attempts`). Returns False if there is no such
-        known text.
+        Return False if there is no such text. An agent that retries without saying so may stream the failed attempts
+        and the answer as one text, or store them as one text in its history. So either text may begin with attempts:
+        the longer text must end with the shorter one, which is the answer, and everything before that must be
+        beginnings of the answer (`are_attempts`).
         """
         alike = self.by_end.get((role, bare_text[-MIN_SHARED_CHARS:]), []) if self.profile.retry == "whole" else []
         for known_text in alike[-MAX_CANDIDATES:]:
@@ -312,7 +316,7 @@ class Replay:
     def _is_known_call(self, cid: str, data: Mapping[str, Any]) -> bool:
         """Return whether a replayed call repeats a known call, which may have another id than `cid`.
 
-        Each known call accounts for one replayed call; another one like it, under yet another id, is new.
+        Each known call accounts for one replayed call. A second such call, under yet another id, is new.
         """
         name = cid if cid in self.unrepeated_calls else self._same_call(data)
         self.unrepeated_calls.pop(name, None)
@@ -322,15 +326,17 @@ class Replay:
         return False
 
     def _same_call(self, data: Mapping[str, Any]) -> str:
-        """Return the id of the first known, unrepeated call that has one of this call's `_marks`; "" if none has."""
+        """Return the id of the first known call that shares one of this call's `_marks` and was not repeated yet; "" if
+        none does.
+        """
         marks = _marks(data.get("title"), data.get("rawInput"), content_text(data.get("content")))
         return next((name for name, (_, known_marks) in self.unrepeated_calls.items() if marks & known_marks), "")
 
 
 def _marks(title: object, tool_input: object, content: str) -> set[str]:
-    """Return strings for a call's input and title, by which it is recognised under another id.
+    """Return strings made from a call's input and title, by which the call is recognised under another id.
 
-    Two calls count as the same if they share a string. A title of one word is left out if the call has an input.
+    Two calls count as the same if they share such a string. A title of one word is left out if the call has an input.
     `content`: the call's content as text, because some agents state the input there.
     """
     marks: set[str] = set()
@@ -349,7 +355,7 @@ def _marks(title: object, tool_input: object, content: str) -> set[str]:
 def _complete(node: GrowingItem, text: str) -> list[Op]:
     """Replace the text of `node`, which was cut short, by its longer version `text`.
 
-    A text that the caller has added from its record has no id and is not changed here: the caller completes it.
+    A text that the caller has added from its record has no id, and is not changed here: the caller completes it.
     """
     shown_text = node.text()
     if not node.id or not shown_text or shown_text == text or not text.startswith(shown_text):

@@ -1,4 +1,4 @@
-"""Messages and thoughts: join streamed chunks into blocks, and recognise failed attempts and copies.
+"""Join the streamed chunks of messages and thoughts into blocks, and recognise failed attempts and copies.
 
 A block ends at a tool call, a new message id, or the turn's end; a thought also ends when a message begins. The chunks
 of a block are joined unchanged. The view shows a text once, although an agent may send it again in two ways:
@@ -9,13 +9,15 @@ of a block are joined unchanged. The view shows a text once, although an agent m
 - An *adapter* (the program that speaks ACP for an agent) may stream a block and then send a whole *copy* of it in one
   chunk.
 
-`redelivery` says what evidence proves an attempt or a copy. A copy of a thought needs less evidence: adapters often
+`redelivery` says which evidence proves an attempt or a copy. A copy of a thought needs less evidence: adapters often
 stream a summary in tokens and then send it whole, and the only sign of the copy is that it comes in one chunk. A wrong
 decision also costs less, because thoughts are not sent to chats. So a copy of a thought may be shorter than the limits
-in `redelivery`. A chunk counts as a copy if it repeats the whole thought (or its current *section*, which began after a
-chunk of newlines), if that text came in several chunks, and if nothing or an empty line follows the chunk. Such a chunk
-is *held back* until the next one arrives; if other text follows, the chunk is added after all. The rule fails only for
-a thought that is the same words twice and nothing else, first in several chunks and then in one.
+in `redelivery`.
+
+A chunk of a thought counts as a copy if three things hold. It repeats the whole thought, or its current *section*,
+which began after a chunk of newlines. That text came in several chunks. Nothing, or an empty line, follows the chunk.
+Such a chunk is *held back* until the next one arrives; if other text follows, the chunk is added after all. The rule
+fails only for a thought that is the same words twice and nothing else, first in several chunks and then in one.
 """
 
 from __future__ import annotations
@@ -35,9 +37,10 @@ MAX_RIVALS = 8  # how many earlier blocks, at most, a block is compared with
 
 
 class BlockAssembler:
-    """Joins the chunks of messages and thoughts (ACP's `agent_message_chunk`, `agent_thought_chunk`) into blocks.
+    """The open blocks of one stream.
 
-    Methods return the operations by which the view changed.
+    It joins chunks (ACP's `agent_message_chunk`, `agent_thought_chunk`) into blocks. Methods return the operations by
+    which the view changed.
     """
 
     def __init__(self, board: ViewItems, profile: Profile) -> None:
@@ -64,7 +67,10 @@ class BlockAssembler:
     # ---- the hot path
 
     def chunk(self, kind: str, data: Mapping[str, Any]) -> list[Op]:
-        """Fold one chunk, which is not part of a replay. `kind`: MESSAGE or THOUGHT. `data`: the chunk's update."""
+        """Add one chunk that is not part of a replay to its block.
+
+        `kind`: MESSAGE or THOUGHT. `data`: the chunk's update.
+        """
         content = data.get("content")
         text = content.get("text") if type(content) is dict else None
         block = self.open_blocks[kind]
@@ -143,9 +149,10 @@ class BlockAssembler:
         return ops + self._grow(block, text)
 
     def _lead_chars(self, kind: str) -> frozenset[str]:
-        """Return the characters that take a chunk off the fast path if it begins with one of them.
+        """Return the first characters with which a chunk must be examined instead of simply appended.
 
-        A message's chunk may then be a notice. A thought's chunk may then end a section, or have a frame to remove.
+        A chunk of a message that begins with one of them may be a notice. Such a chunk of a thought may end a section,
+        or have a frame to remove.
         """
         return self.profile.prose_leads if kind == MESSAGE else frozenset("\n" + self.profile.thought_frame[:1])
 
@@ -172,7 +179,7 @@ class BlockAssembler:
         return ops
 
     def _has_section(self, block: TextBlock) -> bool:
-        """Return whether a thought's current section has any text yet. Always true for messages."""
+        """Return whether a thought's current section has any text yet. Return True for a message."""
         return block.kind is MESSAGE or bool(block.section.pieces)
 
     # ---- attempts
@@ -180,8 +187,8 @@ class BlockAssembler:
     def _compare_rivals(self, block: TextBlock, text: str) -> list[Op]:
         """Compare a new chunk of `block` with its rivals: the earlier blocks that may be failed attempts at it.
 
-        A rival whose text differs is dropped. A rival whose whole text `block` has repeated is superseded if it was a
-        failed attempt.
+        A rival whose text differs is dropped. A rival whose whole text `block` has now repeated is superseded, if it
+        was a failed attempt.
         """
         ops: list[Op] = []
         remaining_rivals: list[tuple[TextBlock, TextCursor]] = []
@@ -198,7 +205,8 @@ class BlockAssembler:
     def _is_attempt(self, rival: TextBlock, block: TextBlock) -> bool:
         """Return whether `rival` was a failed attempt at `block`.
 
-        The caller has checked that `block` begins with the rival's whole text. No tool call started between the two.
+        The caller has checked that `block` begins with the rival's whole text, and that no tool call started between
+        the two.
         """
         if rival.superseded:
             return True
@@ -252,7 +260,7 @@ class BlockAssembler:
         return ops
 
     def announce_retry(self) -> list[Op]:
-        """Fold a retry signal: end the open blocks, and remember which blocks the agent discards with it.
+        """End the open blocks at a retry signal, and remember which blocks the agent discards with it.
 
         These are the blocks since the last tool call that started. They are superseded once the next attempt produces
         text (`_superseded_by`).
@@ -263,7 +271,7 @@ class BlockAssembler:
         return ops
 
     def _superseded_by(self, kind: str) -> list[Op]:
-        """Mark as superseded the blocks that a retry signal discarded, because the next attempt begins.
+        """Mark the blocks that a retry signal discarded as superseded, because the next attempt begins.
 
         `kind`: the kind of the block that begins. A thought supersedes only thoughts, a message supersedes both kinds.
         Nothing is marked if the agent's signals do not mean a retry (`Profile.signal_means_retry`).
@@ -275,9 +283,9 @@ class BlockAssembler:
         return [op for block in void for op in supersede(block)] if self.profile.signal_means_retry else []
 
     def seal_message(self) -> list[Op]:
-        """Seal the open message, because the agent confirmed that it was streamed to its end.
+        """Mark the open message as streamed to its end, because the agent confirmed that.
 
-        Earlier messages that are not sealed were failed attempts at it and are superseded, unless a tool call started
+        Earlier messages without this mark were failed attempts at it and are superseded, unless a tool call started
         after them.
         """
         block = self.open_blocks[MESSAGE]
@@ -306,7 +314,7 @@ class BlockAssembler:
         return (text == block_text and block.streamed) or is_redelivery(block_text, text)
 
     def _fold_copy(self, block: TextBlock, text: str) -> list[Op] | None:
-        """Fold the chunk `text` if it begins with a copy of the whole block so far; otherwise, return None.
+        """Fold the chunk `text` if it begins with a copy of the whole block so far; otherwise return None.
 
         For a thought, a copy of a part of it is enough (`_fold_thought_copy`).
         """
@@ -350,8 +358,8 @@ class BlockAssembler:
     def _settle_held(self, block: TextBlock, text: str = "") -> list[Op]:
         """Decide about the chunk that was held back, if there is one. `text`: the next chunk; "" if there is none.
 
-        If nothing or an empty line follows, it is a copy, and only the text after the copy in it is added to the block.
-        Otherwise, the whole chunk is added.
+        If nothing or an empty line follows, the chunk is a copy, and only the new text after the copy in it is added to
+        the block. Otherwise the whole chunk is added.
         """
         if block.held_copy is None:
             return []
@@ -363,7 +371,7 @@ class BlockAssembler:
         """Return whether `text`, a chunk after a tool call, is a copy of the whole latest block.
 
         For a thought, the same distinctive wording is enough, because adapters repeat a summary after a tool call. A
-        message must also be long, and have come in several chunks.
+        message must also be long, and must have come in several chunks.
         """
         block = self.latest_blocks[kind]
         if block is None or block.superseded or abs(block.size - len(text)) > MAX_EDGE:
@@ -390,7 +398,7 @@ class BlockAssembler:
         return []
 
     def _add_attachment(self, kind: str, mid: str | None, content: Any) -> list[Op]:
-        """List an attachment in the fields of the open block, or of a new one. Other content is ignored."""
+        """List an attachment in the fields of the open block, or of a new one. Ignore any other content."""
         if not is_attachment(content):
             return []
         description = describe_attachment(content)
@@ -425,13 +433,16 @@ class BlockAssembler:
         return self._close_open()
 
     def note_side_effect(self) -> None:
-        """Record that a tool call has started. No retry undoes it, so no earlier block is an attempt at a later one."""
+        """Record that a tool call has started.
+
+        No retry can undo it, so no earlier block counts as an attempt at a later one.
+        """
         self.recent_blocks.clear()
         for void in self.void_blocks.values():
             void.clear()
 
     def settle(self) -> list[Op]:
-        """Decide that a thought's held-back chunk, if any, is a copy, because no more chunks are coming for now."""
+        """Treat a thought's held-back chunk, if any, as a copy, because no more chunks are coming for now."""
         block = self.open_blocks[THOUGHT]
         return self._settle_held(block) if block is not None else []
 

@@ -1,4 +1,4 @@
-"""Notices: an adapter's statements about the run (retries, warnings, errors).
+"""Recognise notices: an adapter's statements about the run (retries, warnings, errors).
 
 An adapter is the program that speaks ACP for an agent. It sends such statements as typed signals or as prose in the
 agent's stream. Prose counts as a notice only if there is evidence besides its wording: the presence or absence of a
@@ -16,7 +16,7 @@ from semel.text.json_types import object_at, text_at
 
 
 class Notices:
-    """Recognises notices in an agent's stream, and adds them to the view."""
+    """The notices in an agent's stream: recognise them, and add them to the view."""
 
     def __init__(self, board: ViewItems, profile: Profile) -> None:
         self.board = board
@@ -27,7 +27,7 @@ class Notices:
         return [self.board.add(node), node.end()]
 
     def classify(self, text: str, mid: str | None, data: Mapping[str, Any], is_first: bool) -> str | None:
-        """Return the kind of notice that a message chunk contains, or None if it contains text of the agent.
+        """Return the kind of notice that a message chunk contains; None if it contains text of the agent.
 
         The kinds are those of `Profile.prose`. `mid`: the chunk's message id. `data`: the whole update. `is_first`: the
         chunk is the turn's first text.
@@ -55,9 +55,9 @@ def _is_informational(meta: object) -> bool:
 def read_signal(meta: object) -> tuple[str, bool] | None:
     """Read a typed signal from the `_meta` of a `session_info_update` or of a prompt's response.
 
-    Returns (text, whether it announces a retry); None if there is no signal. Codex sends
-    `_meta.codex.error{message, willRetry}`, agents with JetBrains' AIR capability
-    `_meta.jetbrains.air.sessionFailure{title, severity, details?}`.
+    Return (text, whether it announces a retry); None if there is no signal. Codex sends `_meta.codex.error{message,
+    willRetry}`; agents with JetBrains' AIR capability send `_meta.jetbrains.air.sessionFailure{title, severity,
+    details?}`.
     """
     error = object_at(meta, "codex", "error")
     if (message := text_at(error, "message")) is not None:
@@ -75,9 +75,10 @@ def read_failure_text(meta: object) -> str | None:
 
 
 def read_retry_text(data: Mapping[str, Any]) -> str | None:
-    """Return a notice for an update that stands for Vibe's notification `_session/retrying`; None for other updates.
+    """Return the text of a notice if the update stands for Vibe's notification `_session/retrying`; None for other
+    updates.
 
-    The notification is {"sessionId", "category", "detail"}; Vibe sends it each time it repeats a request to its model.
+    The notification is {"sessionId", "category", "detail"}. Vibe sends it each time it repeats a request to its model.
     """
     if data.get("sessionUpdate") != "_session/retrying":
         return None

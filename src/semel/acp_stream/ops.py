@@ -1,7 +1,7 @@
-"""The output of a fold: items (the present view) and operations (how it changed).
+"""The output of a fold: items (the rows of the view) and operations (how the view changed).
 
-If the operations are applied in order to an empty view, the result is the items. An `id` is a small integer, unique in
-its fold; ids grow in the order in which a person sees the items.
+Applying the operations in order to an empty view gives the items. An `id` is a small integer, unique in its fold; ids
+grow in the order in which a person sees the items.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """A new item. `fields["text"]` is empty for messages and thoughts: their text follows in `Grew` operations."""
+    """A new item. For a message or thought, `fields["text"]` is empty: the text follows in `Grew` operations."""
 
     id: int
     kind: str
@@ -22,7 +22,7 @@ class Began:
 
 @dataclass(frozen=True, slots=True)
 class Grew:
-    """Text was appended to an item: to a message, a thought or a tool call's output, exactly as the agent wrote it."""
+    """Text that was appended to a message, a thought or a tool call's output, exactly as the agent wrote it."""
 
     id: int
     text: str
@@ -30,7 +30,10 @@ class Grew:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Fields of an item changed. `fields`: the new values. None clears a field; "text" replaces the text or output."""
+    """Fields of an item that changed.
+
+    `fields`: the new values. None clears a field; "text" replaces the text or output.
+    """
 
     id: int
     fields: dict[str, Any]
@@ -40,7 +43,7 @@ class Changed:
 class Ended:
     """An item is complete. A `Changed` may still follow, for example if it is superseded later.
 
-    `fields`: those that were set at the end.
+    `fields`: the fields that were set at the end.
     """
 
     id: int
@@ -54,8 +57,8 @@ Op = Began | Grew | Changed | Ended
 class Limits:
     """How much of a tool call's output a `ViewItem` keeps in memory, in characters.
 
-    `head`: how many from its beginning; None: all. `tail`: how many from its end. What lies between is the gap. The
-    operations always carry every character, so that the ledger can store the whole output (Laws 8, 11).
+    `head`: how many from the beginning; None for all. `tail`: how many from the end. The part between them is the gap.
+    The operations always carry every character, so that the ledger can store the whole output (Laws 8, 11).
     """
 
     head: int | None = 32_768
@@ -88,12 +91,12 @@ class ViewItem:
 
     @property
     def text(self) -> str:
-        """The item's text; for a tool call, its output."""
+        """The item's text or, for a tool call, its output."""
         return str(self.fields.get("output" if self.kind == "tool" else "text", ""))
 
 
 class GrowingItem:
-    """An item while it grows. `pieces`: its text, in pieces."""
+    """An item while it grows. `pieces`: its text so far, in pieces."""
 
     __slots__ = ("ended", "fields", "id", "kind", "pieces")
 
@@ -113,7 +116,7 @@ class GrowingItem:
         return self.pieces[0] if self.pieces else ""
 
     def end(self, **fields: Any) -> Ended:
-        """Mark the item as complete, and set these fields. Returns the operation that says so."""
+        """Mark the item as complete, and set these fields. Return the operation for this."""
         self.ended = True
         self.fields.update(fields)
         return Ended(self.id, fields)
@@ -138,7 +141,7 @@ class ViewItems:
         return f"<Board {len(self.nodes)} of {self.last_id} items>"
 
     def add(self, node: GrowingItem) -> Began:
-        """Give the item `node` the next id and append it. Returns the operation that announces the item."""
+        """Give the item `node` the next id, and append it to the view. Return the operation that announces it."""
         self.last_id += 1
         node.id = self.last_id
         self.nodes.append(node)

@@ -1,6 +1,6 @@
-"""Read a tool call's output, exit code and diffs from wherever agents put them (see docs/agents.md).
+"""Read a tool call's output, exit code and diffs from wherever agents put them (docs/agents.md).
 
-All functions are stateless: each reads one update. A *source* is a field in which an agent states a call's output; an
+All functions are stateless: each reads one update. A *source* is a field in which an agent states a call's output. An
 update may have several sources, and each gives a `Snapshot`. An *adapter* is the program that speaks ACP for an agent;
 some adapters put tags or a code fence around the output.
 """
@@ -44,9 +44,9 @@ _FENCED = re.compile(r"(`{3,})(\w*)\n(.*?)\n?\1\n?\Z", re.DOTALL)
 
 
 class Snapshot(NamedTuple):
-    """A tool call's output, as one source in an update gives it (such as `content` or `rawOutput`).
+    """A tool call's output, as one source of an update states it (such as `content` or `rawOutput`).
 
-    `rank`: the rank of the source; a richer source has a higher one. `missing`: part of the output is known to be
+    `rank`: the rank of the source; a richer source has a higher rank. `missing`: part of the output is known to be
     missing. `window`: the text may be only the newest part of a growing output.
     """
 
@@ -60,7 +60,7 @@ class Snapshot(NamedTuple):
 def unwrap(text: str) -> tuple[str, bool]:
     """Remove the tags that an adapter put around an output.
 
-    Returns (the text without the tags, whether they say that part of the output is missing).
+    Return (the text without the tags, whether the tags say that part of the output is missing).
     """
     for start, pattern, missing in _WRAPPERS:
         if start in text[:64] and (wrapped := pattern.match(text)):
@@ -73,9 +73,9 @@ def is_wrapped(text: str) -> bool:
 
 
 def read_snapshots(data: Mapping[str, Any], profile: Profile, result: bool) -> list[Snapshot]:
-    """Return a snapshot of each source of the update `data` that contains output, richest source first.
+    """Return a snapshot for each source of the update `data` that contains output, richest source first.
 
-    `result`: whether the call has ended, in this update or before.
+    `result`: the call has ended, in this update or before.
     """
     result_list: list[Snapshot] = []
     response = tool_response(data.get("_meta"))
@@ -119,7 +119,7 @@ def terminal_text(text: str, profile: Profile) -> Snapshot:
 
 
 def tool_response(meta: object) -> Any:
-    """Return `toolResponse` from an update's `_meta`, or from an object in it; None if there is none."""
+    """Return `toolResponse` from an update's `_meta`, or from one of the objects in `_meta`; None if there is none."""
     parts = (meta, *meta.values()) if isinstance(meta, dict) else ()
     return next((part["toolResponse"] for part in parts if isinstance(part, dict) and "toolResponse" in part), None)
 
@@ -174,7 +174,7 @@ def _block_text(block: object) -> str:
 
 
 def content_text(content: object) -> str:
-    """Return the text in an ACP `ToolCallContent` list. Its diffs and references to terminals are not output."""
+    """Return the text in an ACP `ToolCallContent` list, without its diffs and its references to terminals."""
     inner = [part.get("content") for part in objects_in(content) if part.get("type") == "content"]
     return _joined([block for block in inner if block is not None])
 
@@ -191,7 +191,7 @@ def _unfence(text: str, infos: tuple[str, ...]) -> str:
 
 
 def exit_code(data: Mapping[str, Any]) -> int | None:
-    """Return the command's exit code, from any place where agents put it in an update; None if there is none."""
+    """Return a command's exit code, from any place in an update where agents put it; None if there is none."""
     raw = data.get("rawOutput")
     places = (
         (value_at(data, "_meta", "terminal_exit"), ("exit_code", "exitCode")),

@@ -1,7 +1,7 @@
-"""Profiles: how each agent's ACP traffic differs from the others', as data instead of code paths.
+"""Profiles describe how each agent's ACP traffic differs from that of others, as data instead of code paths.
 
 The profile is chosen by the name that the agent gives in `initialize` (`agentInfo.name`). An agent that was never
-measured gets CAREFUL, which relies on the protocol's fields alone, so that no character that the agent wrote is lost.
+measured gets CAREFUL, which relies only on the protocol's fields, so that no character that the agent wrote is lost.
 docs/agents.md says how the values were measured. An *adapter* is the program that speaks ACP for an agent.
 """
 
@@ -17,7 +17,7 @@ Pattern = re.Pattern[str]
 
 @dataclass(frozen=True)
 class Profile:
-    """How one agent's ACP traffic is to be read. The defaults suit an unknown agent."""
+    """How to read one agent's ACP traffic. The defaults suit an unknown agent."""
 
     name: str = "careful"
 
@@ -120,7 +120,7 @@ class Profile:
 
     @cached_property
     def prose_leads(self) -> frozenset[str]:
-        """The characters with which a match of `prose` or `foreign_id_errors` can begin."""
+        """The first characters that a match of `prose` or `foreign_id_errors` can have."""
         patterns = [pattern for pattern, _ in self.prose]
         if self.foreign_id_errors is not None:
             patterns.append(self.foreign_id_errors)
@@ -313,7 +313,7 @@ _NAMES: tuple[tuple[str, str], ...] = (
 
 
 def profile_for(agent_name: str) -> Profile:
-    """Return the profile for an agent by its name in ACP's initialize; CAREFUL if no other fits."""
+    """Return the profile for the name that an agent gives in ACP's initialize; CAREFUL if none fits."""
     name = agent_name.strip().lower()
     if name in PROFILES:
         return PROFILES[name]

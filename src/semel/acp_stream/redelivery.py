@@ -3,7 +3,7 @@
 A *re-delivery* is text that an agent sends twice although it wrote it once; an *honest* repeat was written twice. "ha",
 "ha" is haha and "1", "0", "0", "0" is 1000, and an answer may say its first sentence, verse or line twice. So a repeat
 counts as honest unless there is evidence besides its wording: a retry signal, a message id that is documented as
-another attempt, or one chunk that holds all of what came in several.
+another attempt, or one chunk that repeats text which came in several.
 
 Without such evidence, a repeat is a re-delivery only if all of the text so far comes again, and if that text is longer
 than any honest repeat that was measured:
@@ -41,18 +41,19 @@ def is_distinctive(text: str, length: int = 8, words: int = 2) -> bool:
 
 
 def is_redelivery(before: str, after: str, least_glued: int = LEAST_GLUED_CHARS) -> bool:
-    """Whether the wording alone proves a re-delivery, given that `after` follows `before` and begins with all of it.
+    """Return whether the wording alone proves that `after` delivers `before` again.
 
-    `least_glued`: the minimum length of `before`, in characters, if the two texts are glued (`is_glued`).
+    The caller knows that `after` follows `before` and begins with all of it. `least_glued`: the minimum length of
+    `before`, in characters, if the two texts are glued (`is_glued`).
     """
     least = least_glued if is_glued(before, after) else LEAST_RETRY_CHARS
     return len(before) >= least and is_distinctive(before)
 
 
 def is_glued(before: str, after: str) -> bool:
-    """Return whether one word would run into another if the two texts were joined.
+    """Return whether two words would run into each other if the two texts were joined.
 
-    Only letters with upper and lower case count: scripts without case put no blanks between words.
+    Only letters that have upper and lower case count, because other scripts put no blanks between words.
     """
     return _is_cased(before[-1:]) and _is_cased(after[:1])
 
@@ -67,7 +68,7 @@ def is_repetition(text: str) -> bool:
 
 
 def without_white_space(text: str) -> str:
-    """Return the text without white space. Agents trim and reflow text, so repeats are looked for in this form."""
+    """Return the text without white space. Agents trim and reflow text, so repeats are searched in this form."""
     return "".join(text.split())
 
 
@@ -87,10 +88,10 @@ def are_attempts(texts: str, answer: str) -> bool:
 
 
 class TextCursor:
-    """Compares an incoming text, chunk by chunk, with the beginning of a known text.
+    """A position in a known text, up to which an incoming text has repeated it, chunk by chunk.
 
-    `pieces`: the strings that the known text consists of. `size`: how many of its first characters are compared. Call
-    `feed` with each chunk. When `remaining` is 0, the incoming text begins with all of these characters.
+    `pieces`: the strings that make up the known text. `size`: how many of its first characters to compare. Call `feed`
+    with each chunk. When `remaining` is 0, the incoming text begins with all of these characters.
     """
 
     __slots__ = ("index", "offset", "pieces", "remaining")
@@ -104,8 +105,8 @@ class TextCursor:
     def feed(self, text: str) -> bool:
         """Compare the next chunk, `text`, with the next characters of the known text. Return whether they are equal.
 
-        Characters of `text` beyond the first `size` of the known text are not compared. After False, the cursor is of
-        no use.
+        Characters of `text` beyond the first `size` of the known text are not compared. After a False, the cursor must
+        not be used any more.
         """
         offset, end = 0, len(text)
         while offset < end and self.remaining:

@@ -17,12 +17,12 @@ def percent(used: object, size: object) -> float | None:
 
 
 def _step(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a step of a plan. A status or priority that is not a string is left out."""
+    """Return a step of a plan for the view. A status or priority that is not a string is left out."""
     return {k: v for k, v in entry.items() if k not in ("status", "priority") or isinstance(v, str)}
 
 
 class SessionState:
-    """Folds updates of plan, usage, mode, commands and title. Each has one item in the view.
+    """The plan, usage, mode, commands and title of a session. Each has one item in the view.
 
     Methods return the operations by which the view changed.
     """
@@ -35,7 +35,7 @@ class SessionState:
         return f"<State {sorted(self.nodes)}>"
 
     def begin_turn(self) -> None:
-        """Begin a turn: forget the plan, which belonged to the last turn."""
+        """Begin a turn: forget the plan, which belonged to the previous turn."""
         self.nodes.pop("plan", None)
 
     def set_item(self, kind: str, fields: dict[str, Any]) -> list[Op]:
@@ -48,7 +48,7 @@ class SessionState:
         return [Changed(node.id, change)] if change else []
 
     def fold_usage(self, data: Mapping[str, Any]) -> list[Op]:
-        """Fold a `usage_update` (`{used, size, cost?}`). Fields that are missing keep their values."""
+        """Fold a `usage_update` (`{used, size, cost?}`). Missing fields keep their values."""
         current = self.nodes["usage"].fields if "usage" in self.nodes else {}
         fields = {k: data[k] for k in ("used", "size", "cost") if data.get(k) is not None}
         new_values = {**current, **fields}

@@ -1,8 +1,8 @@
-"""Join surrogate pairs that an agent split between two chunks.
+r"""Join surrogate pairs that an agent split between two chunks.
 
-JavaScript programs cut strings by UTF-16 units, so an emoji may come as "\\ud83d" in one chunk and "\\ude00" in the
-next. No store and no platform accepts half a pair, so it waits here for the next chunk of its stream. If the stream
-ends or continues without the other half, U+FFFD is shown in its place (Law 8).
+JavaScript programs cut strings by UTF-16 units, so an emoji may come as "\ud83d" in one chunk and "\ude00" in the
+next. No store and no platform accepts half a pair, so a half waits here for the next chunk of its stream. If the stream
+ends or continues without the other half, U+FFFD is shown in place of the half (Law 8).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def has_lone_surrogate(text: str) -> bool:
 
 
 def find_streamed_text(update: Mapping[str, Any]) -> str | None:
-    """Return the text of an update if a later update may continue it: a chunk, or new output of a terminal.
+    """Return the text of an update that a later update may continue: a chunk, or new output of a terminal.
 
-    None if the update has no such text.
+    Return None if the update has no such text.
     """
     kind = update.get("sessionUpdate")
     if kind in CHUNKS:
@@ -66,7 +66,7 @@ class PendingSurrogates:
     """Halves of surrogate pairs that wait for their other half.
 
     A *stream* is the chunks of one kind, or the output of one tool call. `waiting` maps a stream to (the half, the
-    update whose text ended with that half).
+    update whose text ended with this half).
     """
 
     __slots__ = ("waiting",)
@@ -78,11 +78,11 @@ class PendingSurrogates:
         return f"<PendingSurrogates {sorted(self.waiting)}>"
 
     def join(self, update: Mapping[str, Any], text: str, waits: bool = True) -> Json | None:
-        """Join the half that waits in the update's stream with the update. Returns the update without unpaired halves.
+        """Join the half that waits in the update's stream with the update.
 
-        Returns None for a chunk of which no text is left, because the half at its end now waits. `text`: the update's
-        streamed text. `waits`: whether a half at the end of the text waits for the next update; false if each update of
-        the stream repeats the whole text.
+        Return the update without unpaired halves. Return None if no text of the chunk is left, because the half at its
+        end now waits. `text`: the update's streamed text. `waits`: a half at the end of the text waits for the next
+        update; False if each update of the stream repeats the whole text.
         """
         stream = _stream_of(update)
         half, _ = self.waiting.pop(stream, ("", {}))
@@ -95,7 +95,7 @@ class PendingSurrogates:
         return replace_streamed_text(update, scrub(joined))
 
     def take_lost(self, update: Mapping[str, Any] | None = None, tools_only: bool = False) -> Iterator[Json]:
-        """Remove each half whose other half will not come, and yield an update that shows U+FFFD in its place.
+        """Remove each half whose other half will not come. For each, yield an update that shows U+FFFD in its place.
 
         `update`: the next update, which decides which halves are lost; if it is None, all of them are. `tools_only`:
         take only halves in the output of tool calls.
@@ -124,7 +124,7 @@ def _stream_of(update: Mapping[str, Any]) -> str:
 def _ends(update: Mapping[str, Any], stream: str, last: Mapping[str, Any]) -> bool:
     """Return whether `update` ends a stream, or continues it without the missing half.
 
-    `last`: the latest update of that stream; its text ended with a half.
+    `last`: the latest update of that stream, whose text ended with a half.
     """
     kind, text = update.get("sessionUpdate"), find_streamed_text(update)
     if _stream_of(update) == stream:

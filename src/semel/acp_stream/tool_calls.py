@@ -1,7 +1,7 @@
-"""Tool calls: upserts by id. Updates may come in any order.
+"""Fold tool calls, as upserts by id. Updates may come in any order.
 
-The statuses done, failed and cancelled are final; output that comes later is kept, and the call is marked late. The
-output is one text (`tool_output`), in whatever fields the agent put it (`output_fields`).
+The statuses done, failed and cancelled are final. Output that comes after them is kept, and the call is marked late.
+The output is one text (`tool_output`), in whatever fields the agent put it (`output_fields`).
 
 An id is unique only within a turn: if it is announced again in a later turn, that is another call. A call without a
 result at the end of its turn gets the status "no result"; a later result still counts. A permission request under an id
@@ -62,10 +62,10 @@ class ToolCall(GrowingItem):
 
 
 class ToolCalls:
-    """Folds ACP's `tool_call` and `tool_call_update`, and the `toolCall` of permission requests.
+    """The tool calls of a session: ACP's `tool_call` and `tool_call_update`, and the `toolCall` of permission requests.
 
     Methods return the operations by which the view changed. `cid` is always the id that the agent gives a call
-    (`toolCallId`). `by_id` has a call under two ids if its permission request had an id of its own.
+    (`toolCallId`). In `by_id`, a call has two ids if its permission request had an id of its own.
     """
 
     def __init__(self, board: ViewItems, profile: Profile, limits: Limits) -> None:
@@ -82,7 +82,7 @@ class ToolCalls:
         return f"<ToolCalls {len(self.by_id)} known, {len(self.unfinished)} unfinished>"
 
     def append_terminal(self, call: ToolCall, text: str) -> list[Op]:
-        """Append a delta of a terminal's output to a call. This is the fast path of `update`."""
+        """Append a delta of a terminal's output to a call. This is a fast path of `update`."""
         output = call.output
         if output.accounted == output.total and not call.ended:
             output.append(text)
@@ -100,7 +100,7 @@ class ToolCalls:
         return ops + self._apply_change(self.by_id[cid], output.extend(text))
 
     def add_files(self, cid: str, files: list[AgentFile]) -> list[Op]:
-        """Add the files of a further piece of a call's content (ACP v2), except those that the call has already."""
+        """Add the files of a further piece of a call's content (ACP v2), except those that the call already has."""
         ops = self.update(cid, {})
         call = self.by_id[cid]
         old_files = call.fields.get("files", [])
@@ -111,17 +111,17 @@ class ToolCalls:
         return [*ops, Changed(call.id, {"files": call.fields["files"]})]
 
     def begin_turn(self) -> None:
-        """Begin a turn: the ids of earlier calls may now announce new ones."""
+        """Begin a turn: from now on, the id of an ended call may announce a new call."""
         self.turn += 1
         self._requests.clear()
 
     def find(self, cid: str, data: Mapping[str, Any], announces: bool) -> ToolCall | None:
         """Return the call to which an update belongs; None if the update begins a new call.
 
-        `announces`: the update is a `tool_call` or a permission request, not a `tool_call_update`. It matters only if
+        `announces`: the update is a `tool_call` or a permission request, not a `tool_call_update`. This matters only if
         `cid` is the id of an ended call of an earlier turn, because agents use ids again. Then an update that announces
         begins a new call. A `tool_call_update` does so only if its status is pending or running and it has a title or
-        input; otherwise, it belongs to the earlier call.
+        input; otherwise it belongs to the earlier call.
         """
         call = self.by_id.get(cid)
         if call is None or not call.ended or call.turn == self.turn:
@@ -160,7 +160,7 @@ class ToolCalls:
         return ops
 
     def fold_permission(self, cid: str, tool_call: Mapping[str, Any]) -> list[Op]:
-        """Fold the `toolCall` of a permission request. Only its description of the call counts, no status or result."""
+        """Fold the `toolCall` of a permission request. Use only its description of the call, not a status or result."""
         known_call = self.find(cid, tool_call, announces=True)
         if known_call is None and not self.profile.permission_is_call:
             return []
@@ -184,9 +184,9 @@ class ToolCalls:
         return ops
 
     def _take_over_request(self, cid: str, data: Mapping[str, Any]) -> ToolCall | None:
-        """Return the call that is known only from a permission request and now comes under the new id `cid`.
+        """Return the call that is known only from a permission request, and that now comes under the new id `cid`.
 
-        The call is then found under both ids. Returns None if there is no such call.
+        From then on, both ids find the call. Return None if there is no such call.
         """
         call = self._find_alike(data, [call for call in self._requests if call.is_only_requested and not call.ended])
         if call is not None:
@@ -196,7 +196,7 @@ class ToolCalls:
     def _find_alike(self, data: Mapping[str, Any], calls: Iterable[ToolCall]) -> ToolCall | None:
         """Return the first of `calls` with the same input as `data`; None if there is none.
 
-        If the call or `data` has no input, their titles must be equal and have several words.
+        If either of them has no input, their titles must be equal and have several words.
         """
         tool_input, title = data.get("rawInput"), str(data.get("title") or "")
         for call in calls:
@@ -210,11 +210,11 @@ class ToolCalls:
         return None
 
     def finish_all(self, status: str) -> list[Op]:
-        """Give every unfinished call this status, because no result is expected any more."""
+        """Give this status to every unfinished call, because no result is expected any more."""
         return [op for call in list(self.unfinished.values()) for op in self.finish(call, status)]
 
     def finish(self, call: ToolCall, status: str) -> list[Op]:
-        """Give one call this status, because no result is expected any more."""
+        """Give this status to one call, because no result is expected any more."""
         call.fields["status"] = status
         return [Changed(call.id, {"status": status}), *self._end(call)]
 
@@ -283,14 +283,17 @@ class ToolCalls:
         return ops
 
     def _is_repeated_delta(self, call: ToolCall, data: Mapping[str, Any], delta: str) -> bool:
-        """Whether an update repeats the final one of an ended call: the output in it (`delta`) is known already."""
+        """Return whether an update repeats the final update of an ended call, so that its output `delta` is already
+        known.
+        """
         final = call.ended and STATUS.get(str(data.get("status"))) in FINAL
         return final and call.output.end(len(delta)) == delta
 
     def _parse_prose(self, call: ToolCall, snapshot: Snapshot, ops: list[Op]) -> Snapshot:
-        """Return the snapshot. If it is a result that the agent wrote as prose, its text is only the output in it.
+        """Return the snapshot.
 
-        The exit code in the prose becomes the call's; the operation for that is appended to `ops`.
+        If the agent wrote the result as prose, keep only the output in that prose as its text. The exit code in the
+        prose becomes the call's exit code; the operation for that is appended to `ops`.
         """
         pattern = self.profile.result_prose
         match = pattern.match(snapshot.text) if pattern is not None else None
@@ -338,7 +341,7 @@ class ToolCalls:
         return Changed(call.id, {name: value})
 
     def _unwrap_output(self, call: ToolCall) -> list[Op]:
-        """Remove an adapter's tags from a finished call's output: only the whole output shows whether it has them."""
+        """Remove an adapter's tags from a finished call's output. Only the whole output shows whether it has tags."""
         if self.profile.exact or not is_wrapped(call.output.start(64)):
             return []
         head, gap, _ = call.output.shown()
@@ -353,7 +356,7 @@ class ToolCalls:
 
 
 def _choose_snapshot(statements: list[Snapshot]) -> Snapshot:
-    """Return the richest complete snapshot; if none is complete, the longest. The list has the richest first."""
+    """Return the richest complete snapshot; if none is complete, the longest. `statements` has the richest first."""
     complete = [snapshot for snapshot in statements if not snapshot.missing]
     return complete[0] if complete else max(statements, key=lambda snapshot: len(snapshot.text))
 
@@ -364,7 +367,7 @@ _ORDER = {"pending": 0, "running": 1, NO_RESULT: 2, "done": 3, "failed": 3, "can
 
 
 def _is_forward(now: str, then: str) -> bool:
-    """Return whether the status `then` may follow the status `now`: a status never goes back."""
+    """Return whether the status `then` may follow the status `now`. A status never goes back."""
     return _ORDER[then] > _ORDER[now]
 
 

@@ -1,16 +1,16 @@
-"""Merge what an agent states as a tool call's output, in several fields and updates, into one text (Law 8).
+"""Merge the output that an agent states for a tool call, in several fields and updates, into one text (Law 8).
 
 An agent may state one output in several sources. From the richest to the poorest, they are: terminals and
-`toolResponse`, `rawOutput`, `content` (`output_fields` ranks them).
-A *delta* is new output. A *snapshot* is all of the output so far, or a *window*: only its newest part, which slides
-forward as the output grows (see `profiles`). The *known text* is what was merged so far. The rules:
+`toolResponse`, `rawOutput`, `content` (`output_fields` ranks them). A *delta* is new output. A *snapshot* is all of the
+output so far, or a *window*: only its newest part, which slides forward as the output grows (see `profiles`). The
+*known text* is the merged text so far. The rules:
 
 - Within one source, a delta is appended, and a snapshot from `content` or `rawOutput` replaces the known text, even if
   it is shorter. But a snapshot that says itself that it is cut, or that may be a window, replaces nothing: it is joined
   with the known text where the two overlap. An empty snapshot changes nothing.
-- Between sources, the richest one stays, in whatever order they come: a summary in `content` never replaces what a
-  terminal printed, and what a terminal prints replaces such a summary. If one text is the beginning or the end of the
-  other, the longer one stays: it has every character of both.
+- Between sources, the richest one stays, in whatever order they come: a summary in `content` never replaces output that
+  a terminal printed, and output that a terminal prints replaces such a summary. If one text is the beginning or the end
+  of the other, the longer one stays: it has every character of both.
 
 Memory is bounded by `Limits`: the middle of an output that exceeds them is dropped and shown as a gap. The dropped text
 is in the operations that the caller has stored.
@@ -41,7 +41,7 @@ class OutputChange(NamedTuple):
 
 
 def is_same_source(rank: int, other: int) -> bool:
-    """Return whether two ranks belong to one source. ARGUMENTS and CONTENT do: both are the field `content`."""
+    """Return whether two ranks belong to one source. ARGUMENTS and CONTENT do, because both are the field `content`."""
     return max(rank, CONTENT) == max(other, CONTENT)
 
 
@@ -81,7 +81,10 @@ class ToolOutput:
     # ---- reading
 
     def shown(self) -> tuple[str, int, str]:
-        """Return (head, number of characters left out, tail). If nothing is left out, the head is the whole text."""
+        """Return (head, number of characters left out, tail).
+
+        If no character is left out, the head is the whole text.
+        """
         head, tail, limits = self._joined_head(), self._joined_tail(), self._limits
         if limits.head is None or self.total <= limits.head + limits.tail:
             return head + tail, 0, ""
@@ -89,7 +92,7 @@ class ToolOutput:
         return head[: limits.head], self.total - limits.head - len(end), end
 
     def start(self, size: int) -> str:
-        """Return the first `size` characters, as far as they are kept."""
+        """Return the first `size` characters, as far as they were kept."""
         parts: list[str] = []
         for piece in self._head:
             if size <= 0:
@@ -99,7 +102,7 @@ class ToolOutput:
         return "".join(parts)
 
     def end(self, size: int) -> str:
-        """Return the last `size` characters, as far as they are kept."""
+        """Return the last `size` characters, as far as they were kept."""
         parts: list[str] = []
         for piece in [*reversed(self._tail or ()), *([] if self._tail is not None else reversed(self._head))]:
             if size <= 0:
@@ -156,7 +159,7 @@ class ToolOutput:
         self.append(text)
 
     def apply_delta(self, text: str) -> OutputChange | None:
-        """Append a delta, without the part that a snapshot has brought already. Returns None if nothing is new."""
+        """Append a delta, without the part that a snapshot has already brought. Return None if nothing in it is new."""
         if self.accounted < self.total:
             known_text = self._known_text(self.accounted, len(text))
             if known_text is None or text.startswith(known_text):
@@ -171,13 +174,14 @@ class ToolOutput:
         return OutputChange(text)
 
     def extend(self, text: str) -> OutputChange:
-        """Append text that continues the known text, from the same source."""
+        """Append text from the same source that continues the known text."""
         self.append(text)
         self.snapshot = ""
         return OutputChange(text)
 
     def is_contradicted_by(self, delta: str) -> bool:
-        """Whether a terminal's first delta contradicts the known text, which may be only a summary of the output.
+        """Return whether a terminal's first delta contradicts the known text, which may be only a summary of the
+        output.
 
         That is so if the known text is a snapshot from a poorer source (`content` or `rawOutput`), and neither text
         begins with the other. The caller then replaces the known text by the delta (`restart`).
@@ -194,7 +198,7 @@ class ToolOutput:
         return OutputChange(delta, True)
 
     def _known_text(self, start: int, size: int) -> str | None:
-        """Return at most `size` characters of the known text, from the index `start` on; None if they were dropped."""
+        """Return at most `size` characters of the known text, from the index `start`; None if they were dropped."""
         head = self._joined_head()
         if self._tail is None or start + size <= len(head):
             return head[start : start + size]
@@ -205,9 +209,9 @@ class ToolOutput:
     # ---- merging
 
     def merge(self, snapshot: Snapshot) -> OutputChange | None:
-        """Merge a snapshot with the known text. Returns the change; None if nothing changes.
+        """Merge a snapshot with the known text. Return the change; None if nothing changes.
 
-        A snapshot may come with the agent's own note that its beginning was cut (`mark`). The note is added to the text
+        A snapshot may contain the agent's own note that its beginning was cut (`mark`). The note is added to the text
         only where the output before the snapshot is unknown.
         """
         text, rank, missing, window, mark = snapshot
@@ -246,7 +250,7 @@ class ToolOutput:
         return None if poorer or rank < self.rank else self._set(text, rank, missing)
 
     def _is_replacement(self, rank: int, window: bool, missing: bool) -> bool:
-        """Whether a snapshot replaces the known text: both have the same source, and it is neither cut nor a window.
+        """Return whether a snapshot replaces the known text: it has the same source, and is neither cut nor a window.
 
         While the known text is shorter than LEAST_WINDOW, no snapshot counts as a window. Snapshots of a terminal or of
         `toolResponse` replace nothing. `rank`, `window`, `missing`: as in `Snapshot`.
@@ -270,8 +274,8 @@ class ToolOutput:
     def _find_new_text(self, text: str) -> str | None:
         """Return the text that the snapshot `text` adds at the end of the known text.
 
-        Returns "" if the snapshot adds nothing: it repeats the whole known text, or its beginning or end. White space
-        at the end may differ. Returns None if the snapshot neither continues nor repeats the known text.
+        Return "" if the snapshot adds nothing, because it repeats the whole known text, or its beginning or end. White
+        space at the end may differ. Return None if the snapshot neither continues nor repeats the known text.
         """
         if self.snapshot and text.startswith(self.snapshot):
             return text[len(self.snapshot) :]
@@ -285,23 +289,23 @@ class ToolOutput:
         return self._equals_but_for_space(text)
 
     def _equals_but_for_space(self, text: str) -> str | None:
-        """Return "" if the text differs from the known text only in white space at the end; otherwise None."""
+        """Return "" if the text equals the known text except for white space at the end, else None."""
         if abs(len(text) - self.total) > 8 or self._tail is not None:
             return None
         return "" if self._joined_head().rstrip() == text.rstrip() else None
 
     def _has_same_start(self, text: str) -> bool:
-        """Whether both texts begin with the same 256 characters: probably one output, cut at different places."""
+        """Return whether both texts begin with the same 256 characters.
+
+        Then they are probably one output, cut differently.
+        """
         return len(text) >= 256 and self.start(256) == text[:256]
 
     def _is_tail_of(self, text: str) -> bool:
         return self._tail is None and len(text) > self.total and text.endswith(self._joined_head())
 
     def overlap(self, text: str) -> int:
-        """Return where `text` goes on after the end of the known text: the offset of its first new character.
-
-        Returns 0 if the two texts do not overlap.
-        """
+        """Return the offset in `text` at which it continues the known text; 0 if the two texts do not overlap."""
         size = self.total - self._gap[1]
         if size < LEAST_OVERLAP or len(text) < PROBE_CHARS:
             return 0
@@ -312,10 +316,10 @@ class ToolOutput:
         return _overlap_length(known_end, text)
 
     def _fill(self, text: str, rank: int) -> OutputChange | None:
-        """Fill the place where output never arrived (`_gap`), wholly or in part, from a snapshot's text.
+        """Fill the place where output never arrived (`_gap`), completely or in part, from a snapshot's text.
 
-        `text` must contain all of the known text that follows that place, with other text before it. Otherwise, nothing
-        changes and None is returned. `rank`: the snapshot's.
+        `text` must contain all of the known text that follows that place, with other text before it. Otherwise change
+        nothing and return None. `rank`: the snapshot's rank.
         """
         before, after = self._gap
         if not after or self._tail is not None:
@@ -333,7 +337,9 @@ class ToolOutput:
 
 
 def _overlap_length(before: str, text: str) -> int:
-    """Return how many characters at the beginning of `text` are also the end of `before`; 0 if a text is too short."""
+    """Return how many characters at the beginning of `text` are also the end of `before`; 0 if either text is too
+    short.
+    """
     if len(text) < PROBE_CHARS or len(before) < LEAST_OVERLAP:
         return 0
     offset = before.find(text[:PROBE_CHARS])

@@ -2,7 +2,7 @@
 
 Whole messages are upserts by message id: content that is omitted stays, null clears it, a list replaces it. Chunks of a
 tool call's content are appended. A display terminal sends its output as bytes in base64, and an update may end inside a
-character. The output belongs to the call that refers to the terminal, even if it comes before that call.
+character. The output belongs to the call that refers to the terminal, even if the output comes before that call.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Terminal:
 
 
 class Version2:
-    """Translates updates of ACP v2 into changes of messages (`talk`) and tool calls (`calls`).
+    """The translation of ACP v2's updates into changes of messages (`talk`) and tool calls (`calls`).
 
     Methods return the operations by which the view changed.
     """
@@ -125,9 +125,9 @@ class Version2:
         return ops
 
     def attach_terminals(self, cid: str, data: Mapping[str, Any]) -> list[Op]:
-        """Attach the terminals to which the content of a tool call refers. Their output so far becomes the call's.
+        """Connect a tool call with the terminals to which its content refers.
 
-        `cid`: the call's id. `data`: the update with the content.
+        Their output so far becomes the call's. `cid`: the call's id. `data`: the update with the content.
         """
         content = data.get("content")
         ops: list[Op] = []
@@ -141,7 +141,7 @@ class Version2:
         return ops
 
     def _find_terminal(self, part: Json) -> Terminal | None:
-        """Return the terminal to which a part of a tool call's content refers; None if the part is no terminal."""
+        """Return the terminal to which a part of a tool call's content refers; None if the part is not a terminal."""
         name = text_at(part, "terminalId") if part.get("type") == "terminal" else None
         return self.terminals.setdefault(name, Terminal()) if name is not None else None
 

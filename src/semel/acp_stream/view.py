@@ -29,7 +29,7 @@ class View:
         return iter(self.items)
 
     def texts(self, kind: str = "message", role: str = "agent") -> list[str]:
-        """Return the texts of the items of this kind and role, in order, without superseded ones."""
+        """Return the texts of the items of this kind and role, in order. Superseded texts are left out."""
         return [
             item.text
             for item in self.items
@@ -37,7 +37,10 @@ class View:
         ]
 
     def json(self) -> Iterator[dict[str, Any]]:
-        """Yield the items as JSON objects (`as_json`). If there are several sessions, each has its session's id."""
+        """Yield the items as JSON objects (`as_json`).
+
+        If there are several sessions, each object has its session's id.
+        """
         for session, items in self.sessions.items():
             for item in items:
                 row = as_json(item)
@@ -46,9 +49,9 @@ class View:
 
 
 def as_json(item: ViewItem) -> dict[str, Any] | None:
-    """Return an item as the JSON object that `semel fold` prints, with its kind as `item`.
+    """Return an item as the JSON object that `semel fold` prints, with its kind as "item".
 
-    None if it is not printed: the agent's commands, and thoughts that were repeated whole.
+    Return None if the item is not printed: the agent's commands, and thoughts that were repeated as a whole.
     """
     fields = dict(item.fields)
     if item.kind == "message":
@@ -100,7 +103,7 @@ def fold(
 
 
 class RecordedStreamReader:
-    """Passes each element of a recorded stream to a `ConnectionFolder`."""
+    """The reader of a recorded stream, which passes each element to a `ConnectionFolder`."""
 
     def __init__(self, wire: ConnectionFolder) -> None:
         self.wire = wire
@@ -127,7 +130,7 @@ class RecordedStreamReader:
             self._read_mark(element)
 
     def build_view(self) -> View:
-        """Return the view after all elements that were read."""
+        """Return the view after all elements that were read so far."""
         for fold in self.wire.folds.values():
             fold.settle()
         return View({session: tuple(fold.items()) for session, fold in self.wire.folds.items()})

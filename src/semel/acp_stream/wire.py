@@ -19,9 +19,9 @@ END_REMARKS = ("eof", "exit", "spawn")  # keys of notes after which the process 
 
 
 class ConnectionFolder:
-    """Passes messages to one `Fold` per session.
+    """The folds of all sessions on a connection. It passes each message to the `Fold` of its session.
 
-    `profile`: if it is None, it is chosen by the agent's name in the answer to ACP's `initialize`.
+    `profile`: if it is None, the profile is chosen by the agent's name in the answer to ACP's `initialize`.
     """
 
     def __init__(self, profile: Profile | None = None, limits: Limits = WHOLE) -> None:
@@ -37,7 +37,7 @@ class ConnectionFolder:
         return f"<Wire {self.profile.name} {len(self.folds)} sessions>"
 
     def fold(self, session: str) -> Fold:
-        """Return the fold of a session, given its id. It is made at the first call."""
+        """Return the fold of the session with this id. The first call creates it."""
         if session not in self.folds:
             self.folds[session] = Fold(self.profile, self.limits)
         return self.folds[session]
@@ -63,7 +63,7 @@ class ConnectionFolder:
         return []
 
     def fold_received(self, message: object) -> list[Op]:
-        """Fold a message from the agent to the client. Anything that is not a JSON-RPC message is ignored."""
+        """Fold a message from the agent to the client. Ignore anything that is not a JSON-RPC message."""
         if isinstance(message, list):  # a batch
             return [op for inner in objects_in(message) for op in self.fold_received(inner)]
         if not isinstance(message, dict):
@@ -84,11 +84,11 @@ class ConnectionFolder:
         return []
 
     def update(self, session: str, data: Mapping[str, Any]) -> list[Op]:
-        """Fold one ACP update of a session, given its id."""
+        """Fold one ACP update of the session with this id."""
         return self.fold(session).update(data, session in self._replaying)
 
     def fold_note(self, note: object) -> list[Op]:
-        """Fold a note that the recorder put into the trace. If the note says that the process has ended, turns end."""
+        """Fold a note that the recorder put into the trace. A note that the process has ended ends the open turns."""
         if not isinstance(note, dict) or not any(key in note for key in END_REMARKS):
             return []
         return self.fold_death()
