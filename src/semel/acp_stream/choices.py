@@ -44,8 +44,9 @@ def find_choice(choice: str, offered: Mapping[str, str]) -> str | None:
 
 
 def explain_no_choice(kind: str, choice: str, offered: Mapping[str, str]) -> str:
-    """Return a sentence that the agent does not offer this mode or model (`kind`), with its offers and the nearest of
-    them.
+    """Return a sentence that the agent does not offer this mode or model (`kind`), with those that it offers.
+
+    The sentence also names the offer that is most like `choice`, if there is one.
     """
     if not offered:
         return f"this agent offers no {kind}s"

@@ -326,8 +326,9 @@ class Replay:
         return False
 
     def _same_call(self, data: Mapping[str, Any]) -> str:
-        """Return the id of the first known call that shares one of this call's `_marks` and was not repeated yet; "" if
-        none does.
+        """Return the id of the first known call that shares one of this call's `_marks`; "" if there is none.
+
+        Calls that this replay has repeated already are not considered.
         """
         marks = _marks(data.get("title"), data.get("rawInput"), content_text(data.get("content")))
         return next((name for name, (_, known_marks) in self.unrepeated_calls.items() if marks & known_marks), "")

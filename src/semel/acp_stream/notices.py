@@ -75,8 +75,7 @@ def read_failure_text(meta: object) -> str | None:
 
 
 def read_retry_text(data: Mapping[str, Any]) -> str | None:
-    """Return the text of a notice if the update stands for Vibe's notification `_session/retrying`; None for other
-    updates.
+    """Return the text of a notice for Vibe's notification `_session/retrying`; None for other updates.
 
     The notification is {"sessionId", "category", "detail"}. Vibe sends it each time it repeats a request to its model.
     """

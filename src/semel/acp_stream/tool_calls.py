@@ -283,9 +283,7 @@ class ToolCalls:
         return ops
 
     def _is_repeated_delta(self, call: ToolCall, data: Mapping[str, Any], delta: str) -> bool:
-        """Return whether an update repeats the final update of an ended call, so that its output `delta` is already
-        known.
-        """
+        """Return whether an update repeats the final update of an ended call, so that `delta` is known output."""
         final = call.ended and STATUS.get(str(data.get("status"))) in FINAL
         return final and call.output.end(len(delta)) == delta
 

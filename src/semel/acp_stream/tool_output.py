@@ -180,8 +180,7 @@ class ToolOutput:
         return OutputChange(text)
 
     def is_contradicted_by(self, delta: str) -> bool:
-        """Return whether a terminal's first delta contradicts the known text, which may be only a summary of the
-        output.
+        """Return whether a terminal's first delta contradicts the known text, perhaps only a summary of the output.
 
         That is so if the known text is a snapshot from a poorer source (`content` or `rawOutput`), and neither text
         begins with the other. The caller then replaces the known text by the delta (`restart`).
@@ -337,8 +336,9 @@ class ToolOutput:
 
 
 def _overlap_length(before: str, text: str) -> int:
-    """Return how many characters at the beginning of `text` are also the end of `before`; 0 if either text is too
-    short.
+    """Return how many characters at the beginning of `text` are also the end of `before`.
+
+    Return 0 if either text is too short to tell.
     """
     if len(text) < PROBE_CHARS or len(before) < LEAST_OVERLAP:
         return 0

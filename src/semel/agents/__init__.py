@@ -6,5 +6,5 @@
     launch  the first program of every agent process
     known   agents that Semel knows, and which of them are on PATH
 
-`acp` and `model` both implement `semel.gateway.ports.Agent`; the gateway does not know which one it has.
+`acp` and `model` both implement `semel.gateway.ports.Agent`; the gateway does not know which of them it uses.
 """

@@ -1,8 +1,8 @@
 """The demo agent that `semel up` serves without a configuration: it speaks ACP, and needs no model and no network.
 
 `python -m semel.agents.demo` is a process of its own and imports nothing of Semel. The prompt "help" lists what it can
-do. The main thread reads the client's messages; each turn runs in a thread. A prompt that comes during a turn joins it
-(steering). A session's history is a file with one ACP update per line, which `session/load` replays.
+do. The main thread reads the client's messages; each turn runs in a thread. A prompt that comes while a turn runs joins
+that turn (steering). A session's history is a file with one ACP update per line, which `session/load` replays.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class DemoPeer:
             self._writer.flush()
 
     def request(self, method: str, **params: Any) -> Json:
-        """Send a request and wait for its result. Returns {} if the answer is an error or the other process ends."""
+        """Send a request, wait for its result and return it; {} if the answer is an error or the other process ends."""
         request_id = make_id("request")
         self.send(id=request_id, method=method, params=params)
         with self._changed:
@@ -67,7 +67,7 @@ class DemoPeer:
             return self._results.pop(request_id, {})
 
     def read_requests(self) -> Iterator[Json]:
-        """Yield the other process's requests and notifications until it ends. Its answers are passed to `request`."""
+        """Yield the other process's requests and notifications until it ends. Pass its answers to `request`."""
         for message in map(json.loads, self._reader):
             if "method" in message:
                 yield message
@@ -81,7 +81,10 @@ class DemoPeer:
 
 
 def start_mcp_server(server: Json) -> DemoPeer:
-    """Start an MCP server and initialize it (MCP 2025-06-18). `server`: an entry of `mcpServers` in `session/new`."""
+    """Start an MCP server, initialize it (MCP 2025-06-18) and return it.
+
+    `server`: an entry of `mcpServers` in `session/new`.
+    """
     env = os.environ | {variable["name"]: variable["value"] for variable in server["env"]}
     command = [server["command"], *server["args"]]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
@@ -100,7 +103,7 @@ def make_chunk(kind: str, text: str) -> Json:
 
 
 class DemoSession:
-    """A session: its history, its MCP server and the turn that runs in it."""
+    """A session: its history, its MCP server, and the turn that runs in it."""
 
     def __init__(self, client: DemoPeer, session_id: str, mcp_servers: list[Json]) -> None:
         self.cancelled = threading.Event()
@@ -121,7 +124,10 @@ class DemoSession:
             self._emit(json.loads(line))
 
     def prompt(self, prompt_id: Any, text: str) -> None:
-        """Begin a turn with this prompt, or let it join the running turn. `prompt_id`: the request's JSON-RPC id."""
+        """Begin a turn with this prompt, or let the prompt join the running turn.
+
+        `prompt_id`: the request's JSON-RPC id.
+        """
         with self._lock:
             self._prompt_ids.append(prompt_id)
             if len(self._prompt_ids) > 1:
@@ -150,7 +156,7 @@ class DemoSession:
             self._client.send(id=prompt_id, result={"stopReason": stop_reason})
 
     def _answer(self, prompt: str) -> None:
-        """Run the last command among the prompt's lines (see HELP); if there is none, repeat the last line."""
+        """Run the last command among the prompt's lines (see HELP). If there is none, repeat the last line."""
         self._history.append(make_chunk("user_message_chunk", prompt))
         lines = (GATEWAY_NOTE.sub("", prompt).strip() or prompt.removesuffix("\n[/semel]")).splitlines()
         match = next(filter(None, map(COMMAND.fullmatch, reversed(lines))), None)
@@ -175,7 +181,10 @@ class DemoSession:
                 self._say(f"You said: {line}\n\nI am Semel's demo agent. Say `help` to see what I can show.")
 
     def _say(self, text: str, delay_s: float = 0.015) -> None:
-        """Stream a message in small chunks, with a pause of `delay_s` seconds after each. Raises TurnCancelled."""
+        """Stream a message in small chunks, with a pause of `delay_s` seconds after each chunk.
+
+        Raises TurnCancelled.
+        """
         message = make_chunk("agent_message_chunk", "")
         self._history.append(message)
         for start in range(0, len(text), 14):
@@ -186,7 +195,7 @@ class DemoSession:
                 raise TurnCancelled
 
     def _connect_tools(self) -> DemoPeer:
-        """Return the MCP server, started if it does not run."""
+        """Start the MCP server if it does not run, and return it."""
         with self._tools_lock:
             if self._tools is None:
                 self._tools = start_mcp_server(self._mcp_servers[0])
@@ -203,7 +212,7 @@ class DemoSession:
         self._end_tool(call, "completed" if result and not result.get("isError") else "failed", answer)
 
     def _tidy_up(self) -> bool:
-        """Ask for permission and pretend to run a command. Returns False if permission is denied."""
+        """Ask for permission, then pretend to run a command. Return False if the permission is denied."""
         command = "rm -r ./build"
         call = {"toolCallId": make_id("tool"), "title": command, "kind": "execute", "rawInput": {"command": command}}
         params = {"toolCall": {**call, "status": "pending"}, "options": [ALLOW, REJECT]}
@@ -230,7 +239,10 @@ class DemoSession:
 
 
 def answer_request(client: DemoPeer, sessions: dict[str, DemoSession], method: str, params: Json) -> Json:
-    """Return the result of a request that is not a prompt. Raises LookupError if method or session are unknown."""
+    """Return the result of a request that is not a prompt.
+
+    Raises LookupError if the method or the session is unknown.
+    """
     session_id = str(params.get("sessionId"))
     if method == "initialize":
         capabilities = {"loadSession": True, "promptCapabilities": {"embeddedContext": True}}

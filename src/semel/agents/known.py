@@ -1,6 +1,6 @@
-"""Known ACP agents: how to install them, their commands and variables; and which of them are on PATH.
+"""Known ACP agents: how to install them, their commands and variables, and which of them are on PATH.
 
-Agents are only looked up here, not started.
+This module only looks agents up; it never starts them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class KnownAgent:
     - `env`: variables that its configuration should set.
     - `key`: the variable that holds its API key.
     - `npm`, `pypi`: the packages to install, in versions that are known to work.
-    - `cli`: the program that people use without ACP, if it is another one.
+    - `cli`: the program that people use without ACP, if it is another program.
     """
 
     name: str
@@ -38,7 +38,7 @@ class KnownAgent:
 
     @property
     def install_command(self) -> tuple[str, ...]:
-        """The argv that installs the agent; empty if no package is known."""
+        """The argv that installs the agent; () if no package is known."""
         if self.npm:
             return ("npm", "install", "-g", *self.npm)
         return ("pipx", "install", self.pypi) if self.pypi else ()
@@ -120,7 +120,7 @@ KNOWN_AGENTS = (
 
 
 def recognise_command(command: Sequence[str]) -> list[KnownAgent]:
-    """Return the known agents that this command line starts: usually one, none if the agent is unknown.
+    """Return the known agents that this command line may start: usually one; [] if the agent is unknown.
 
     An agent is also recognised after npx, uvx or node, with a version (`name@1.2`) and as a path.
     """
@@ -130,7 +130,7 @@ def recognise_command(command: Sequence[str]) -> list[KnownAgent]:
 
 
 def explain_plain_program(command: Sequence[str]) -> str | None:
-    """Say what to do about a command that is an agent's own program, which does not speak ACP; None for others."""
+    """Return advice about a command that is an agent's own program, which does not speak ACP; None for all others."""
     if len(command) != 1:
         return None
     program = PurePath(command[0]).name
@@ -142,7 +142,7 @@ def explain_plain_program(command: Sequence[str]) -> str | None:
 
 
 def vendor_prefixes(command: Sequence[str]) -> tuple[str, ...]:
-    """Return the prefixes of the variables that the agent in this command line reads; none if the agent is unknown."""
+    """Return the prefixes of the variables that the agent in this command line reads; () if the agent is unknown."""
     return tuple(prefix for agent in recognise_command(command) for prefix in agent.env_prefixes)
 
 
@@ -164,7 +164,7 @@ def find_agents_on_path(path: str | None = None) -> list[FoundAgent]:
 
 
 def find_agents_without_adapter(path: str | None = None) -> list[KnownAgent]:
-    """Return the known agents whose own program is on PATH (or on `path`), while the program that speaks ACP is not."""
+    """Return the known agents whose own program is on PATH (or on `path`), but not the one that speaks ACP for it."""
     usable = {agent["name"] for agent in find_agents_on_path(path)}
     return [
         agent for agent in KNOWN_AGENTS if agent.cli and agent.name not in usable and shutil.which(agent.cli, path=path)
@@ -172,6 +172,6 @@ def find_agents_without_adapter(path: str | None = None) -> list[KnownAgent]:
 
 
 def find_known(name: str) -> KnownAgent | None:
-    """Return the known agent with this name; the one whose program is on PATH if there are several."""
+    """Return the known agent with this name; None if there is none. Of several, prefer one whose program is on PATH."""
     agents = [agent for agent in KNOWN_AGENTS if agent.name == name]
     return next((agent for agent in agents if shutil.which(agent.command[0])), agents[0] if agents else None)

@@ -3,7 +3,7 @@
 It is run as `python -I -S launch.py CONTROL_FD -- COMMAND...` and imports nothing of Semel. CONTROL_FD is the read end
 of a pipe whose only writer is the gateway. When the spawn's row is committed, the gateway writes one line, MARK; the
 launcher then execs COMMAND with SEMEL_SPAWN=MARK in its environment. If the pipe ends without that line, the gateway
-has died and the launcher exits: no agent runs that is not recorded (Law 10).
+has died and the launcher exits. So no agent runs that is not recorded (Law 10).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent() -> None:
-    """On Linux, have the kernel kill this process when the gateway's event loop thread ends.
+    """On Linux, make the kernel kill this process when the gateway's event loop thread ends.
 
-    The kernel sends the signal (PDEATHSIG) when the *thread* that started this process ends; agents are started in the
+    The kernel sends the signal (PDEATHSIG) when the *thread* that started this process ends. Agents are started in the
     event loop's thread.
     """
     if not sys.platform.startswith("linux"):
@@ -32,7 +32,7 @@ def die_with_parent() -> None:
 
 
 def read_mark(control: int) -> str | None:
-    """Read MARK from the control pipe. Returns None if the gateway died before it recorded this spawn.
+    """Read MARK from the control pipe. Return None if the gateway died before it recorded this spawn.
 
     `control`: the pipe's file descriptor.
     """

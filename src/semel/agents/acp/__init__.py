@@ -34,9 +34,9 @@ class AcpAgent:
     - `env`: variables added to the ordinary ones (`semel.agents.acp.environment`).
     - `permissions`: "ask", "allow" or "deny" its permission requests. The gateway answers them; an agent that would
       decide by itself is put into a mode in which it asks.
-    - `mode`, `model`: what each of its sessions starts with; None: the agent's own choice.
+    - `mode`, `model`: the mode and model with which each session starts; None leaves them to the agent.
     - `hidden`: names of variables that are never passed on from the gateway's environment.
-    - `trace`: the directory for traces of the messages, in the format that `semel fold` reads; None: no traces.
+    - `trace`: the directory for traces of the messages, in the format that `semel fold` reads; None writes none.
     - `timeout`: seconds for each of initialize, session/load, session/resume and session/new.
     - `tools`: the command of the MCP server that the agent gets; only tests change it.
     """
@@ -82,7 +82,10 @@ class AcpAgent:
         return other
 
     async def open(self, launch: Launch) -> AcpConversation:
-        """Start the process, initialize it, then load, resume or create the session. Raises AgentError."""
+        """Start the process, initialize it, then load, resume or create the session.
+
+        Return the conversation. Raises AgentError.
+        """
         env = self.environment()
         conversation = await self._start(env, launch.on_start, self._open_trace(launch), launch.spawn)
         try:
@@ -95,9 +98,9 @@ class AcpAgent:
 
     @asynccontextmanager
     async def initialized(self) -> AsyncIterator[tuple[AcpConversation, InitializeResult]]:
-        """Start the process and initialize it, without a session; end it afterwards. Raises AgentError.
+        """Start the process and initialize it, without a session; end it when the `async with` block ends.
 
-        No ledger records the process: this is for commands of a person, who watches it.
+        Raises AgentError. The ledger does not record the process. This is for commands that a person runs and watches.
         """
 
         async def on_start(pid: int, pgid: int, born: str) -> None:
@@ -137,7 +140,7 @@ class AcpAgent:
         return SessionOptions(str(self.cwd), env, self._timeout, self._tools, self.mode, self.model)
 
     def environment(self) -> dict[str, str]:
-        """Build the agent's environment and check that workspace and command exist. Raises AgentError."""
+        """Check that workspace and command exist. Return the environment for the agent's process. Raises AgentError."""
         env = build_environment(self.command, self.env, hidden=self._hidden)
         if not self.cwd.is_dir():
             raise AgentError(f"the workspace of agent {self.name!r} is not a directory: {self.cwd}")
@@ -149,7 +152,7 @@ class AcpAgent:
     def check_command(self, path: str | None = None) -> None:
         """Check that the agent's program can be executed. Raises AgentError.
 
-        `path`: the PATH on which it is looked up; None: the one that the agent gets.
+        `path`: the PATH on which to look it up; None takes the PATH that the agent gets.
         """
         path = build_environment(self.command, self.env, hidden=self._hidden)["PATH"] if path is None else path
         program = self.command[0]

@@ -1,8 +1,8 @@
 """One live agent process with one session: the client side of ACP.
 
-The design keeps the order of messages. Each message from the agent is handled in one synchronous callback, which puts
-signals into one queue, so signals have the order in which the agent sent the messages. A prompt's end follows all of
-its updates, and every update before the answer to `session/load` is replay.
+The design keeps the order of messages. One synchronous callback handles each message from the agent, and puts signals
+into one queue. So signals have the order in which the agent sent the messages. The end of a prompt follows all its
+updates, and every update before the answer to `session/load` belongs to the replay.
 
 Back-pressure: when too many signals are queued, reading pauses, and the agent blocks on its stdout until the gateway
 has caught up.
@@ -33,7 +33,7 @@ METHOD_NOT_FOUND, REQUEST_CANCELLED = -32601, -32800
 
 
 class AcpConversation:
-    """A conversation with an ACP agent (`semel.gateway.ports.Conversation`). `AcpAgent.open` makes it."""
+    """A conversation with an ACP agent (`semel.gateway.ports.Conversation`). Create it with `AcpAgent.open`."""
 
     def __init__(self, name: str, process: GuardedProcess, stdout: IO[bytes], trace: Trace | None) -> None:
         self.memory = ""
@@ -72,7 +72,7 @@ class AcpConversation:
 
     @property
     def decides_alone(self) -> bool:
-        """Whether the agent is in a mode in which it decides by itself what it may do, without asking."""
+        """Whether the agent is in a mode in which it decides by itself, without asking, what it may do."""
         return (self.choices.modes or {}).get("currentModeId") in profile_for(self.agent_name).unattended_modes
 
     @property
@@ -82,7 +82,10 @@ class AcpConversation:
     # ---------------------------------------------------------------- the gateway's side
 
     async def next(self) -> Signal:
-        """Wait for the next signal. Only one caller may wait at a time; if the wait is cancelled, no signal is lost."""
+        """Wait for the next signal and return it.
+
+        Only one caller may wait at a time. A cancelled wait loses no signal.
+        """
         while not self._signals:
             if self._died:
                 return self._died
@@ -94,7 +97,7 @@ class AcpConversation:
         return signal
 
     async def prompt(self, content: Sequence[Json]) -> None:
-        """Send a prompt (ACP content blocks). The updates that follow it are live, not a replay."""
+        """Send a prompt (ACP content blocks). From now on, updates are live and belong to no replay."""
         self.replaying = self._cancelling = False
         self._last_id += 1
         self._prompts.add(self._last_id)
@@ -103,16 +106,19 @@ class AcpConversation:
         )
 
     async def answer(self, id: str, option: str | None) -> None:
-        """Answer a permission request with an option's id, or None for cancelled. Unknown requests are ignored."""
+        """Answer a permission request.
+
+        `option`: an option's id; None cancels the request. Ignore an unknown request.
+        """
         if id not in self._open_questions:
             return
         outcome = {"outcome": "cancelled"} if option is None else {"outcome": "selected", "optionId": option}
         self._send(id=self._open_questions.pop(id), result={"outcome": outcome})
 
     async def cancel(self) -> None:
-        """Cancel the running prompt, and answer its open permission requests: some agents never end it otherwise.
+        """Cancel the running prompt and its open permission requests: some agents would never end the prompt otherwise.
 
-        A permission request that arrives before the prompt has ended is answered as cancelled at once and never shown.
+        A permission request that arrives before the prompt has ended is answered as cancelled at once, and never shown.
         """
         self._cancelling = bool(self._prompts)
         self._send(method="session/cancel", params={"sessionId": self.memory})
@@ -127,7 +133,10 @@ class AcpConversation:
         self.choices.apply_choice(model=await self._request_choice("model", model))
 
     async def _request_choice(self, kind: Literal["mode", "model"], choice: str) -> str:
-        """Send the request for a mode or model; return its id. Some agents list both ways and know only one."""
+        """Ask the agent to use a mode or model, given by its id or name. Return its id. Raises AgentError.
+
+        If the agent does not know ACP's request for this, set its configuration option instead: some agents list both.
+        """
         try:
             value = self.choices.find(kind, choice)
             method, params = self.choices.choice_request(kind, value)
@@ -144,7 +153,7 @@ class AcpConversation:
         return value
 
     async def close(self, grace: float) -> None:
-        """End the agent's process group, and the conversation. `grace`: as in `GuardedProcess.end`."""
+        """End the agent's process group and the conversation. `grace`: in seconds, as in `GuardedProcess.end`."""
         try:
             if self._died is None and grace > 0:
                 await self.cancel_open_requests()
@@ -168,10 +177,10 @@ class AcpConversation:
             self._kill_and_die("does not read its input")
 
     async def request(self, method: str, params: Json, timeout: float, *, ends_replay: bool = False) -> Any:
-        """Send a request and wait for its result.
+        """Send a request, wait for its result, and return it.
 
-        `timeout`: in seconds. `ends_replay`: updates after the answer are live, not replay. Raises RpcError if the
-        agent answers with an error, and AgentError if it does not answer in time or dies.
+        `timeout`: in seconds. `ends_replay`: updates after the answer are live and belong to no replay. Raises RpcError
+        if the agent answers with an error, and AgentError if it dies or does not answer in time.
         """
         if self._died:
             raise AgentError(self.describe_failure(self._died.why), passing=self._was_killed())
@@ -193,7 +202,7 @@ class AcpConversation:
             self._pending_requests.pop(id, None)
 
     def describe_failure(self, reason: str) -> str:
-        """Describe a failure to people: the agent's name, `reason`, and the error that the agent printed."""
+        """Return a failure in words for people: the agent's name, `reason`, and the error that the agent printed."""
         text = f"agent {self.name!r} {reason}"
         if self._stray_lines and not self.agent_name:
             text += f"; it printed {' / '.join(self._stray_lines)!r} where ACP was expected: check its command"
@@ -249,7 +258,7 @@ class AcpConversation:
     def _withdraw_question(self, request: Any) -> None:
         """Drop the permission request with the JSON-RPC id `request`, because the agent withdrew it.
 
-        A later answer to it is ignored.
+        A later answer to the request is ignored.
         """
         for id, agent_id in list(self._open_questions.items()):
             if agent_id == request:
@@ -276,13 +285,13 @@ class AcpConversation:
             log.debug("agent %s answered a request we did not make: %s", self.name, reply.id)
 
     def drop_signals(self) -> None:
-        """Drop all queued signals, because they belong to the replay of a load that failed."""
+        """Drop all queued signals, because they belong to the replay of a failed load."""
         self._signals.clear()
 
     async def wait_for_silence(self, quiet: float, at_most: float = 10.0) -> None:
-        """Wait until no signal has arrived for `quiet` seconds, but not longer than `at_most` seconds.
+        """Wait until no signal has arrived for `quiet` seconds, but at most `at_most` seconds.
 
-        Some agents do not mark the end of a replay; this is how it is found.
+        This finds the end of a replay for agents that do not mark it.
         """
         loop = asyncio.get_running_loop()
         deadline, signal_count, quiet_since = loop.time() + at_most, len(self._signals), loop.time()
@@ -307,7 +316,7 @@ class AcpConversation:
     # ---------------------------------------------------------------- death
 
     def _on_exit(self) -> None:
-        """Kill the rest of the group after its leader has exited, and read what is still in the pipe."""
+        """Kill the rest of the process group after its leader has exited, and read the output left in the pipe."""
         self._kill_group()
         self._wire.reader.resume()
         asyncio.get_running_loop().call_later(PIPE_DRAIN_TIMEOUT_S, self._wire.finish, None)
@@ -351,5 +360,8 @@ class AcpConversation:
                     future.set_exception(AgentError(description, passing=self._was_killed()))
 
     def _was_killed(self) -> bool:
-        """Whether a signal killed the agent, for example from the OOM killer. Another attempt may then succeed."""
+        """Return whether a signal killed the agent (the OOM killer's, for example).
+
+        Then another attempt may succeed.
+        """
         return self.process.code is not None and self.process.code < 0

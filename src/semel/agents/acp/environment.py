@@ -1,8 +1,8 @@
 """Build the environment of an agent process from an allowlist.
 
 The gateway's environment may hold tokens of chat platforms, and an agent runs the commands that its model asks for. So
-an agent gets only a short list of ordinary variables, those that it reads itself (`semel.agents.known`), and those that
-its configuration sets.
+an agent gets only a short list of ordinary variables, the variables that it reads itself (`semel.agents.known`), and
+those that its configuration sets.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def build_environment(
 
     - `configured`: the variables that the agent's configuration sets; they override all others.
     - `hidden`: names of the gateway's secrets, which are never passed on from `base`. SEMEL_* is not passed on either.
-    - `base`: the environment to choose from; by default that of this process.
+    - `base`: the environment from which to choose; None takes that of this process.
     """
     source = os.environ if base is None else base
     prefixes = (*ALLOWED_PREFIXES, *vendor_prefixes(command))

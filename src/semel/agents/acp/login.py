@@ -1,4 +1,5 @@
-"""How a person logs an agent in, and what Semel can do by itself (ACP v1, "Authentication"; RFD "auth-methods").
+"""Log an agent in: what a person must do, and what Semel can do by itself (ACP v1, "Authentication"; RFD
+"auth-methods").
 
 An agent lists its login methods in its answer to `initialize`. A method works in one of three ways:
 
@@ -32,8 +33,8 @@ _KEY_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:API_KEY|TOKEN)\b
 class LoginMethod:
     """One of an agent's login methods.
 
-    `variables`: those whose value is the key; one of them is enough. `command`: the argv to run in a terminal, with the
-    variables `env`; empty if the method needs no terminal.
+    `variables`: variables that may hold the key; one of them is enough. `command`: the argv to run in a terminal, with
+    the variables `env`; empty if the method needs no terminal.
     """
 
     id: str
@@ -45,7 +46,10 @@ class LoginMethod:
 
     @classmethod
     def read(cls, method: Json, agent_command: Sequence[str]) -> LoginMethod:
-        """Read an entry of `authMethods`. `agent_command`: the agent's own argv, which a terminal login extends."""
+        """Read an entry of `authMethods`.
+
+        `agent_command`: the agent's own argv, to which a terminal login adds arguments.
+        """
         id = str(method.get("id") or "")
         name, description = str(method.get("name") or id), str(method.get("description") or "")
         command: tuple[str, ...] = ()
@@ -57,7 +61,7 @@ class LoginMethod:
         return cls(id, name, description, _key_variables(method), command, _variables(terminal.get("env")))
 
     def find_variable(self, env: Mapping[str, str]) -> str | None:
-        """Return the variable in `env` that holds this method's key; None if none of them is set."""
+        """Return the variable that is set in `env` and holds this method's key; None if no such variable is set."""
         return next((name for name in self.variables if env.get(name)), None)
 
 
@@ -68,9 +72,9 @@ def read_login_methods(result: Any, agent_command: Sequence[str]) -> tuple[Login
 
 
 def describe_login(agent: str, methods: Sequence[LoginMethod], known_variables: Sequence[str] = ()) -> str:
-    """Say what a person can do about an agent that is not logged in, with the line to add to semel.toml.
+    """Return words for people about logging an agent in, with the line to add to semel.toml.
 
-    `known_variables`: variables for a key that the agent reads without naming them among its methods.
+    `known_variables`: variables for a key that the agent reads, although its methods do not name them.
     """
     steps = []
     variables = list(dict.fromkeys((*(name for method in methods for name in method.variables), *known_variables)))
@@ -95,7 +99,7 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def _variables(value: Any) -> dict[str, str]:
-    """Read variables as an object, or as ACP's list of {"name", "value"}."""
+    """Return variables as a dict. `value`: an object, or ACP's list of {"name", "value"}."""
     if isinstance(value, dict):
         return {str(name): str(text) for name, text in value.items()}
     return {str(entry["name"]): str(entry.get("value", "")) for entry in objects_in(value) if entry.get("name")}

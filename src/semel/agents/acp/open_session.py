@@ -1,8 +1,8 @@
 """Open a conversation with an agent: `initialize`, then session/load, session/resume or session/new.
 
-If the agent had the session before, it is asked to load or else to resume it. `memory` is the session id that the agent
-gave then. If neither works, a new session is created; `AcpConversation.restored` says which of the three was done. An
-agent that rejects our MCP server gets a session without it.
+If the agent had the session before, Semel asks it to load or else to resume the session. `memory` is the session id
+that the agent gave then. If neither works, a new session is created; `AcpConversation.restored` says which of the three
+happened. An agent that rejects Semel's MCP server gets a session without it.
 
 If the agent demands a login and its environment has a key that one of its login methods takes, Semel authenticates with
 that method once and asks again. Otherwise the error says what a person can do (`semel.agents.acp.login`).
@@ -39,11 +39,11 @@ LATE_REPLAY_QUIET_S = 0.5  # seconds without a signal, after which a replay whos
 
 @dataclass(frozen=True)
 class SessionOptions:
-    """How an agent's sessions are opened.
+    """The options for opening an agent's sessions.
 
     `cwd`: the workspace. `env`: the agent's environment. `timeout`: seconds for each request. `tools`: the command of
-    Semel's MCP server. `mode`, `model`: what each session starts with; None: the agent's own choice, but not a mode in
-    which it decides by itself.
+    Semel's MCP server. `mode`, `model`: those with which each session starts. None leaves them to the agent, except
+    that it may not stay in a mode in which it decides by itself.
     """
 
     cwd: str
@@ -55,7 +55,7 @@ class SessionOptions:
 
 
 async def initialize(conversation: AcpConversation, command: Sequence[str], timeout: float) -> InitializeResult:
-    """Send `initialize` and note in the conversation what the agent is. Raises AgentError.
+    """Send `initialize`, store in the conversation what the agent can do, and return the result. Raises AgentError.
 
     `command`: the agent's argv. `timeout`: in seconds.
     """
@@ -101,7 +101,7 @@ class _SessionOpener:
         self.session_params: Json = {"cwd": options.cwd, "mcpServers": self._list_mcp_servers(launch)}
 
     def _list_mcp_servers(self, launch: Launch) -> list[Json]:
-        """Return Semel's MCP server, over stdio, or over HTTP for an agent that is known to start none over stdio."""
+        """Return Semel's MCP server over stdio, or over HTTP for an agent that starts no servers over stdio."""
         if self.profile.starts_mcp_servers:
             return [build_mcp_server(launch, self.conversation.process.mark, self.options.tools)]
         if self.initialized.http_tools and launch.tools_url is not None:
@@ -114,7 +114,7 @@ class _SessionOpener:
         return []
 
     async def restore(self, memory: str) -> bool:
-        """Load the session with the id `memory`, else resume it. Returns False if neither works.
+        """Load the session with the id `memory`, or else resume it. Return False if neither works.
 
         Loading is tried first, because the replay shows what the agent remembers (Law 9).
         """
@@ -156,7 +156,7 @@ class _SessionOpener:
         """Set the configured mode and model. Raises AgentError if the agent does not offer them.
 
         Without a configured mode, an agent that would decide by itself is put into a mode in which it asks, if it has
-        one: otherwise `permissions` would mean nothing.
+        one. Otherwise the setting `permissions` would have no effect.
         """
         conversation, options = self.conversation, self.options
         current = str((conversation.modes or {}).get("currentModeId"))
@@ -177,9 +177,9 @@ class _SessionOpener:
             raise AgentError(f"{error}. Correct `mode` or `model` under [agents.{conversation.name}]") from error
 
     async def _open(self, method: str, params: Json, *, ends_replay: bool = False) -> Any:
-        """Send a request that opens a session; again without Semel's MCP server, if the agent refuses that.
+        """Send a request that opens a session, and return the result.
 
-        Raises RpcError, AgentError.
+        If the agent refuses Semel's MCP server, ask without it. Raises RpcError, AgentError.
         """
         is_load = self.conversation.replaying
         try:
@@ -193,9 +193,10 @@ class _SessionOpener:
         return await self._request(method, {**params, **self.session_params}, ends_replay=ends_replay)
 
     async def _request(self, method: str, params: Json, *, ends_replay: bool = False) -> Any:
-        """Send a request that opens a session. If the agent demands a login, log in if possible, and send it again.
+        """Send a request that opens a session, and return the result.
 
-        Raises RpcError for any other error of the agent, and AgentError if a person has to log in.
+        If the agent demands a login, log in if possible, and send the request again. Raises RpcError for any other
+        error of the agent, and AgentError if a person has to log in.
         """
         conversation, timeout = self.conversation, self.options.timeout
         is_load = conversation.replaying
@@ -214,7 +215,10 @@ class _SessionOpener:
             raise self._login_error(f"{error}, although {used_variable} is set") from error
 
     def _demands_login(self, error: RpcError) -> bool:
-        """Whether the agent refused because nobody is logged in. Some say so in words, or only beside the error."""
+        """Return whether the agent refused because nobody is logged in.
+
+        Some agents say so only in words, or only in fields beside the error.
+        """
         words = self.profile.logged_out_error
         return (
             error.code == AUTH_REQUIRED
@@ -223,7 +227,7 @@ class _SessionOpener:
         )
 
     async def _authenticate(self, refusal: RpcError) -> str:
-        """Log in with a key from the agent's environment. Returns the key's variable. Raises AgentError."""
+        """Log in with a key from the agent's environment. Return the name of the key's variable. Raises AgentError."""
         for method in self.initialized.logins:
             variable = method.find_variable(self.options.env)
             if variable is None or method.command:

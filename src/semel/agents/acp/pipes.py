@@ -1,6 +1,6 @@
 """Non-blocking readers and writers for an agent's stdin, stdout and stderr, with bounded memory.
 
-They work on raw file descriptors in the event loop and not on asyncio's streams, so that reading can be paused, and all
+They work on raw file descriptors in the event loop, not on asyncio's streams. So reading can be paused, and all output
 that a process has left in its pipe can be read synchronously after its exit.
 """
 
@@ -25,7 +25,10 @@ _STATES_ERROR = re.compile(
 
 
 class StdinWriter:
-    """An agent's stdin. `write` never blocks; bytes that do not fit into the pipe are sent once the agent has read."""
+    """An agent's stdin.
+
+    `write` never blocks. Bytes that do not fit into the pipe are written once the agent has read.
+    """
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self._pipe = pipe
@@ -35,11 +38,11 @@ class StdinWriter:
 
     @property
     def stuck(self) -> bool:
-        """Whether the agent has stopped reading: more than MAX_UNSENT_BYTES are unsent."""
+        """Whether the agent has stopped reading, so that more than MAX_UNSENT_BYTES bytes are unsent."""
         return len(self._unsent) > MAX_UNSENT_BYTES
 
     def write(self, data: bytes) -> None:
-        """Send these bytes after all earlier ones. If the pipe is closed, they are dropped without an error."""
+        """Write these bytes after all earlier ones. If the pipe is closed, drop them without an error."""
         if not self._open or self.stuck:
             return
         idle = not self._unsent
@@ -52,7 +55,7 @@ class StdinWriter:
             asyncio.get_running_loop().remove_writer(self._pipe.fileno())
 
     def _flush(self) -> bool:
-        """Write as much as the pipe takes. Returns True if nothing is left to write."""
+        """Write as many bytes as the pipe takes. Return True if nothing is left to write."""
         try:
             while self._unsent:
                 sent = os.write(self._pipe.fileno(), memoryview(self._unsent)[:CHUNK_BYTES])
@@ -65,7 +68,7 @@ class StdinWriter:
         return True
 
     def close(self) -> None:
-        """Close the pipe. May be called twice."""
+        """Close the pipe. Closing twice is harmless."""
         if not self._open:
             return
         self._open = False
@@ -76,7 +79,10 @@ class StdinWriter:
 
 
 class PipeReader:
-    """An agent's stdout or stderr. Calls `on_data` with chunks of up to 256 KiB, then `on_end` once at end-of-file."""
+    """An agent's stdout or stderr.
+
+    It calls `on_data` with chunks of up to 256 KiB, then `on_end` once at end-of-file.
+    """
 
     def __init__(self, pipe: IO[bytes], on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
         self._pipe = pipe
@@ -88,7 +94,7 @@ class PipeReader:
         self.resume()
 
     def pause(self) -> None:
-        """Stop reading for now. The agent blocks once the pipe is full; nothing is lost."""
+        """Stop reading for now. Once the pipe is full, the agent blocks; nothing is lost."""
         if self._open and not self._paused:
             self._paused = True
             with contextlib.suppress(RuntimeError):  # the event loop has ended
@@ -100,7 +106,7 @@ class PipeReader:
             asyncio.get_running_loop().add_reader(self._pipe.fileno(), self._read_chunk)
 
     def _read_chunk(self) -> bool:
-        """Read once. Returns True if there may be more to read."""
+        """Read once. Return True if there may be more to read."""
         try:
             chunk = os.read(self._pipe.fileno(), CHUNK_BYTES)
         except BlockingIOError:
@@ -115,13 +121,13 @@ class PipeReader:
         return bool(chunk)
 
     def drain(self) -> None:
-        """Read all that is in the pipe now. It is the last output of a process that has just ended."""
+        """Read everything that is in the pipe now: the last output of a process that has just ended."""
         for _ in range(MAX_DRAINED_CHUNKS):
             if not self._open or not self._read_chunk():
                 return
 
     def close(self) -> None:
-        """Stop reading, without a call of `on_end`. May be called twice."""
+        """Stop reading, without calling `on_end`. Closing twice is harmless."""
         if self._open:
             self.pause()
             self._open = False
@@ -129,9 +135,9 @@ class PipeReader:
 
 
 class StderrReader:
-    """An agent's stderr: passes each line to `log` and keeps the last ones for `tail`.
+    """An agent's stderr. Each line is passed to `log`; `tail` returns the last ones.
 
-    It must always be read: an agent whose stderr pipe is full blocks for good.
+    Semel must always read it: an agent whose stderr pipe is full blocks for good.
     """
 
     def __init__(self, pipe: IO[bytes], log: Callable[[str], None]) -> None:
@@ -146,14 +152,15 @@ class StderrReader:
         return "\n".join(list(self._lines)[-lines:])
 
     def error_line(self) -> str:
-        """Return the last line that states an error, as in "Error: Cannot find module"; else the last line; else "".
+        """Return the last line that states an error, as in "Error: Cannot find module".
 
-        A crash of Node.js ends with the error's fields and the version, a crash of Python with the error itself.
+        If there is none, return the last line, or "". A crash of Node.js ends with the error's fields and the version,
+        a crash of Python with the error itself.
         """
         return next((line for line in reversed(self._lines) if _STATES_ERROR.match(line)), self.tail(1)).strip()
 
     def drain(self) -> None:
-        """Read all that is in the pipe now."""
+        """Read everything that is in the pipe now."""
         self._reader.drain()
 
     def _split(self, chunk: bytes) -> None:
@@ -180,6 +187,6 @@ class StderrReader:
         self._log(text)
 
     def close(self) -> None:
-        """Stop reading. May be called twice."""
+        """Stop reading. Closing twice is harmless."""
         self._reader.close()
         self._end_line()

@@ -1,7 +1,7 @@
 """Start, watch and end an agent's process group.
 
-The started process is the *leader* of its group; the others in the group are its *workers*. A leader may be a mere
-launcher whose workers live on after it, and descendants may hold our pipes open. So an exit is detected with the
+The started process is the *leader* of its group; the others in the group are its *workers*. A leader may be only a
+launcher whose workers live on after it, and descendants may hold Semel's pipes open. So an exit is detected with the
 kernel's help (pidfd, or a thread in waitpid where there is none) and not by the end of a pipe, and the whole group is
 ended. No process runs before its spawn is recorded (`launch.py`), and none outlives the gateway (`Guard`; Law 10).
 """
@@ -32,7 +32,7 @@ class GuardedProcess:
     """A started process, with a process group and a guard of its own.
 
     - `pid`, `pgid`: the ids of process and group; they are the same number.
-    - `born`: identifies the process even if its pid is reused (`process_identity.read_identity`).
+    - `born`: the start time, which identifies the process even if its pid is reused (`process_identity.read_identity`).
     - `mark`: its spawn tag, which is the value of SEMEL_SPAWN in its environment.
     """
 
@@ -65,10 +65,10 @@ class GuardedProcess:
         on_start: Callable[[int, int, str], Awaitable[None]],
         log: Callable[[str], None],
     ) -> GuardedProcess:
-        """Start the launcher, have `on_start(pid, pgid, born)` record it, then let it exec the command.
+        """Start the launcher, let `on_start(pid, pgid, born)` record it, then let it exec the command.
 
-        `log`: is called with each line of stderr. Raises OSError if no process could be started. If `on_start` raises,
-        the process is ended and the exception is raised here.
+        Return the process. `log`: gets each line of stderr. Raises OSError if no process could be started. If
+        `on_start` raises, the process is ended and the exception is raised here.
         """
         popen, control = _spawn_launcher(command, cwd, env)
         try:
@@ -95,14 +95,14 @@ class GuardedProcess:
         return self._popen.returncode
 
     def call_on_exit(self, callback: Callable[[], None]) -> None:
-        """Call `callback` in the event loop when the leader exits; at once if it already has."""
+        """Call `callback` in the event loop when the leader exits, or now if it already has."""
         if self._exited.is_set():
             callback()
         else:
             self._watchers.append(callback)
 
     async def wait_for_exit(self, within: float) -> bool:
-        """Wait up to `within` seconds for the leader's exit. Returns whether it has exited."""
+        """Wait up to `within` seconds for the leader's exit. Return whether it has exited."""
         if not self._exited.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(within):
@@ -111,7 +111,7 @@ class GuardedProcess:
 
     @property
     def is_ending(self) -> bool:
-        """Whether `end` was called: it gives the workers time to exit, so they must not be killed at once."""
+        """Whether `end` was called. It gives the workers time to exit, so nobody else may kill them at once."""
         return self._ending is not None
 
     def describe_end(self) -> str:
@@ -154,13 +154,16 @@ class GuardedProcess:
     # ---------------------------------------------------------------- ending it
 
     def kill(self) -> None:
-        """Send SIGKILL to the whole group now. `end` must still be awaited, to reap and to clean up."""
+        """Send SIGKILL to the whole group now.
+
+        Afterwards, `end` must still be awaited, to reap the process and clean up.
+        """
         self._signal(signal.SIGKILL)
 
     async def end(self, grace: float) -> None:
         """End the group: close stdin, send SIGTERM after `grace` seconds, and SIGKILL after `grace` more.
 
-        Returns when the group is gone. May be called several times. If the caller is cancelled, the termination
+        Return when the group is gone. Several calls are harmless. If the caller is cancelled, the termination
         continues.
         """
         if self._ending is None:
@@ -185,7 +188,10 @@ class GuardedProcess:
         self.stderr.close()
 
     async def _wait_for_workers(self, within: float) -> None:
-        """Wait up to `within` seconds for the workers to exit: one may still write the history for a later load."""
+        """Wait up to `within` seconds for the workers to exit.
+
+        One may still be writing the history for a later load.
+        """
         deadline = asyncio.get_running_loop().time() + within
         while await asyncio.to_thread(process_identity.list_group_members, self.pgid):
             if asyncio.get_running_loop().time() > deadline:
@@ -200,7 +206,7 @@ class GuardedProcess:
             os.killpg(self.pgid, number)
 
     def _reap_adopted(self) -> None:
-        """Reap orphans of the group: in a container, the gateway may be pid 1, and they become its zombies."""
+        """Reap the group's orphans. In a container, the gateway may be pid 1, and they become its zombies."""
         if not self._exited.is_set():
             return  # the leader is Popen's to reap
         with contextlib.suppress(ChildProcessError):
@@ -211,7 +217,7 @@ class GuardedProcess:
 def _spawn_launcher(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], int]:
     """Start the launcher, which waits for its spawn tag before it execs `command` (`launch.py`).
 
-    Returns (process, control pipe). The control pipe is the write end of a pipe that the launcher reads. Once the spawn
+    Return (process, control pipe). The control pipe is the write end of a pipe that the launcher reads. Once the spawn
     is recorded, the caller writes the spawn tag (`GuardedProcess.mark`) and a newline to it. If the caller closes it
     without that line, the launcher exits. Call this function in the event loop's thread: the kernel kills the process
     when the thread that started it ends.
@@ -247,9 +253,9 @@ def _start_guard(popen: subprocess.Popen[bytes]) -> Guard:
 
 
 class Guard:
-    """A guard process that kills one process group if the gateway dies, even by SIGKILL.
+    """A guard process, which kills one process group if the gateway dies, even by SIGKILL.
 
-    PDEATHSIG (`launch.py`) is not enough: it exists only on Linux and reaches only the group's leader, and many agents
+    PDEATHSIG (`launch.py`) is not enough. It exists only on Linux and reaches only the group's leader, and many agents
     are launchers whose workers would go on and run the tool calls of their model's last answer
     (docs/decisions/own-the-pipe.md).
 
@@ -278,7 +284,10 @@ class Guard:
         self._pipe: int | None = ours
 
     def dismiss(self) -> None:
-        """End the guard and reap it, which takes about 1 ms. Call this when the group is gone; may be called twice."""
+        """End the guard and reap it, which takes about 1 ms.
+
+        Call this when the group is gone. A second call is harmless.
+        """
         if self._pipe is None:
             return
         with contextlib.suppress(OSError):

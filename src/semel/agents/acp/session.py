@@ -24,8 +24,8 @@ AUTH_REQUIRED = -32000  # ACP ErrorCode
 def initialize_params() -> Json:
     """Return the parameters of ACP's initialize.
 
-    Semel offers no file system and no terminals. It asks for the output of terminals as deltas in
-    `_meta.terminal_output`, and for login methods that need a terminal: `semel agents login` opens one.
+    Semel offers the agent no file system and no terminals. It asks for the output of terminals as deltas in
+    `_meta.terminal_output`, and for login methods that need a terminal, because `semel agents login` opens one.
     """
     return {
         "protocolVersion": PROTOCOL_VERSION,
@@ -44,7 +44,7 @@ TOOL_SERVER_COMMAND = (sys.executable, "-P", "-m", "semel.tools")
 
 
 def build_mcp_server(launch: Launch, mark: str, command: Sequence[str] = TOOL_SERVER_COMMAND) -> Json:
-    """Return the entry for Semel's MCP server (ACP `McpServerStdio`), with this spawn's fencing token (Law 10).
+    """Return the entry of Semel's MCP server (ACP `McpServerStdio`), with this spawn's fencing token (Law 10).
 
     `mark`: the value of SEMEL_SPAWN, as in the agent's environment.
     """
@@ -58,7 +58,7 @@ def build_mcp_server(launch: Launch, mark: str, command: Sequence[str] = TOOL_SE
 
 
 def build_http_mcp_server(url: str, token: str) -> Json:
-    """Return the entry for Semel's MCP server over HTTP (ACP `McpServerHttp`), with this spawn's fencing token."""
+    """Return the entry of Semel's MCP server over HTTP (ACP `McpServerHttp`), with this spawn's fencing token."""
     headers = [{"name": "Authorization", "value": f"Bearer {token}"}]
     return {"type": "http", "name": "semel", "url": url, "headers": headers}
 
@@ -93,10 +93,11 @@ class InitializeResult:
 
 @dataclass
 class Choices:
-    """The modes and models that a session offers, and how to set them.
+    """The modes and models that a session offers, and the requests that set them.
 
-    ACP has two ways to state them: as modes and models, or as configuration options. `modes`: ACP's SessionModeState,
-    built from the option "mode" if the agent has only that. `models`: ACP's SessionModelState, or the option "model".
+    ACP has two ways to state them: as modes and models, or as configuration options. `modes`: ACP's SessionModeState;
+    it is built from the option "mode" if the agent has only that. `models`: ACP's SessionModelState, or the option
+    "model".
     """
 
     modes: Json | None = None
@@ -115,7 +116,7 @@ class Choices:
         return choices
 
     def read_options(self, options: Any) -> None:
-        """Apply the `configOptions` in the answer that opens a session, or in a `config_option_update`."""
+        """Store the `configOptions` from the answer that opens a session, or from a `config_option_update`."""
         for option in objects_in(options):
             category = option.get("category") or option.get("id")
             if category in ("mode", "model"):
@@ -134,9 +135,9 @@ class Choices:
                 self.models = option
 
     def find(self, kind: Literal["mode", "model"], choice: str) -> str:
-        """Return the id of the mode or model that is meant by an id or a name, in any letter case.
+        """Return the id of the mode or model that a person means by an id or a name, in any letter case.
 
-        Raises ValueError, which lists what there is, if the session does not offer it.
+        Raises ValueError if the session does not offer it; the message lists what the session offers.
         """
         if self.restored and (self.modes if kind == "mode" else self.models) is None:
             return choice  # it offers them, but did not say so again when it loaded the session
@@ -152,7 +153,7 @@ class Choices:
         return f"session/set_{kind}", {f"{kind}Id": value}
 
     def apply_update(self, update: Json) -> None:
-        """Apply an update in which the agent reports a change of its mode or options."""
+        """Store the mode or options that the agent reports in an update."""
         kind = update.get("sessionUpdate")
         if kind == "current_mode_update" and self.modes is not None:
             self.modes = {**self.modes, "currentModeId": update.get("currentModeId")}
@@ -160,7 +161,7 @@ class Choices:
             self.read_options(update.get("configOptions"))
 
     def apply_choice(self, *, mode: str | None = None, model: str | None = None) -> None:
-        """Apply a mode or model that the gateway set and the agent accepted."""
+        """Store a mode or model that the gateway has set and the agent has accepted."""
         if mode is not None and self.modes is not None:
             self.modes = {**self.modes, "currentModeId": mode}
         if model is not None and self.models is not None:
@@ -172,7 +173,7 @@ class Choices:
 
 
 def describe_rpc_error(error: Json) -> str:
-    """Describe a JSON-RPC error to people: its message, and the detail in its `data` if that says more."""
+    """Return a JSON-RPC error in words for people: its message, and the detail in its `data` if that says more."""
     message = str(error.get("message") or f"error {error.get('code')}")
     details = (text_at(error, "data", key) for key in ("details", "message", "error", "reason"))
     detail = text_at(error, "data") or next((text for text in details if text is not None), None)
@@ -180,7 +181,7 @@ def describe_rpc_error(error: Json) -> str:
 
 
 class RpcError(Exception):
-    """The agent answered a request with an error."""
+    """The agent answered a request with a JSON-RPC error."""
 
     def __init__(self, error: Json) -> None:
         super().__init__(describe_rpc_error(error))
@@ -188,7 +189,7 @@ class RpcError(Exception):
 
 
 def normalize_id(id: Id) -> Id:
-    """Convert a reply's id to an integer, as in our request; some agents return it as text or as a float."""
+    """Return a reply's id as the integer of Semel's request. Some agents return it as text or as a float."""
     if isinstance(id, float) and id.is_integer():
         return int(id)
     return int(id) if isinstance(id, str) and id.isdecimal() and len(id) < 20 else id
@@ -197,8 +198,8 @@ def normalize_id(id: Id) -> Id:
 def parse_prompt_answer(reply: AgentReply, login_help: str = "") -> Answered:
     """Convert the response to a prompt into a signal.
 
-    The signal's `meta` is the response's `_meta`, with `usage` added if the response has it. If the response is an
-    error, `meta` has the error's code and data. `login_help`: added to the error if the agent demands a login.
+    The signal's `meta` is the response's `_meta`, with "usage" added if the response has it. If the response is an
+    error, `meta` has the error's code and data. `login_help`: words added to the error if the agent demands a login.
     """
     if reply.error is not None:
         facts: Json = {name: reply.error[name] for name in ("code", "data") if name in reply.error}

@@ -1,11 +1,11 @@
 """JSON-RPC 2.0 over an agent's pipes, one message per line (ACP, transport "stdio").
 
-Real agents print plain text on stdout, send scalars, batches and unknown methods, use integer and string ids, and
-write lines of many megabytes. All of that is accepted; the largest file that Semel takes fits into one line.
+Real agents print plain text on stdout, send scalars, batches and unknown methods, use integer and string ids, and write
+lines of many megabytes. All of that is accepted; the largest file that Semel takes fits into one line.
 
 Of an overlong line, only the beginning and the end are kept; the part between them is the *gap*. If the gap lies in the
-content of a file or of a tool call, a note replaces it and the turn goes on. Otherwise the conversation ends, because
-it is unknown what the agent said and to whom. It also ends if a line is several times too long.
+content of a file or of a tool call, a note replaces the gap and the turn goes on. Otherwise the conversation ends,
+because nobody can know what the agent said there, and to whom. It also ends if a line is several times too long.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _encoder = msgspec.json.Encoder()
 
 
 class IncomingCall(msgspec.Struct, frozen=True):
-    """A request or notification from the agent. `is_request`: it is a request, which must be answered under `id`."""
+    """A request or notification from the agent. `is_request`: it is a request, to be answered under the id `id`."""
 
     method: str
     params: dict[str, Any]
@@ -49,7 +49,7 @@ class IncomingCall(msgspec.Struct, frozen=True):
 
 
 class AgentReply(msgspec.Struct, frozen=True):
-    """The answer to one of our requests. `error`: JSON-RPC's error object; None if there was no error."""
+    """The agent's answer to a request of Semel. `error`: JSON-RPC's error object; None if there was no error."""
 
     id: Id
     result: Any = None
@@ -66,11 +66,11 @@ Message = IncomingCall | AgentReply | Noise
 
 
 class LineTooLong(Exception):
-    """The agent sent a line several times longer than the limit."""
+    """The agent sent a line that is several times longer than the limit."""
 
 
 class LineSplitter:
-    """Splits chunks into lines, in linear time. Of a line above `limit` bytes, only its two ends are kept."""
+    """A splitter of chunks into lines, in linear time. Of a line above `limit` bytes, it keeps only the two ends."""
 
     def __init__(self, limit: int = MAX_LINE_BYTES) -> None:
         self._limit = limit
@@ -100,7 +100,7 @@ class LineSplitter:
             self._parts = [line[-self._end_size :]]
 
     def take_rest(self) -> bytes:
-        """Return the bytes since the last newline, and forget them. GAP_MARKER takes the place of a gap."""
+        """Return the bytes since the last newline, and forget them. GAP_MARKER stands in place of a gap."""
         line = b"".join(self._parts)
         self.missing_bytes = 0
         if self._head is not None:
@@ -124,7 +124,7 @@ def _whole_beginning(tail: bytes) -> bytes:
 def fill_gap(call: IncomingCall, missing_bytes: int) -> bool:
     """Replace the gap marker in a message, in place, by a note that says how many bytes are missing.
 
-    Returns False if the gap does not lie in the content of a file or tool call.
+    Return False if the gap does not lie in the content of a file or tool call.
     """
     update = call.params.get("update")
     if not isinstance(update, dict):
@@ -157,7 +157,7 @@ def _is_content(update: Any, path: tuple[Any, ...]) -> bool:
 
 
 def decode_line(line: bytes) -> Any:
-    """Parse a line of JSON; invalid UTF-8 and lone surrogates are replaced. Raises ValueError.
+    """Parse a line of JSON. Replace invalid UTF-8 and lone surrogates. Raises ValueError.
 
     Half a surrogate pair in streamed text is kept, because the other half may follow in the next chunk.
     """
@@ -179,7 +179,7 @@ def _scrub_message(value: Any) -> Any:
 
 
 def parse_messages(line: bytes) -> list[Message]:
-    """Parse a line into its messages: one, or several (a batch). Whatever is not JSON-RPC becomes Noise."""
+    """Parse a line into its messages: one or, for a batch, several. Anything that is not JSON-RPC becomes Noise."""
     try:
         value = decode_line(line)
     except ValueError:
@@ -204,11 +204,11 @@ def _message(value: Any) -> Message:
 
 
 class Trace:
-    """Records a conversation's messages in a file that `semel fold` reads, one object per line.
+    """A file with a conversation's messages, in the format that `semel fold` reads: one object per line.
 
-    The objects are `{"t": seconds, "dir": direction, "msg": message}`. Directions: "c2a" from us to the agent, "a2c"
-    from the agent to us, "a2c_raw" for a line that is not JSON, "stderr", and "note" for our own remarks. `secret`: the
-    fencing token, which is replaced everywhere.
+    The objects are `{"t": seconds, "dir": direction, "msg": message}`. Directions: "c2a" from Semel to the agent, "a2c"
+    from the agent to Semel, "a2c_raw" for a line that is not JSON, "stderr", and "note" for Semel's own remarks.
+    `secret`: the fencing token, which is replaced everywhere.
     """
 
     def __init__(self, path: Path, secret: str = "") -> None:
@@ -243,9 +243,9 @@ class Trace:
 
 
 class AcpWire:
-    """Sends and receives the messages of one agent.
+    """The connection to one agent: it sends and receives messages.
 
-    `on_message` is called for each message in order, then `on_end` once, with the reason, or with None at a normal
+    It calls `on_message` for each message in order, then `on_end` once: with the reason, or with None at a normal
     end-of-file.
     """
 
@@ -267,7 +267,7 @@ class AcpWire:
         self.reader = PipeReader(stdout, self._on_chunk, self._on_eof)
 
     def send(self, message: dict[str, Any]) -> None:
-        """Send one message, after all earlier ones, without waiting."""
+        """Send one message after all earlier ones, without waiting."""
         rpc_message = {"jsonrpc": "2.0", **message}
         try:
             line = _encoder.encode(rpc_message)
@@ -311,7 +311,10 @@ class AcpWire:
             self._on_message(message)
 
     def finish(self, reason: str | None) -> None:
-        """Stop reading and call `on_end(reason)`, unless that was done. `reason`: None at a normal end-of-file."""
+        """Stop reading and call `on_end(reason)`, unless this was done before.
+
+        `reason`: None at a normal end-of-file.
+        """
         if self._ended:
             return
         self._ended = True

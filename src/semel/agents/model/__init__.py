@@ -25,31 +25,33 @@ __all__ = ["ModelAgent", "ToolAccess"]
 
 
 class ToolAccess(Protocol):
-    """Semel's own tools (send_message and the others) for one conversation; `semel.tools.in_process_tools` implements
-    it."""
+    """Semel's own tools (send_message and the others) for one conversation.
+
+    Implemented by `semel.tools.in_process_tools`.
+    """
 
     async def greet(self) -> str:
-        """Ask the gateway about this session. Returns instructions for the system prompt. Call it before `listing`."""
+        """Ask the gateway about this session. Return instructions for the system prompt. Call this before `listing`."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The destinations that the session may reach besides its home. Known after `greet`."""
+        """The names of the destinations that the session may address besides its home. Known only after `greet`."""
 
     def listing(self) -> list[Json]:
-        """Return the tools as in MCP's tools/list, each with name, description, inputSchema and annotations."""
+        """Return the tools as MCP's tools/list does, each with name, description, inputSchema and annotations."""
 
     async def call(self, name: str, given: Json, tool: str) -> tuple[str, bool]:
-        """Call a tool. Returns (text for the model, whether it succeeded).
+        """Call a tool. Return (text for the model, whether the call succeeded).
 
-        `given`: its arguments. `tool`: the id of the tool call, as it was announced to the gateway.
+        `given`: the arguments. `tool`: the id under which the tool call was announced to the gateway.
         """
 
 
 class ModelAgent:
     """A configured model agent (`semel.gateway.ports.Agent`).
 
-    - `door`: makes Semel's own tools (send_message and the others) for a conversation. If it is None, or returns None,
-      the conversation has none of them.
+    - `door`: returns Semel's own tools (send_message and the others) for a conversation. If it is None, or returns
+      None, the conversation has none of them.
     - `hidden`: names of variables that are never passed on from the gateway's environment to the agent's commands.
     """
 
@@ -75,7 +77,7 @@ class ModelAgent:
         return f"<ModelAgent {self.name} {self.settings.model}>"
 
     def check(self) -> None:
-        """Import pydantic-ai and make the model, without sending a request. Blocks for seconds. Raises AgentError."""
+        """Import pydantic-ai and create the model, without sending a request. Blocks for seconds. Raises AgentError."""
         if importlib.util.find_spec("pydantic_ai") is None:
             how = find_install_command("model")
             raise AgentError(f'agent {self.name!r} is of kind "model", which needs pydantic-ai: {how}')
@@ -87,14 +89,14 @@ class ModelAgent:
         self._models = provider.ConfiguredModel(self.settings)
 
     async def ask(self, prompt: str) -> str:
-        """Send one request without history and tools, and return the answer's text. Raises AgentError."""
+        """Send one request without history and tools. Return the text of the answer. Raises AgentError."""
         if self._models is None:
             await asyncio.to_thread(self.check)
         assert self._models is not None
         return await self._models.ask(prompt)
 
     async def open(self, launch: Launch) -> Conversation:
-        """Open a conversation that reads the session's history from the ledger. Raises AgentError."""
+        """Open a conversation that reads the session's history from the ledger, and return it. Raises AgentError."""
         if launch.inside is None:
             raise AgentError(f"agent {self.name!r} runs inside the gateway only")
         if not self.settings.cwd.is_dir():

@@ -1,7 +1,7 @@
 """A model agent's built-in tools (read, write, edit, list, search, shell).
 
 The table TOOLS holds names, descriptions and argument schemas, which the model sees, and whether a call needs a
-person's permission. `BuiltinTools` runs calls. `toolbox.py` announces them and asks for permission.
+person's permission. `BuiltinTools` runs calls. `toolbox.py` announces calls and asks for permission.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class BuiltinTool:
 
     - `kind`: ACP's tool kind ("read", "edit", "search", "execute").
     - `title`: a format string for a call's title, which people see; its fields are the arguments.
-    - `arguments`: for the name of each argument, (JSON Schema, description).
+    - `arguments`: {argument name: (JSON Schema, description)}.
     - `needs_permission`: a call may change something, so a person is asked first.
     """
 
@@ -107,7 +107,7 @@ TOOLS = {
 class ToolResult:
     """The result of a tool call.
 
-    - `text`: what the model reads.
+    - `text`: the text for the model.
     - `code`: the exit code, if a command was run and has exited.
     - `is_streamed`: the output was already streamed to the gateway and must not be sent again.
     """
@@ -119,7 +119,7 @@ class ToolResult:
 
 
 class BuiltinTools:
-    """The built-in tools of one conversation: those that the agent's settings enable."""
+    """The built-in tools of one conversation that the agent's settings enable."""
 
     def __init__(self, agent: AgentSettings, hidden: Collection[str] = ()) -> None:
         self.workspace = Workspace(agent.cwd)
@@ -130,7 +130,7 @@ class BuiltinTools:
         return f"<BuiltinTools {', '.join(self.tools)}>"
 
     async def call(self, name: str, arguments: Json, tell: OnOutput) -> ToolResult:
-        """Run a call whose arguments were checked (`check`). `tell`: is called with a command's output in pieces."""
+        """Run a call whose arguments `check` has accepted. `tell`: gets a command's output in pieces."""
         try:
             if name == "shell":
                 return await self._shell(arguments, tell)
@@ -181,8 +181,8 @@ class BuiltinTools:
 def check(tool: BuiltinTool, arguments: Json) -> Json | str:
     """Check a call's arguments against the tool's schema.
 
-    Returns the arguments, without nulls and with integers converted from text; if they are wrong, returns a sentence
-    for the model that says why.
+    Return the arguments, without nulls and with integers converted from text. If they are wrong, return a sentence for
+    the model that says why.
     """
     checked: Json = {}
     for key, value in arguments.items():
@@ -205,7 +205,7 @@ def check(tool: BuiltinTool, arguments: Json) -> Json | str:
 
 
 def render_title(tool: BuiltinTool, arguments: Json) -> str:
-    """Return the title of a call for people, on one line."""
+    """Return the title of a call for people, as one line."""
     values = {"path": ".", **{key: str(value) for key, value in arguments.items()}}
     try:
         text = tool.title.format_map(values)

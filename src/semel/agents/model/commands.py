@@ -26,10 +26,10 @@ OnOutput = Callable[[str], None]
 
 @dataclass(frozen=True)
 class CommandResult:
-    """How a command ended.
+    """The result of a command.
 
-    `ending`: how it ended, in words. `output`: what the model reads of its output; of a long output, the beginning and
-    the end, and the number of characters left out between them.
+    `ending`: how it ended, in words. `output`: its output for the model; of a long output, the beginning and the end,
+    with the number of characters left out between them.
     """
 
     code: int | None  # `None` if it was killed at its time limit
@@ -38,7 +38,7 @@ class CommandResult:
 
 
 class CommandOutput:
-    """Decodes a command's output, passes it to `tell`, and keeps its beginning and end for the model."""
+    """A command's output: decode it, pass it to `tell`, and keep its beginning and end for the model."""
 
     def __init__(self, tell: OnOutput) -> None:
         self._tell = tell
@@ -60,7 +60,10 @@ class CommandOutput:
         self._tail = (self._tail + text[room:])[-TAIL:]
 
     def finish(self) -> str:
-        """Finish decoding. Returns the text for the model. If people did not see all, `tell` gets a note of that."""
+        """Finish decoding.
+
+        Return the text for the model. If people did not see all output, pass `tell` a note about that.
+        """
         self.add(b"", final=True)
         if self.size > MAX_SHOWN_CHARS:
             self._tell(f"\n[{self.size - MAX_SHOWN_CHARS} characters more were not kept]\n")
@@ -71,10 +74,10 @@ class CommandOutput:
 async def run_command(
     command: Sequence[str], cwd: Path, env: Mapping[str, str], tell: OnOutput, timeout_s: float
 ) -> CommandResult:
-    """Run a command, and return how it ended. Its whole process group is killed at the end.
+    """Run a command, and return its result. Its whole process group is killed at the end.
 
-    `tell`: is called with the output in pieces. `timeout_s`: seconds after which the command is killed; it is also
-    killed if this task is cancelled. Raises OSError if it cannot be started.
+    `tell`: gets the output in pieces. `timeout_s`: seconds after which the command is killed. It is also killed if this
+    task is cancelled. Raises OSError if it cannot be started.
     """
     output = CommandOutput(tell)
     closed = asyncio.Event()
@@ -99,19 +102,22 @@ async def run_command(
 
 
 async def _record_nothing(pid: int, pgid: int, born: str) -> None:
-    """Do nothing: a command needs no spawn row, because its tool call is recorded and its guard kills it in time."""
+    """Do nothing.
+
+    A command needs no spawn row: its tool call is recorded, and its guard kills it if the gateway dies.
+    """
 
 
 def build_shell_command(command: str) -> list[str]:
-    """Return the argv that runs a command line in bash (else sh), with stderr merged into stdout."""
+    """Return the argv that runs a command line in bash (or else sh), with stderr merged into stdout."""
     program = shutil.which("bash") or "/bin/sh"
     return [program, "-c", f"exec 2>&1\n{command}"]
 
 
 def build_search_command(pattern: str, relative_path: str) -> list[str]:
-    """Return the argv that searches a file or directory for a regular expression: ripgrep if installed, else grep.
+    """Return the argv that searches a file or directory for a regular expression: with ripgrep if installed, else grep.
 
-    `relative_path`: the file or directory.
+    `relative_path`: the file or directory, relative to the workspace.
     """
     if program := shutil.which("rg"):
         return [program, "--line-number", "--no-heading", "--color=never", "--max-columns=400",

@@ -1,8 +1,8 @@
 """Summarise older turns when a conversation's history outgrows the model's context.
 
-A separate request asks the model for the summary; it is recorded in the ledger, and later prompts begin with it
-(docs/decisions/summaries.md). At most one summary is attempted per turn. If it fails for any reason, the turn goes on
-without one: the prompt then holds the newest turns and omits the older ones.
+A separate request asks the model for the summary. It is recorded in the ledger, and later prompts begin with it
+(docs/decisions/summaries.md). At most one summary is attempted per turn. If the attempt fails for any reason, the turn
+goes on without a summary: the prompt then holds the newest turns and omits the older ones.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ SUMMARY_PROMPT = (
 
 
 class SummaryFailed(Exception):
-    """The model's summary cannot be used; the message says why."""
+    """The summary that the model wrote cannot be used. The message says why."""
 
 
 class Compactor:
-    """Makes the summaries of one conversation.
+    """The maker of one conversation's summaries.
 
     `inside`: reads and writes the ledger. `settled`: waits until the gateway has committed every signal of this
     conversation.
@@ -67,11 +67,11 @@ class Compactor:
         return f"<Compactor of {self._models.agent.model}, tried in root {self._tried_root}>"
 
     async def summarise(self, root: int, room: int, max_request_bytes: int) -> bool:
-        """Have the model summarise the older turns. Returns whether a summary was recorded.
+        """Ask the model to summarise the older turns. Return whether a summary was recorded.
 
-        If one was recorded, the caller must read the past from the ledger again. `root`: the running turn's root.
-        `room`: the maximum size of the past, in bytes. `max_request_bytes`: the maximum size of the request for the
-        summary. Failures are logged, without the API key, and not raised.
+        If it was, the caller must read the past from the ledger again. `root`: the running turn's root. `room`: the
+        maximum size of the past, in bytes. `max_request_bytes`: the maximum size of the request for the summary.
+        Failures are logged, without the API key, and not raised.
         """
         if (
             not self._models.agent.compaction
@@ -117,7 +117,7 @@ class Compactor:
         log.info("agent %s: %d older entries were summarised", self._models.agent.name, len(stretch.spoken))
 
     async def _request_summary(self, messages: list[ModelMessage]) -> ModelResponse:
-        """Send one request without tools, and return its answer, which is not shown to people.
+        """Send one request without tools, and return its answer, which people do not see.
 
         Raises StreamCutOff or the API's error.
         """
@@ -135,7 +135,7 @@ class Compactor:
         return response
 
     async def _sync_with_gateway(self) -> None:
-        """Wait until the gateway has committed our signals, so that its timeout for silent agents starts anew.
+        """Wait until the gateway has committed all signals so far, so that its timeout for silent agents starts again.
 
         The gateway did not see the request for the summary, and would count its duration as silence.
         """
@@ -163,7 +163,7 @@ def _build_request(stretch: Stretch, max_bytes: int, words: int) -> list[ModelMe
 
 
 def _describe_entry(entry: Spoken) -> str:
-    """Describe an entry to the model that summarises: its author, kind and files, and whether it was cut off."""
+    """Return an entry's author, kind and files, and whether it was cut off, in words for the model that summarises."""
     fields = entry.more
     if entry.role == "user":
         description = prompt_events.describe_author(fields)
@@ -185,7 +185,7 @@ def _describe_entry(entry: Spoken) -> str:
 
 
 def _shorten_texts(texts: Sequence[str], room: int) -> list[str]:
-    """Shorten texts to `room` bytes in total. The longest lose their middle; short ones stay whole."""
+    """Shorten texts to `room` bytes in total. The longest texts lose their middle; short ones are unchanged."""
     sizes = sorted(len(text.encode("utf-8", "replace")) for text in texts)
     limit, remaining = 0, room
     for n, size in enumerate(sizes):
@@ -197,7 +197,10 @@ def _shorten_texts(texts: Sequence[str], room: int) -> list[str]:
 
 
 def _cut_middle(text: str, limit: int) -> str:
-    """Shorten a text to about `limit` bytes of UTF-8 by leaving out its middle. It keeps MIN_MESSAGE_CHARS at least."""
+    """Shorten a text to about `limit` bytes of UTF-8 by removing its middle.
+
+    Keep at least MIN_MESSAGE_CHARS characters.
+    """
     size = len(text.encode("utf-8", "replace"))
     if size <= limit:
         return text

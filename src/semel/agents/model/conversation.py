@@ -1,8 +1,8 @@
-"""One session of a model agent: it takes prompts and sends signals, in the same order as an agent process.
+"""One session of a model agent. It takes prompts and sends signals, in the same order as an agent process.
 
-The *past* is what a request to the model contains of earlier turns. The conversation keeps no history: for each prompt,
-the past is read from the ledger. The one exception is a second prompt in the same turn (a correction): it continues the
-messages of the first, tool results included.
+The *past* is the part of a request to the model that contains earlier turns. The conversation keeps no history: for
+each prompt, it reads the past from the ledger. The one exception is a second prompt in the same turn (a correction),
+which continues the messages of the first prompt, tool results included.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ BASE_PROMPT = (
 
 
 class ModelConversation:
-    """A conversation with a model agent (`semel.gateway.ports.Conversation`). `ModelAgent.open` makes it."""
+    """A conversation with a model agent (`semel.gateway.ports.Conversation`). Create it with `ModelAgent.open`."""
 
     memory = RECORD
     restored: Literal["new", "loaded", "resumed"] = "resumed"  # its memory is the ledger, always at hand
@@ -103,7 +103,7 @@ class ModelConversation:
     async def open(
         cls, models: ConfiguredModel, inside: Inside, door: ToolAccess | None, spawn: int, hidden: Collection[str] = ()
     ) -> ModelConversation:
-        """Make a conversation: connect to the MCP servers, and ask the gateway for destinations and instructions.
+        """Create a conversation: connect to the MCP servers, and ask the gateway for destinations and instructions.
 
         `spawn`: the id of the spawn row. `hidden`: as in `ModelAgent`. Raises AgentError.
         """
@@ -126,7 +126,10 @@ class ModelConversation:
     # ---------------------------------------------------------------- the gateway's side
 
     async def next(self) -> Signal:
-        """Wait for the next signal. Only one caller may wait at a time; if the wait is cancelled, no signal is lost."""
+        """Wait for the next signal and return it.
+
+        Only one caller may wait at a time. A cancelled wait loses no signal.
+        """
         while not self._signals:
             if self._died is not None:
                 return self._died
@@ -140,7 +143,7 @@ class ModelConversation:
     async def prompt(self, content: Sequence[Json]) -> None:
         """Answer a prompt (ACP content blocks) in the background.
 
-        If another prompt runs, this one joins it before its next request to the model, and both get the same answer.
+        If another prompt runs, this prompt joins it before its next request to the model, and both get the same answer.
         """
         if self._died is not None:
             return
@@ -151,7 +154,10 @@ class ModelConversation:
             self._start_run(list(content))
 
     async def answer(self, id: str, option: str | None) -> None:
-        """Answer a permission request with an option's id, or None for cancelled. Unknown requests are ignored."""
+        """Answer a permission request.
+
+        `option`: an option's id; None cancels the request. Ignore an unknown request.
+        """
         future = self._open_questions.pop(id, None)
         if future is not None and not future.done():
             future.set_result(option)
@@ -198,10 +204,10 @@ class ModelConversation:
             return end
 
     async def _answer_within_context(self, content: list[Json]) -> Answered:
-        """Answer a prompt; if the model reports that its context overflowed, try again with less of the past.
+        """Answer a prompt. If the model reports that its context overflowed, try again with less of the past.
 
-        That happens if our estimate of tokens is wrong, or if the model's context is smaller than configured. A prompt
-        is not tried again after one of its requests was answered.
+        The context overflows if the estimate of tokens is wrong, or if the model's context is smaller than configured.
+        A prompt is not tried again once one of its requests has been answered.
         """
         for share, next_share in zip(CONTEXT_SHARES, (*CONTEXT_SHARES[1:], None), strict=True):
             messages = await self._read_past(share)
@@ -222,7 +228,10 @@ class ModelConversation:
         raise AssertionError("the last part answers or raises")
 
     def _on_run_end(self, task: asyncio.Task[Answered]) -> None:
-        """Answer all prompts that joined this run. Start a new run for those that arrived too late to join."""
+        """Send an answer for each prompt that joined this run.
+
+        Start a new run for prompts that came too late to join.
+        """
         end = Answered("cancelled") if task.cancelled() else task.result()
         has_failed = end.stop in ("cancelled", "error")
         if has_failed:
@@ -242,7 +251,7 @@ class ModelConversation:
     async def _read_past(self, share: float) -> list[ModelMessage]:
         """Return the messages before this prompt, read from the ledger or kept from an earlier prompt of this turn.
 
-        `share`: the share of the context for the system prompt and the past.
+        `share`: the share of the context that the system prompt and the past may take.
         """
         system = await asyncio.to_thread(self._build_system_prompt)
         room = self._past_bytes(share, system)
@@ -259,7 +268,7 @@ class ModelConversation:
         return self._messages
 
     def _past_bytes(self, share: float, system: str) -> int:
-        """Return how many bytes the past may take: this share of the context, without the system prompt."""
+        """Return how many bytes the past may take: this share of the context, minus the system prompt."""
         room = int(self._models.context * history.BYTES_PER_TOKEN * share) - len(system.encode("utf-8", "replace"))
         return max(MIN_PAST_BYTES, room)
 
@@ -299,7 +308,10 @@ class ModelConversation:
 
 
 def _load_servers_class() -> Any:
-    """Import and return `McpServers`. That takes most of a second, so it is done only if a server is configured."""
+    """Import and return `McpServers`.
+
+    The import takes most of a second, so call this only if a server is configured.
+    """
     from semel.agents.model.mcp_servers import McpServers
 
     return McpServers

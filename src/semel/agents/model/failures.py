@@ -1,7 +1,7 @@
-"""Convert a model API's exceptions to the answer of a failed prompt: a sentence for people, and whether to retry.
+"""Convert a model API's exceptions into the answer of a failed prompt: a sentence for people, and whether to retry.
 
-pydantic-ai's exceptions are converted here and nowhere else. The answer's `meta` has `passing` (the error is transient)
-and `retry_after` (seconds) for `semel.law.retries`.
+pydantic-ai's exceptions are converted only here. The answer's `meta` has `passing` (the error is transient) and
+`retry_after` (seconds) for `semel.law.retries`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STREAM_CUT_OFF_TEXT = "the model's answer broke off before its end"
 
 
 class StreamCutOff(Exception):
-    """The model's stream ended without a finish reason: the answer was cut off."""
+    """The model's stream ended without a finish reason, so the answer is incomplete."""
 
     def __init__(self) -> None:
         super().__init__(STREAM_CUT_OFF_TEXT)
@@ -44,7 +44,7 @@ class UnreadableResponse(Exception):
 
 
 def is_cut_inside_a_character(error: Exception) -> bool:
-    """Whether the error shows that the stream ended inside a UTF-8 character, because the connection broke off."""
+    """Return whether the stream ended inside a UTF-8 character, because the connection broke off."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, UnicodeDecodeError):
         cause = cause.__cause__
@@ -52,7 +52,7 @@ def is_cut_inside_a_character(error: Exception) -> bool:
 
 
 def answer_for_failure(error: Exception) -> Answered:
-    """Return the answer to a prompt that failed with this error, and decide whether the error is transient."""
+    """Return the answer of a prompt that failed with this error, including whether the error is transient."""
     passing, after = False, None
     if isinstance(error, StreamCutOff):
         passing = True
@@ -69,7 +69,10 @@ def error_answer(text: str, passing: bool, after: float | None = None) -> Answer
 
 
 def describe_error(error: Exception) -> str:
-    """Describe an error to people, in one sentence. Callers must remove the API key (`ConfiguredModel.without_key`)."""
+    """Return an error in one sentence for people.
+
+    The caller must remove the API key (`ConfiguredModel.without_key`).
+    """
     if isinstance(error, theirs.ModelContextWindowExceededError):
         return (
             f"the request was longer than the model's context window: set a lower `context` ({_extract_message(error)})"
@@ -85,7 +88,7 @@ def describe_error(error: Exception) -> str:
 
 
 def _describe_root_cause(error: BaseException) -> str:
-    """Return the message of the innermost exception: the outer ones only say "Connection error."."""
+    """Return the message of the innermost exception. The outer ones only say "Connection error."."""
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner
     return (str(error) or type(error).__name__)[:MAX_ERROR_CHARS]

@@ -1,7 +1,7 @@
 """The file tools read, write, edit and list.
 
-They block, so callers run them in a thread. Each returns a text for the model, of bounded length, and raises
-ToolRefused (a sentence for the model) or OSError. `arguments`: as declared in `builtin.TOOLS`.
+They block, so callers run them in a thread. Each returns a text of bounded length for the model, and raises ToolRefused
+(a sentence for the model) or OSError. `arguments`: as declared in `builtin.TOOLS`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ BINARY_CHECK_BYTES = 8_192  # a file with a NUL among this many first bytes coun
 
 
 def read(workspace: Workspace, arguments: Json) -> str:
-    """Return at most `limit` lines of the text file at `path`, unchanged, from line `offset` on.
+    """Return at most `limit` lines of the text file at `path`, unchanged, starting at line `offset`.
 
-    If lines remain, a last line says at which offset to go on. For a binary or empty file, returns a note.
+    If lines remain, a last line says at which offset to continue. For a binary or empty file, return a note.
     """
     fd, status = workspace.open(arguments["path"])
     with os.fdopen(fd, "rb") as file:
@@ -43,7 +43,7 @@ def read(workspace: Workspace, arguments: Json) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Split a text into lines, which keep their newlines. Nothing else ends a line, as in grep and editors."""
+    """Split a text into lines, which keep their newlines. As in grep and editors, only a newline ends a line."""
     *lines, partial = text.split("\n")
     return [f"{line}\n" for line in lines] + ([partial] if partial else [])
 
@@ -94,7 +94,7 @@ def edit(workspace: Workspace, arguments: Json) -> str:
 
 
 def list_(workspace: Workspace, arguments: Json) -> str:
-    """Return the names in a directory, one per line: directories end with a slash, files have their size."""
+    """Return the names in a directory, one per line. Directories end with a slash; files have their size."""
     path = workspace.path(arguments.get("path") or ".")
     try:
         with os.scandir(path) as entries:

@@ -1,6 +1,6 @@
 """Convert the ledger's entries into pydantic-ai messages, in order of turns (Law 4).
 
-Messages of people and events become user parts; what the agent said becomes text of the model. Text that nobody typed
+Messages of people and events become user parts; texts of the agent become text of the model. Text that nobody typed
 (notices, messages to other destinations, notes that a text was cut off) becomes user parts, too, but between the marks
 `[semel: ...]` and `[/semel]`, so that the model does not take it for a person's words. Tool calls of earlier turns are
 left out.
@@ -51,9 +51,9 @@ def estimate_tokens(text: str) -> int:
 
 
 def build_messages(past: Past, system: str) -> list[ModelMessage]:
-    """Return the messages before the prompt. The first is a request with the system prompt.
+    """Return the messages before the prompt. The first message is a request with the system prompt.
 
-    `past`: what was read from the ledger. `system`: the system prompt.
+    `past`: the past as the ledger returned it. `system`: the system prompt.
     """
     result: list[ModelMessage] = [ModelRequest([SystemPromptPart(system)])]
     sides = [pair for entry in past.spoken for pair in _render_entry(entry)]
@@ -71,7 +71,7 @@ def build_messages(past: Past, system: str) -> list[ModelMessage]:
 
 
 def _render_summary(summary: Summary) -> str:
-    """Return a summary as user text between marks, which say that its text is no instruction."""
+    """Return a summary as user text between marks. The marks say that the text is no instruction."""
     covers = summary.covers
     heading = f"a summary, made by a model, of older messages of this conversation ({covers.first} to {covers.last})"
     heading += "; some before them are not in it" if covers.cut else ""
@@ -88,7 +88,7 @@ def _add(model_messages: list[ModelMessage], side: Side, text: str) -> None:
 
 
 def append_prompt(model_messages: list[ModelMessage], content: Sequence[UserContent]) -> None:
-    """Append user content to the last message if it is a request; if it is the model's, append a new request."""
+    """Append user content to the last message if it is a request; if it is a response, append a new request."""
     parts = [UserPromptPart(block if isinstance(block, str) else [block]) for block in content]
     if isinstance(last := model_messages[-1], ModelRequest):
         model_messages[-1] = ModelRequest([*last.parts, *parts])
@@ -127,7 +127,7 @@ def _render_entry(entry: Spoken) -> Iterator[tuple[Side, str]]:
 
 
 def _describe_side_entry(entry: Spoken) -> str | None:
-    """Return a note for an agent entry that is not ordinary text; None for ordinary text.
+    """Return a note for an agent's entry that is not ordinary text; None for ordinary text.
 
     Such entries are texts to or from other sessions, reactions and edits.
     """
@@ -155,7 +155,10 @@ def _render_interrupted_calls(past: Past) -> str:
 
 
 def convert_content(blocks: Sequence[Json]) -> list[UserContent]:
-    """Convert a prompt's ACP content blocks for the model. A block that the model cannot take becomes its name."""
+    """Convert a prompt's ACP content blocks for the model.
+
+    A block that the model cannot take is replaced by its name.
+    """
     return [_content(block) for block in blocks]
 
 
@@ -180,7 +183,7 @@ def _content(block: Json) -> UserContent:
 def drop_old_results(model_messages: list[ModelMessage], max_tokens: int) -> None:
     """Replace tool results by a note, oldest first, until the messages fit into `max_tokens`.
 
-    The newest KEPT_TOOL_RESULTS stay, even if the messages then do not fit. The list is changed in place.
+    Change the list in place. The newest KEPT_TOOL_RESULTS results stay, even if the messages then do not fit.
     """
     sizes = [sum(_size(part) for part in message.parts) for message in model_messages]
     excess = sum(sizes) - max_tokens

@@ -48,10 +48,10 @@ STOP_REASONS = {"length": "max_tokens", "content_filter": "refusal"}
 
 
 class RequestLoop:
-    """Runs the prompts of one conversation.
+    """The loop that answers the prompts of one conversation.
 
-    - `tell`: is called with each ACP update.
-    - `take_steered`: returns the prompts that arrived since it was last called.
+    - `tell`: gets each ACP update.
+    - `take_steered`: returns the prompts that have arrived since its last call.
     - `prefix`: the beginning of every message id, so that the ids of different spawns differ.
     """
 
@@ -79,8 +79,8 @@ class RequestLoop:
     async def run(self, messages: list[ModelMessage], content: Block) -> Answered:
         """Answer a prompt, and return the signal that ends it.
 
-        `messages`: the messages before the prompt; requests and responses are appended. `content`: the prompt's ACP
-        content blocks. Raises the errors of a failed request.
+        `messages`: the messages before the prompt; the loop appends its requests and responses. `content`: the prompt's
+        ACP content blocks. Raises the errors of a failed request.
         """
         self.joined_prompts, self.answered_requests, self.tokens = [], 0, 0
         history.append_prompt(messages, history.convert_content(content))
@@ -153,7 +153,10 @@ class RequestLoop:
 
 
 def _append_refusal(response: ModelResponse, shown: _ShownMessage) -> ModelResponse:
-    """Show a refusal, and add it to the response's text. OpenAI sends it in a field of its own (`provider_details`)."""
+    """Show a refusal, and return the response with the refusal added to its text.
+
+    OpenAI sends a refusal in a field of its own (`provider_details`).
+    """
     refusal = (response.provider_details or {}).get("refusal")
     if not isinstance(refusal, str) or not refusal.strip():
         return response
@@ -162,7 +165,10 @@ def _append_refusal(response: ModelResponse, shown: _ShownMessage) -> ModelRespo
 
 
 def _append_transcript(response: ModelResponse, beside: StreamExtras, shown: _ShownMessage) -> ModelResponse:
-    """Show the images and sound of a response, and add the transcript of the sound to the response's text."""
+    """Show the images and sound of a response.
+
+    Return the response with the transcript of the sound added to its text.
+    """
     shown.show_beside(beside)
     shown.show_sound(beside.samples)
     words = "".join(beside.words)
@@ -170,16 +176,19 @@ def _append_transcript(response: ModelResponse, beside: StreamExtras, shown: _Sh
 
 
 def _scrub_part(part: Any) -> Any:
-    """Replace lone surrogates in a part of a response: the next request contains it, and UTF-8 cannot encode them."""
+    """Replace lone surrogates in a part of a response.
+
+    The next request contains the part, and UTF-8 cannot encode them.
+    """
     texts = {name: getattr(part, name, None) for name in ("content", "tool_name", "args")}
     scrubbed = {name: scrub(value) for name, value in texts.items()}
     return replace(part, **{name: value for name, value in scrubbed.items() if value != texts[name]})
 
 
 class _ShownMessage:
-    """Shows one response of the model: sends its text, thoughts and files as ACP chunks with message ids.
+    """One response of the model as it is shown: its text, thoughts and files, sent as ACP chunks with message ids.
 
-    Consecutive text parts have the same message id; after a thought or a tool call, text gets a new one. `id`: the
+    Consecutive text parts have the same message id; after a thought or a tool call, text gets a new id. `id`: the
     beginning of these ids.
     """
 
@@ -212,7 +221,10 @@ class _ShownMessage:
         self._chunk("agent_message_chunk", "".join(words))
 
     def show_sound(self, samples: Sequence[str]) -> None:
-        """Show a complete sound as a WAV file. `samples`: pieces of base64; if they are broken, they are sent as is."""
+        """Show a complete sound as a WAV file.
+
+        `samples`: pieces of base64; if they cannot be decoded, send them unchanged.
+        """
         if not samples:
             return
         try:
@@ -248,7 +260,7 @@ class _ShownMessage:
 
 
 def encode_wav(samples: bytes) -> bytes:
-    """Return a WAV file with these raw 16-bit mono samples."""
+    """Return a WAV file that contains these raw 16-bit mono samples."""
     out = io.BytesIO()
     with wave.open(out, "wb") as written:
         written.setnchannels(1)

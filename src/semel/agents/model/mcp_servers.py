@@ -1,4 +1,4 @@
-"""MCP servers whose tools a model agent gets, through pydantic-ai's toolset. The model knows them as SERVER_TOOL."""
+"""MCP servers whose tools a model agent gets, through pydantic-ai's toolset. The model sees a tool as SERVER_TOOL."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MAX_RESULT_CHARS = 60_000  # how much of a result the model reads
 
 
 class McpServers:
-    """The MCP servers of one conversation: `open` starts them, `close` stops them."""
+    """The MCP servers of one conversation. `open` starts them; `close` stops them."""
 
     def __init__(self) -> None:
         self._servers: list[_McpConnection] = []
@@ -45,10 +45,10 @@ class McpServers:
 
     @classmethod
     async def open(cls, agent: str, servers: Mapping[str, McpSettings], cwd: Path) -> McpServers:
-        """Start or connect to all servers, and list their tools.
+        """Start or connect to all servers, list their tools, and return the servers.
 
-        `agent`: the agent's name, for messages. `servers`: the settings by the servers' names. If one server fails, the
-        others are stopped, and AgentError is raised.
+        `agent`: the agent's name, for messages. `servers`: the settings by server name. If one server fails, the others
+        are stopped, and AgentError is raised.
         """
         self = cls()
         for name, settings in servers.items():
@@ -80,7 +80,7 @@ class McpServers:
         return name in self._tools
 
     async def call(self, name: str, arguments: Json) -> tuple[ToolResult, Any]:
-        """Call a tool. Returns (result for people, content for the model); errors are results, too.
+        """Call a tool. Return (result for people, content for the model). Errors are returned as results, too.
 
         `name`: the model's name for the tool. If the server does not answer, the result is "outcome unknown": the call
         is never repeated automatically (Law 9), and the next call reconnects.
@@ -109,7 +109,7 @@ class McpServers:
 
 
 class _McpConnection:
-    """The connection to one server: made at its first use, and again after a call that was not answered."""
+    """The connection to one server. It is made at its first use, and again after a call that was not answered."""
 
     def __init__(self, name: str, settings: McpSettings, cwd: Path) -> None:
         self._name = name
@@ -122,7 +122,7 @@ class _McpConnection:
         return f"<McpConnection {self._name}, {'reached' if self._toolset is not None else 'not reached'}>"
 
     async def connect(self) -> MCPToolset[Any]:
-        """Connect if necessary, and return the open toolset. Raises what the connection attempt raises."""
+        """Connect if necessary, and return the open toolset. Raises any exception of the connection attempt."""
         if self._toolset is None:
             toolset = _build_toolset(self._name, self._settings, self._cwd)
             async with contextlib.AsyncExitStack() as stack:
@@ -132,7 +132,7 @@ class _McpConnection:
         return self._toolset
 
     async def disconnect(self) -> None:
-        """Close the connection and stop the server; errors are ignored, as it may be dead already."""
+        """Close the connection and stop the server. Ignore errors, because the server may already be dead."""
         stack, self._stack, self._toolset = self._stack, None, None
         if stack is not None:
             with contextlib.suppress(Exception):
@@ -161,15 +161,18 @@ def _build_toolset(name: str, settings: McpSettings, cwd: Path) -> MCPToolset[An
 
 
 def _is_server_error(error: ModelRetry) -> bool:
-    """Whether the server answered with an error (unknown tool, wrong arguments), so that the outcome is known."""
+    """Return whether the server itself answered with an error (unknown tool, wrong arguments).
+
+    Then the outcome is known.
+    """
     rpc_error = getattr(error.__cause__ or error.__context__, "error", None)
     return getattr(rpc_error, "code", None) in SERVER_ERROR_CODES
 
 
 def _build_tool_name(server: str, tool: str) -> str:
-    """Return the model's name for a server's tool: SERVER_TOOL, with only what models' APIs accept.
+    """Return the model's name for a server's tool: SERVER_TOOL, reduced to the characters that models' APIs accept.
 
-    That is at most 64 ASCII letters, digits, `_` and `-`; any other character becomes `_`.
+    These are at most 64 ASCII letters, digits, `_` and `-`; any other character becomes `_`.
     """
     return re.sub(r"[^A-Za-z0-9_-]", "_", f"{server}_{tool}")[:64]
 

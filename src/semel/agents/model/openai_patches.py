@@ -1,9 +1,9 @@
-"""Patches for OpenAI's client: skip its validation of messages, and collect what pydantic-ai drops from a stream.
+"""Patches for OpenAI's client: skip its validation of messages, and collect parts of a stream that pydantic-ai drops.
 
-The client matches each message against every type that it may have. That takes 0.13 ms a message, so half a second for
-4,000 messages, and blocks the event loop and with it every other session (Law 11). pydantic-ai's messages are in the
-API's format already, so the patched `create` passes messages and tools as `extra_body`, which the client adds to the
-request unchecked (openai-python's README, "Undocumented params").
+The client matches each message against every type that it may have. That takes 0.13 ms per message, so half a second
+for 4,000 messages, and blocks the event loop and with it every other session (Law 11). pydantic-ai's messages are
+already in the API's format. So the patched `create` passes messages and tools as `extra_body`, which the client adds to
+the request unchecked (openai-python's README, "Undocumented params").
 
 The patched `create` also collects images and sound from the chunks of a chat completion, which pydantic-ai ignores.
 """
@@ -23,7 +23,7 @@ Create = Callable[..., Awaitable[Any]]
 def bypass_client_validation(model: Any) -> bool:
     """Patch the model's client if it is OpenAI's: no validation of messages, no retries (Law 7).
 
-    Returns whether it was patched.
+    Return whether the client was patched.
     """
     client: Any = getattr(getattr(model, "provider", None), "client", None)
     if type(client).__module__.partition(".")[0] != "openai":
@@ -62,7 +62,10 @@ class StreamExtras:
 
 
 def _field(value: Any, name: str) -> Any:
-    """Return a field of a dict or an object; None if it is missing. Fields unknown to the client remain dicts."""
+    """Return a field of a dict or an object; None if it is missing.
+
+    The client leaves fields that it does not know as dicts.
+    """
     return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
 
 
@@ -71,7 +74,7 @@ current_extras: ContextVar[StreamExtras | None] = ContextVar("handed", default=N
 
 
 class _ObservedStream:
-    """A stream of chunks. It passes each chunk to `StreamExtras.collect` and then yields it."""
+    """A stream of chunks that passes each chunk to `StreamExtras.collect`, and then yields it."""
 
     def __init__(self, stream: Any, extras: StreamExtras) -> None:
         self._stream = stream
@@ -116,7 +119,7 @@ async def _create_unvalidated(create: Create, field: str, **arguments: Any) -> A
 
 
 def _is_plain_json(values: list[Any]) -> bool:
-    """Return whether the list consists of JSON values only. The client must convert anything else."""
+    """Return whether the list consists only of JSON values. Other values must be converted by the client."""
     try:
         msgspec.json.encode(values, enc_hook=_refuse)
     except TypeError:

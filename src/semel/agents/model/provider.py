@@ -1,4 +1,4 @@
-"""Make the pydantic-ai model for a configured "provider:name", with its key and address. Sends no request."""
+"""Create the pydantic-ai model for a configured "provider:name", with its key and address. Send no request."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class ConfiguredModel:
     def is_whole(self, response: ModelResponse) -> bool:
         """Return whether a response is complete.
 
-        A chat completion without a finish reason was cut off, although pydantic-ai takes it for complete. Any finish
-        reason but an abort is accepted: servers have their own names for a normal end ("eos_token").
+        A chat completion without a finish reason was cut off, although pydantic-ai counts it as complete. Any finish
+        reason but an abort is accepted, because servers have their own names for a normal end ("eos_token").
         """
         if response.state != "complete":
             return False
@@ -70,7 +70,7 @@ class ConfiguredModel:
         return reason is not None or response.finish_reason is not None
 
     def without_key(self, text: str) -> str:
-        """Return the text with the API key replaced. Some APIs quote a wrong key in their error message."""
+        """Return the text with the API key replaced. Some APIs quote a wrong key in their error messages."""
         client = getattr(getattr(self.model, "provider", None), "client", None)
         for key in (self.agent.key, getattr(client, "api_key", None)):
             if isinstance(key, str) and len(key) > 3:
@@ -78,7 +78,7 @@ class ConfiguredModel:
         return text
 
     async def ask(self, prompt: str) -> str:
-        """Send one request without history and tools, and return the answer's text. Raises AgentError."""
+        """Send one request without history and tools. Return the text of the answer. Raises AgentError."""
         messages: list[ModelMessage] = [ModelRequest([UserPromptPart(prompt)])]
         try:
             response = await model_request(self.model, messages, model_settings=self.request_options())
@@ -87,7 +87,10 @@ class ConfiguredModel:
         return "".join(part.content for part in response.parts if isinstance(part, TextPart))
 
     def request_options(self) -> Options:
-        """Return the settings of each request. The client's own retries are off: Semel decides on retries (Law 7)."""
+        """Return the settings of each request.
+
+        The client's own retries are off, because Semel decides on retries (Law 7).
+        """
         options: dict[str, Any] = dict(self.agent.request_settings)
         if self.agent.max_tokens is not None:
             options["max_tokens"] = self.agent.max_tokens
@@ -97,7 +100,7 @@ class ConfiguredModel:
         return cast(Options, options)
 
     def _check_options(self) -> None:
-        """Reject settings that pydantic-ai does not know and would silently ignore. Raises AgentError."""
+        """Raise AgentError for settings that pydantic-ai does not know and would silently ignore."""
         known_keys = Options.__annotations__.keys()
         for key in self.agent.request_settings:
             if key not in known_keys and key.partition("_")[0] not in _SETTING_PREFIXES:

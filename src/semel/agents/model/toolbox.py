@@ -1,8 +1,8 @@
 """All tools of one conversation: Semel's own (`ToolAccess`), built-in (`builtin.py`) and those of MCP servers.
 
-Each call is announced to the gateway by an ACP update. If it may change something, a person is then asked for
-permission. Before such a call runs, the update "in_progress" is committed; so if the turn is lost afterwards, it is
-known that a tool had started, and the turn is not restarted automatically (Law 9).
+Each call is announced to the gateway by an ACP update. If the call may change something, a person is then asked for
+permission. Before such a call runs, the update "in_progress" is committed. So if the turn is lost afterwards, the
+ledger knows that a tool had started, and the turn is not restarted automatically (Law 9).
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ UNANSWERED_TEXT = "Not done: nobody answered whether it is allowed. Go on withou
 
 
 class Toolbox:
-    """Announces tool calls, asks for permission, and runs them.
+    """The tools of one conversation: announce calls, ask for permission, and run them.
 
     - `servers`: the MCP servers (`McpServers`), if there are any.
-    - `tell`: is called with each ACP update.
-    - `ask`: asks a person about a tool call, with options. Returns the chosen option's id; None if nobody answered.
+    - `tell`: gets each ACP update.
+    - `ask`: asks a person about a tool call, with options. It returns the chosen option's id; None if nobody answered.
     - `settled`: waits until the gateway has committed all updates so far.
     - `prefix`: the beginning of every tool call id, so that the ids of different spawns differ.
     """
@@ -70,7 +70,10 @@ class Toolbox:
         return [definition.name for definition in self.definitions()]
 
     def definitions(self) -> list[ToolDefinition]:
-        """Return the tools for the model. If several have the same name, Semel's own wins, then the built-in one."""
+        """Return the tools for the model.
+
+        Of tools with the same name, Semel's own comes first, then the built-in one.
+        """
         definitions = {
             tool_name: _definition(tool_name, listed["inputSchema"], listed["description"])
             for tool_name, listed in self._semel_tools.items()
@@ -82,7 +85,7 @@ class Toolbox:
         return list(definitions.values())
 
     async def call(self, part: ToolCallPart) -> ToolReturnPart:
-        """Announce a tool call of the model, run it if it is allowed, and return the result that the model reads."""
+        """Announce a tool call of the model, and run it if it is allowed. Return the result for the model."""
         self._call_count += 1
         id = f"{self._prefix}.{self._call_count}"
         name = part.tool_name
@@ -143,10 +146,10 @@ class Toolbox:
         return await self._builtin_tools.call(tool.name, checked, lambda text: self._report_output(id, text))
 
     async def _ask_permission(self, id: str, name: str, allowance: str, arguments: Json) -> ToolResult | None:
-        """Ask a person whether a call may run. Returns None if it may, else the result that says that it was not run.
+        """Ask a person whether a call may run.
 
-        `id`: the call's id. `name`: the tool's name. `allowance`: identifies what the answer "always" allows: a tool,
-        or one command line.
+        Return None if it may, else a result that says that the call was not run. `id`: the call's id. `name`: the
+        tool's name. `allowance`: identifies what the answer "always" allows: a tool, or one command line.
         """
         if allowance in self._always_allowed:
             return None

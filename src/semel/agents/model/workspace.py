@@ -1,7 +1,7 @@
 """Confine a model agent's file tools to its workspace.
 
-All symbolic links of a path are resolved, and the path is refused if it then lies outside. The file itself is opened
-without following links, so if a link replaces it in the meantime, the link cannot lead outside.
+All symbolic links of a path are resolved, and a path that then lies outside is refused. The file itself is opened
+without following links. So a link that replaces the file in the meantime cannot lead outside.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pathlib import Path
 
 
 class ToolRefused(Exception):
-    """A tool call was refused or cannot be done; the message is a sentence for the model."""
+    """A tool call was refused, or cannot be done. The message is a sentence for the model."""
 
 
 class Workspace:
-    """Resolves paths as a model writes them (relative to the workspace, or absolute), and opens and writes files.
+    """The files in a workspace. It resolves paths as a model writes them: relative to the workspace, or absolute.
 
     `root`: the workspace's directory.
     """
@@ -29,7 +29,10 @@ class Workspace:
         return f"<Workspace {self.root}>"
 
     def path(self, written: str) -> Path:
-        """Resolve a path. Raises ToolRefused if it lies outside the workspace or is not a valid path."""
+        """Resolve a path that a model wrote.
+
+        Raises ToolRefused if it lies outside the workspace or is not a valid path.
+        """
         if "\0" in written:
             raise ToolRefused("a path holds no NUL")
         try:
@@ -41,11 +44,11 @@ class Workspace:
         return real
 
     def name(self, path: Path) -> str:
-        """Return a resolved path as the model sees it: relative to the workspace."""
+        """Return a resolved path in the form that the model sees: relative to the workspace."""
         return str(path.relative_to(self.root)) if path != self.root else "."
 
     def open(self, written: str) -> tuple[int, os.stat_result]:
-        """Open a regular file for reading. Returns (file descriptor, status). Raises ToolRefused."""
+        """Open a regular file for reading. Return (file descriptor, status). Raises ToolRefused."""
         path = self.path(written)
         try:
             fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -59,7 +62,7 @@ class Workspace:
         return fd, status
 
     def write(self, written: str, data: bytes) -> Path:
-        """Write a file atomically, and return its path. Raises ToolRefused.
+        """Write a file atomically, and return its resolved path. Raises ToolRefused.
 
         An existing file keeps its mode. Missing directories are created.
         """

@@ -75,8 +75,7 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
         self._tasks[name].add_done_callback(_log_failure)
 
     async def _settle_copy(self) -> None:
-        """Settle the ledger if it was restored from a backup: whatever may have happened since becomes doubtful (Law
-        14).
+        """If the ledger was restored from a backup, settle it: whatever may have happened since is doubtful (Law 14).
         """
         if await self.record.read(settle_restored.is_unsettled_copy):
             settled = await self.record.write(settle_restored.settle_copy)
@@ -90,9 +89,7 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
         self.channel_manager.doubt(restored_at)
 
     async def _end_orphaned_agents(self) -> None:
-        """Kill the agent processes of a dead gateway, if they are still the same processes, before a new one starts
-        (Law 10).
-        """
+        """Kill the agent processes of a dead gateway, if they are still the same, before new ones start (Law 10)."""
         for orphan in await self.record.read(spawn_rows.list_orphaned):
             killed = await asyncio.to_thread(self.reap, orphan) if self.reap is not None else False
             reason = "killed: its gateway was gone" if killed else "it had ended with its gateway"

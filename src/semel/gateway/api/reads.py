@@ -227,7 +227,7 @@ class ReadApi(Components):
         return "The gateway is stopping." if self.stopping else await self.readiness.find_problem()
 
     async def overview(self) -> Json:
-        """Return `status` with what an operator looks at first: sessions that need a person, channels, disk, backup,
+        """Return `status` with what an operator needs first: sessions that need a person, channels, disk, backup,
         books.
         """
         data, backup = self.settings.data_dir, read_last_backup(self.settings.data_dir)

@@ -38,7 +38,8 @@ class ReplyApi(Components):
         return await self.record.read(lambda tx: tx.one(KnownEvent, "event_known", source=source, key=key)) is not None
 
     async def last_said(self, session: str, limit: int = 50) -> list[str]:
-        """Return the texts that people wrote among the newest `limit` entries, newest first; [] if the session is
-        missing.
+        """Return the texts that people wrote among the newest `limit` entries, newest first.
+
+        Return [] if there is no such session.
         """
         return await self.record.read(replies.list_last_said, session, limit)

@@ -285,8 +285,9 @@ _SHAPES: dict[str, tuple[type, ...]] = {
 
 
 def _find_wrong_type(event: Incoming) -> str | None:
-    """Return a description of a field whose type is not that of `Incoming`, a bug in the channel; None if all are
-    right.
+    """Return a description of a field that has not the type in `Incoming`; None if all are right.
+
+    Such a field is a bug in the channel.
     """
     if event.kind not in KINDS:
         return f"its kind is {event.kind!r}, not one of {', '.join(KINDS)}"

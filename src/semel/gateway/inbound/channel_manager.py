@@ -46,9 +46,7 @@ class ChannelManager:
         await self.inbox.record.write(rows.release_unclaimed_files)
 
     def doubt(self, until: int) -> None:
-        """Record events up to `until` (ms) without acting on them: they may have been answered before a restore (Law
-        14).
-        """
+        """Only record events up to `until` (ms), because they may have been answered before a restore (Law 14)."""
         for inbox in self.inboxes.values():
             inbox.doubtful_until = until
 
@@ -60,9 +58,7 @@ class ChannelManager:
         }
 
     def list(self) -> list[Json]:
-        """Return a description of each channel: {"name", "kind"?, "safety", "agent", "state", "since", "error"?,
-        "counts", ...}.
-        """
+        """Describe each channel: {"name", "kind"?, "safety", "agent", "state", "since", "error"?, "counts", ...}."""
         return [self._describe(name) for name in self.channels]
 
     def _describe(self, name: str) -> Json:

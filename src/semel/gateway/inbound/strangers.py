@@ -70,8 +70,7 @@ class Strangers:
 
 
 class HourlyLimit:
-    """A count of occurrences, with at most `max_each` per hour for each name and `max_all` per hour for all names
-    together.
+    """A limit per hour: at most `max_each` occurrences of each name, and `max_all` of all names together.
 
     Each occurrence has a key, by which a repeat is recognised (`is_counted`). Times are in milliseconds.
     """
@@ -108,9 +107,7 @@ class HourlyLimit:
         self._counts[name] += 1
 
     def is_counted(self, name: str, key: str) -> bool:
-        """Return whether an occurrence with this name and key was counted within the last hour, so that this one is a
-        repeat.
-        """
+        """Return whether this occurrence is a repeat: one with this name and key was counted within the last hour."""
         return name in self._counts and any(
             (counted_name, counted_key) == (name, key) for _, counted_name, counted_key in self._occurrences
         )

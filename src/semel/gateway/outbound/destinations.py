@@ -131,8 +131,7 @@ class Destinations:
         return self.answer_legs(dest, session, text) if answer else self.legs(dest, session, text)
 
     def find_problem(self, dest: str | None, kind: str) -> str:
-        """Return why a destination cannot take a file, an edit or a reaction; "" if it can, or if it is not on a
-        channel.
+        """Return why a destination cannot take a file, an edit or a reaction; "" if it can, or is not on a channel.
 
         `kind`: "file", "edit" or "react".
         """

@@ -152,7 +152,7 @@ class Conversation(Protocol):
     async def set_model(self, model: str) -> None: ...
 
     async def close(self, grace: float) -> None:
-        """End the agent's process group: close its stdin, send SIGTERM after `grace` seconds and SIGKILL after `grace`
+        """End the agent's process group: close stdin, send SIGTERM after `grace` seconds and SIGKILL after `grace`
         more.
         """
 

@@ -57,9 +57,9 @@ E = TypeVar("E", bound=NamedTable)
 class ReferenceResolvers:
     """Functions that resolve references in the values of semel.toml. Each raises ValueError.
 
-        path      resolves a path, which may be relative to the file or begin with `~`
-        variable  returns the value of `env:NAME`, and any other text unchanged
-        secret    returns the value of `env:NAME` or `file:PATH`, and any other text unchanged
+    - `path`: resolves a path, which may be relative to the file or begin with `~`.
+    - `variable`: returns the value of `env:NAME`, and any other text unchanged.
+    - `secret`: returns the value of `env:NAME` or `file:PATH`, and any other text unchanged.
     """
 
     path: Callable[[str], Path]

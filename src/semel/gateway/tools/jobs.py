@@ -185,8 +185,8 @@ class JobManager:
         self._sweep_now.set()
 
     async def _repeat_cancellations(self) -> None:
-        """Cancel jobs again whose cancellation is recorded, because an earlier gateway may have died before it
-        cancelled them.
+        """Cancel the jobs again that an earlier gateway recorded as cancelled: it may have died before it cancelled
+        them.
         """
         for row in await self.record.read(rows.list_open):
             if row.cancelled is not None and self.port is not None:
@@ -219,11 +219,10 @@ class JobManager:
             await asyncio.to_thread(orphan.release, delivered)
 
     async def _report_unstarted(self, row: SessionJob) -> None:
-        """Report a job that has a row but no process: the gateway died before it started the process, so nothing was
-        run.
+        """Report a job that has a row but no process, because the gateway died before it started one.
 
-        But if the ledger was restored from a backup made before the job ended, the job may have run; the report says
-        so.
+        So no command was run. But if the ledger was restored from a backup made before the job ended, the command may
+        have run, and the report says so.
         """
         name, doubtful = f", {row.name}" if row.name else "", row.at <= self.doubtful_until
         text = (

@@ -193,9 +193,7 @@ class BlockClaims:
         return [*(self._replaced(new, n) for n in sorted(shown)), *kept_ops]
 
     def _replaced(self, block: StreamedBlock, slot: int) -> turn_ops.Op:
-        """Return the operation that replaces a preview by the new text of its part; by "" if there is no such part any
-        more.
-        """
+        """Return the operation that replaces a preview by its part's new text; by "" if the part is gone."""
         part = next((part for part in block.at_home() if part.slot == slot), None)
         if part is None:
             part = HomePart(slot, EchoHold(()))
@@ -392,9 +390,7 @@ class BlockClaims:
     # ------------------------------------------------------------ the turn
 
     def claim_silence(self) -> list[turn_ops.Op]:
-        """Claim an empty answer, which counts as quiet, if the turn accepts quiet answers and the agent has said
-        nothing at all.
-        """
+        """Claim an empty answer, which counts as quiet, if the turn allows quiet answers and the agent said nothing."""
         if not self.quiet or self.claim_count or self.held_count:
             return []
         return [turn_ops.Block(-1, (self._say_home(""),))]

@@ -18,9 +18,7 @@ class FlushBarrier(asyncio.Event):
 
 
 class SteerCancelled:
-    """A signal: a prompt that should have joined the turn was not written to the agent, so the agent will not answer
-    it.
-    """
+    """The signal that a prompt which should have joined the turn was not sent. The agent will not answer it."""
 
 
 QueuedSignal = Signal | FlushBarrier | SteerCancelled

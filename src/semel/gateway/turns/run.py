@@ -231,9 +231,7 @@ class Run:
                 return await self._finish(end)
 
     def _take_waiting_updates(self) -> None:
-        """Fold the updates that the agent sent after its last answer, so that they do not become part of the next
-        answer.
-        """
+        """Fold the updates that came after the agent's last answer, so that they are not taken for the next answer."""
         waiting = self.live.take_waiting()
         if all(isinstance(signal, Update) and not signal.replay for signal in waiting):
             for signal in waiting:
@@ -381,9 +379,7 @@ class Run:
         self.speech.hold_back(utterance.text for utterance in utterances if utterance.home)
 
     async def recollect(self, how: law.How, lost_attempts: LostAttempts) -> None:
-        """Record and show the text and calls of lost attempts that the agent remembers and people were not shown (Laws
-        6, 9).
-        """
+        """Record and show the parts of lost attempts that the agent remembers and people have not seen (Laws 6, 9)."""
         self.how = how
         recollection = recover_text(
             lost_attempts, self.begun, self.places, self.names, self.speech.quiet, ended=how == "recall"

@@ -106,9 +106,7 @@ class TurnScheduler:
         self.tasks[session] = task
 
     def act_on(self, addressed: Addressed) -> None:
-        """Act on an accepted event: wake its session, or steer the event into the turn that runs there, or interrupt
-        that turn.
-        """
+        """Act on an accepted event: wake its session, steer the event into the running turn, or interrupt that turn."""
         if addressed.act == "wake":
             self.wake(addressed.session)
         elif addressed.act is not None and not self.stopping:

@@ -295,8 +295,9 @@ class StreamView:
 
 
 def _names_tool(announced: Mapping[str, Any], tool: str) -> bool:
-    """Return whether an announced call names Semel's tool `tool`, as in mcp__semel__send_message or {"tool":
-    "send_message"}.
+    """Return whether an announced call names Semel's tool `tool`.
+
+    Agents write it in different ways: mcp__semel__send_message or {"tool": "send_message"}, for example.
     """
     raw = announced.get("input")
     names = [announced.get("name"), announced.get("title"), raw.get("tool") if isinstance(raw, dict) else None]

@@ -129,9 +129,7 @@ def _find_boundary(tx: Tx, row: SessionRow, before: int, most: int) -> Boundary:
 
 
 def _list_needed(tx: Tx, row: SessionRow, seq: int) -> list[tuple[int | None, Reason]]:
-    """Return each reason to keep entries, with the seq of the first entry that it applies to (None if it applies to
-    none).
-    """
+    """Return each reason to keep entries, with the seq of the first entry that must be kept for it (None: no entry)."""
     outgoing = tx.value(int, "age_outgoing", session=row.id, lo=row.erased, hi=seq)
     needed: list[tuple[int | None, Reason]] = [
         (tx.value(int, "age_waiting", session=row.id), "a message waits"),

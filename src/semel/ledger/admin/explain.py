@@ -98,8 +98,7 @@ def _find_turns(tx: Tx, event: int) -> list[int]:
 
 
 def resolve_ref(tx: Tx, ref: str) -> tuple[str, int] | None:
-    """Return the kind ("event", "claim", "part" or "turn") and the id of the row that `ref` names; None if there is
-    none.
+    """Return the kind ("event", "claim", "part" or "turn") and the id of the row that `ref` names, or None.
 
     A ref is `e1` for an event, `c1` for a claim, `p1` for a part, `t1` for a turn, the key of an event, a platform's
     message id, or `SESSION#1` for an entry. An entry's ref names the event, claim or turn behind the entry.

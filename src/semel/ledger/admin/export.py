@@ -145,9 +145,7 @@ class ExportWriter:
 
     @property
     def digest(self) -> str:
-        """The BLAKE2b-128 digest, in hex, of all lines so far except the header, because two ledgers write different
-        headers.
-        """
+        """The BLAKE2b-128 digest, in hex, of all lines so far but the header, which differs between ledgers."""
         return self._digest.hexdigest()
 
     def end(self) -> bytes:
@@ -236,8 +234,9 @@ def _item_record(row: ItemRow) -> Json:
 
 
 def read_unsaid_claims(tx: Tx, export: ExportScope, after: int) -> tuple[list[Json], int | None]:
-    """Return the claims without an entry from one page of turns, and the `after` for the next page (None if there is no
-    next page).
+    """Return the claims without an entry from one page of turns.
+
+    The second value is the `after` for the next page; None if there is no next page.
     """
     rows = _read_turn_rows(tx, export, after)
     records = [

@@ -167,7 +167,7 @@ class _LineImporter:
                 pass
 
     def find_turn(self, number: int | None) -> tuple[int | None, int | None]:
-        """Return two row ids: of the turn that the file numbers `number`, and of its root; (None, None) if there is
+        """Return the row ids of the turn that the file numbers `number`, and of its root; (None, None) if there is
         none.
         """
         if number is None:

@@ -60,9 +60,7 @@ class ClaimRequest:
 
     @property
     def file(self) -> dict[str, Any] | None:
-        """The file of this request, if the agent handed it over in its output; None if a tool call sent it, or for a
-        text.
-        """
+        """The file that the agent handed over in its output; None for a text, or for a file sent by a tool call."""
         return self.more["files"][0] if self.kind == "file" and self.how != "tool" else None
 
 

@@ -40,9 +40,7 @@ def add_drop_notice(tx: Tx, part: OutgoingPart) -> None:
 
 
 def _echo_lost(tx: Tx, part: OutgoingPart) -> bool:
-    """Return whether echoes of this part's claim relied on it, and no other part of the claim has failed before (Law
-    5).
-    """
+    """Return whether this is the first part of its claim to fail, and echoes relied on the claim (Law 5)."""
     if not tx.exists("claim_said_again", claim=part.claim):
         return False
     return not tx.exists("claim_failed_before", claim=part.claim, id=part.id)

@@ -321,8 +321,9 @@ def _apply_attempt(tx: Tx, move: PartMove, outcome: AttemptOutcome, rules: law.R
 
 
 def _apply_refused_fill(tx: Tx, move: PartMove) -> None:
-    """Send the text as a new message, because the platform refused to edit the placeholder (a person may have deleted
-    it).
+    """Send the text as a new message, because the platform refused to edit the placeholder.
+
+    A person may have deleted the placeholder.
     """
     op = entries.load(move.row.op)
     _as_post(tx, move.row, op)

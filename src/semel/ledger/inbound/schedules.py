@@ -260,11 +260,10 @@ def is_idle(activity: SessionActivity) -> bool:
 
 
 def fire_heartbeat(tx: Tx, expected_pulse: SessionActivity, at: int, text: str, quiet_words: Sequence[str]) -> bool:
-    """Accept a heartbeat due at `at` (seconds since the epoch), unless something happened since `expected_pulse` was
-    read.
+    """Accept a heartbeat, unless something has happened in the session since `expected_pulse` was read.
 
-    `quiet_words`: answers that tell Semel that the agent has nothing to say. Return whether the heartbeat woke the
-    session.
+    `at`: when it was due (seconds since the epoch). `quiet_words`: answers that tell Semel that the agent has nothing
+    to say. Return whether the heartbeat woke the session.
     """
     if read_activity(tx, expected_pulse.id) != expected_pulse or not is_idle(expected_pulse):
         return False

@@ -106,8 +106,7 @@ def read_conversation(tx: Tx, session: int, chapter: int, turn: int) -> list[Spo
 
 
 def read_past_turns(tx: Tx, session: int, max_bytes: int) -> Past:
-    """Return the history before the running turn: the newest whole turns that fit into `max_bytes` of UTF-8 text (Law
-    4).
+    """Return the history before the running turn: the newest whole turns that fit into `max_bytes` of UTF-8 (Law 4).
 
     Each turn's bound events come first, then what it said. An entry that belongs to no turn follows the turn before it.
     If there is a summary and it fits, it replaces the turns that it covers, and these are not read.
@@ -242,8 +241,9 @@ def _group_by_root(
 def _read_newest(
     tx: Tx, session: SessionRow, bytes_left: int, newest_summary: Summary | None
 ) -> tuple[list[PastEntry], bool]:
-    """Return the newest entries that may fit into `bytes_left` bytes, in order of acceptance, and whether older ones
-    were not read.
+    """Return the newest entries that may fit into `bytes_left` bytes, in order of acceptance.
+
+    The second value is True if older entries were not read.
     """
     rows: list[PastEntry] = []
     before_seq, since_seq = session.seq + 1, newest_summary.covers.since if newest_summary is not None else 0
