@@ -101,7 +101,10 @@ class _SessionOpener:
         self.session_params: Json = {"cwd": options.cwd, "mcpServers": self._list_mcp_servers(launch)}
 
     def _list_mcp_servers(self, launch: Launch) -> list[Json]:
-        """Return Semel's MCP server over stdio, or over HTTP for an agent that starts no servers over stdio."""
+        """Return a list with Semel's MCP server: over stdio or, for an agent that starts none over stdio, over HTTP.
+
+        If the agent can use neither, return [] and set the conversation's `tools_problem`.
+        """
         if self.profile.starts_mcp_servers:
             return [build_mcp_server(launch, self.conversation.process.mark, self.options.tools)]
         if self.initialized.http_tools and launch.tools_url is not None:
