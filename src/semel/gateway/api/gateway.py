@@ -75,7 +75,7 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
         self._tasks[name].add_done_callback(_log_failure)
 
     async def _settle_copy(self) -> None:
-        """If the ledger was restored from a backup, settle it: whatever may have happened since is doubtful (Law 14)."""
+        """Settle a ledger that was restored from a backup: whatever may have happened since is doubtful (Law 14)."""
         if await self.record.read(settle_restored.is_unsettled_copy):
             settled = await self.record.write(settle_restored.settle_copy)
             if settled is not None:
