@@ -119,7 +119,7 @@ class Fold:
     # ---- what the client did
 
     def prompt(self, text: str) -> list[Op]:
-        """Fold a prompt that was sent to the agent. It begins a turn, or joins the running one.
+        """Record a prompt that was sent to the agent. It begins a turn, or joins the running one.
 
         A prompt with a text becomes an item of the view, but none of the returned operations announces it. A prompt
         that joins a turn does not end the agent's open message.
@@ -141,7 +141,7 @@ class Fold:
         return ops
 
     def permission(self, tool_call: Mapping[str, Any]) -> list[Op]:
-        """Fold the `toolCall` of a permission request (`session/request_permission`)."""
+        """Apply the `toolCall` of a permission request (`session/request_permission`) to its call in the view."""
         cid = tool_call.get("toolCallId")
         if not isinstance(cid, str):
             return []
@@ -181,7 +181,7 @@ class Fold:
     # ---- what the agent said
 
     def update(self, data: Mapping[str, Any], replay: bool = False) -> list[Op]:
-        """Fold the `update` object of one ACP `session/update`. Ignore an update that cannot be read.
+        """Apply the `update` object of one ACP `session/update` to the view. Ignore an update that cannot be read.
 
         `replay`: the update belongs to a replay.
         """
@@ -194,7 +194,7 @@ class Fold:
             return []
 
     def update_before_prompt(self, data: Mapping[str, Any]) -> list[Op]:
-        """Fold an update that came before the first prompt of a new session.
+        """Apply an update that came before the first prompt of a new session.
 
         A message cannot be an answer then; it is a greeting, such as the name of the model. When the prompt comes, the
         whole greeting is shown as one notice.
@@ -210,7 +210,7 @@ class Fold:
         return self.talk.notices.add(text) if text.strip() else []
 
     def _update_halves(self, data: Mapping[str, Any], text: str | None, replay: bool) -> list[Op]:
-        """Fold an update whose text contains half of a surrogate pair, or that comes while an earlier half waits.
+        """Apply an update whose text contains half of a surrogate pair, or that comes while an earlier half waits.
 
         `text`: the update's streamed text; None if it has none.
         """
@@ -247,7 +247,7 @@ class Fold:
         return self._fold_session_update(kind, data)
 
     def _switch_replay(self, data: Mapping[str, Any], replay: bool) -> list[Op]:
-        """Begin or end a replay, as `replay` says, then fold the update."""
+        """Begin or end a replay, as `replay` says, then apply the update."""
         if not replay:
             return self._finish_replay() + self._update(data, False)
         ops = self._end_user() + self.talk.begin_turn()
@@ -281,7 +281,7 @@ class Fold:
         return ops
 
     def _fold_user_chunk(self, data: Mapping[str, Any]) -> list[Op]:
-        """Fold a chunk of a user message. Show it, unless it repeats a prompt that was sent to the agent."""
+        """Show a chunk of a user message, unless it repeats a prompt that was sent to the agent."""
         text = text_at(data, "content", "text")
         if not text:
             return []
@@ -305,7 +305,7 @@ class Fold:
         return [user.end()] if user is not None else []
 
     def _fold_session_update(self, kind: object, data: Mapping[str, Any]) -> list[Op]:
-        """Fold an update about the session (usage, plan, mode, commands, title), a signal, or an update of ACP v2."""
+        """Apply an update about the session (usage, plan, mode, commands, title), a signal, or an update of ACP v2."""
         if kind == "usage_update":
             seals = self.profile.usage_seals and self._replay is None and data.get("cost") is None
             return (self.talk.seal_message() if seals else []) + self.state.fold_usage(data)
@@ -333,9 +333,9 @@ class Fold:
         return ops + self.talk.announce_retry()
 
     def _fold_version2(self, kind: str, data: Mapping[str, Any]) -> list[Op]:
-        """Fold an update that only ACP v2 has.
+        """Apply an update that only ACP v2 has.
 
-        In a replay, and for a user message, fold each of its blocks as a chunk.
+        In a replay, and for a user message, process each of its blocks as a chunk.
         """
         if self._replay is None and kind != "user_message":
             return self.v2.update(kind, data)

@@ -111,7 +111,7 @@ class Replay:
     # ---- updates
 
     def update(self, kind: str, data: Mapping[str, Any]) -> list[Op]:
-        """Fold one replayed update: a chunk of a message or thought, or a tool call.
+        """Process one replayed update: a chunk of a message or thought, or a tool call.
 
         `kind`: its `sessionUpdate` field.
         """
@@ -179,7 +179,7 @@ class Replay:
         return [*ops, began, Changed(block.id, {"content": [description]}), block.end()]
 
     def flush(self) -> list[Op]:
-        """Fold the text collected so far, because its message is complete.
+        """Process the text collected so far as a message, because it is complete.
 
         A text that came in several chunks without a message id is compared with the known texts as a whole. If it
         repeats none of them, its chunks are compared one by one, because each may be a message of its own.
@@ -202,7 +202,7 @@ class Replay:
         return ops + self._fold_message(role, mid, "".join(unknown))
 
     def _fold_message(self, role: str, mid: str | None, text: str) -> list[Op]:
-        """Fold one complete message: ignore it if it is known, else add it as a new message.
+        """Add one complete message to the view, or ignore it if it is known.
 
         If it begins with a known text that was cut short, it replaces that text instead.
         """
@@ -243,10 +243,10 @@ class Replay:
         return [known_text for known_text in islice(alike, MAX_CANDIDATES) if not known_text.repeated_size]
 
     def _consume(self, role: str, bare_text: str) -> bool:
-        """Mark as repeated the known texts that `bare_text` repeats. Returns False if it repeats none.
+        """Mark as repeated the known texts that `bare_text` repeats. Return False if it repeats none.
 
-        It may be a whole known text, the beginning or next part of one, or several in a row. It may also differ from a
-        known text only by failed attempts (`_take_with_attempts`).
+        `bare_text` may be a whole known text, the beginning or next part of one, or several in a row. It may also
+        differ from a known text only by failed attempts (`_take_with_attempts`).
         """
         same = self.by_text.get((role, bare_text), deque())
         while same:

@@ -314,9 +314,10 @@ class BlockAssembler:
         return (text == block_text and block.streamed) or is_redelivery(block_text, text)
 
     def _fold_copy(self, block: TextBlock, text: str) -> list[Op] | None:
-        """Fold the chunk `text` if it begins with a copy of the whole block so far; otherwise return None.
+        """Append only the new text of a chunk, `text`, that begins with a copy of the whole block so far.
 
-        For a thought, a copy of a part of it is enough (`_fold_thought_copy`).
+        Return None if it does not begin with such a copy: the caller then appends the whole chunk. For a thought, a
+        copy of a part of it is enough (`_fold_thought_copy`).
         """
         if not block.size:
             return None
@@ -331,7 +332,8 @@ class BlockAssembler:
         return self._append_rest(block, text[block.size :]) if glued_copy or is_redelivery(block_text, text) else None
 
     def _fold_thought_copy(self, block: TextBlock, text: str) -> list[Op] | None:
-        """Fold the chunk `text` if it begins with a copy of the open thought, its current section, or its latest chunk.
+        """Handle the chunk `text` if it begins with a copy of the open thought, its current section, or its latest
+        chunk.
 
         If the wording alone proves the copy, only the text after the copy is added to the thought. If the copy is only
         probable, the chunk is held back until the next one decides (`_settle_held`). If there is no copy, return None:
@@ -442,7 +444,10 @@ class BlockAssembler:
             void.clear()
 
     def settle(self) -> list[Op]:
-        """Treat a thought's held-back chunk, if any, as a copy, because no more chunks are coming for now."""
+        """Decide that a thought's chunk which was held back is a copy, because no more chunks are coming for now.
+
+        Do nothing if no chunk is held back.
+        """
         block = self.open_blocks[THOUGHT]
         return self._settle_held(block) if block is not None else []
 

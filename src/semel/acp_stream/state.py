@@ -1,4 +1,4 @@
-"""Fold the state of a session: plan, usage, mode, commands and title. A newer value replaces the older one."""
+"""Track the state of a session: plan, usage, mode, commands and title. A newer value replaces the older one."""
 
 from __future__ import annotations
 
@@ -48,14 +48,17 @@ class SessionState:
         return [Changed(node.id, change)] if change else []
 
     def fold_usage(self, data: Mapping[str, Any]) -> list[Op]:
-        """Fold a `usage_update` (`{used, size, cost?}`). Missing fields keep their values."""
+        """Apply a `usage_update` (`{used, size, cost?}`) to the view. Missing fields keep their values."""
         current = self.nodes["usage"].fields if "usage" in self.nodes else {}
         fields = {k: data[k] for k in ("used", "size", "cost") if data.get(k) is not None}
         new_values = {**current, **fields}
         return self.set_item("usage", {**fields, "percent": percent(new_values.get("used"), new_values.get("size"))})
 
     def fold_plan(self, data: Mapping[str, Any]) -> list[Op]:
-        """Fold a `plan` (`{entries}`). Entries without text are left out; an empty list clears the plan."""
+        """Apply a `plan` (`{entries}`) to the view.
+
+        Entries without text are left out; an empty list clears the plan.
+        """
         entries = data.get("entries")
         steps = [_step(entry) for entry in objects_in(entries) if isinstance(entry.get("content"), str)]
         return self.set_item("plan", {"entries": steps}) if steps or entries == [] else []

@@ -133,9 +133,9 @@ class ToolCalls:
         return call
 
     def update(self, cid: str, data: Mapping[str, Any], announces: bool = False, **marks: Any) -> list[Op]:
-        """Fold a `tool_call` (`announces`) or a `tool_call_update`.
+        """Apply a `tool_call` or `tool_call_update` to its call in the view. A new call is added.
 
-        `data`: the update. `marks`: fields to set if the call is new.
+        `announces`: it is a `tool_call`. `data`: the update. `marks`: fields to set if the call is new.
         """
         call = self.find(cid, data, announces) or self._take_over_request(cid, data)
         if call is not None:
@@ -160,7 +160,10 @@ class ToolCalls:
         return ops
 
     def fold_permission(self, cid: str, tool_call: Mapping[str, Any]) -> list[Op]:
-        """Fold the `toolCall` of a permission request. Use only its description of the call, not a status or result."""
+        """Apply the `toolCall` of a permission request to its call.
+
+        Only the description counts, not a status or result.
+        """
         known_call = self.find(cid, tool_call, announces=True)
         if known_call is None and not self.profile.permission_is_call:
             return []

@@ -56,7 +56,7 @@ class Version2:
         return f"<Version2 {len(self.terminals)} terminals>"
 
     def update(self, kind: str, data: Mapping[str, Any]) -> list[Op]:
-        """Fold one update whose kind is in KINDS."""
+        """Apply one update, whose kind is in KINDS, to the view."""
         if kind in WHOLE_MESSAGE_KINDS:
             return self._fold_whole_message(WHOLE_MESSAGE_KINDS[kind], data)
         if kind == "tool_call_content_chunk":

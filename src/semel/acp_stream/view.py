@@ -110,7 +110,7 @@ class RecordedStreamReader:
         self._loading = False
 
     def read(self, element: object) -> None:
-        """Fold one element of the stream (see `fold`). Text is parsed as JSON."""
+        """Apply one element of the stream (see `fold`). A text is parsed as JSON."""
         if isinstance(element, (str, bytes)):
             try:
                 element = json.loads(element)
@@ -145,7 +145,7 @@ class RecordedStreamReader:
             self.wire.fold_note(message)
 
     def _read_message(self, message: Mapping[str, Any]) -> None:
-        """Fold a JSON-RPC message whose sender is not recorded. Its `method` tells whether client or agent sent it."""
+        """Apply a JSON-RPC message whose sender is not recorded. Its `method` tells whether client or agent sent it."""
         method, result = message.get("method"), message.get("result")
         if method is None and isinstance(result, dict) and "outcome" in result:
             return  # the client's answer to a permission request; its id belongs to a request of the agent

@@ -43,7 +43,7 @@ class ConnectionFolder:
         return self.folds[session]
 
     def fold_sent(self, message: object) -> list[Op]:
-        """Fold a message from the client to the agent."""
+        """Apply a message from the client to the agent."""
         if not isinstance(message, dict):
             return []
         method, params = message.get("method"), object_at(message, "params")
@@ -63,7 +63,7 @@ class ConnectionFolder:
         return []
 
     def fold_received(self, message: object) -> list[Op]:
-        """Fold a message from the agent to the client. Ignore anything that is not a JSON-RPC message."""
+        """Apply a message from the agent to the client. Ignore anything that is not a JSON-RPC message."""
         if isinstance(message, list):  # a batch
             return [op for inner in objects_in(message) for op in self.fold_received(inner)]
         if not isinstance(message, dict):
@@ -84,11 +84,11 @@ class ConnectionFolder:
         return []
 
     def update(self, session: str, data: Mapping[str, Any]) -> list[Op]:
-        """Fold one ACP update of the session with this id."""
+        """Apply one ACP update to the view of the session with this id."""
         return self.fold(session).update(data, session in self._replaying)
 
     def fold_note(self, note: object) -> list[Op]:
-        """Fold a note that the recorder put into the trace. A note that the process has ended ends the open turns."""
+        """Apply a note that the recorder put into the trace. A note that the process has ended ends the open turns."""
         if not isinstance(note, dict) or not any(key in note for key in END_REMARKS):
             return []
         return self.fold_death()

@@ -208,7 +208,8 @@ class StreamView:
             self._output(slot, text)
 
     def _hold_back(self, slot: int) -> None:
-        """Do not preview text that may repeat a text which an announced call of Semel's tools is about to say (Law 5).
+        """Withhold the preview of a block as long as it may repeat the text of an announced call of Semel's tools (Law
+        5).
 
         The call comes over another pipe than the stream. It may come late, or again from a restarted tool server.
         """

@@ -22,7 +22,7 @@ class JobOfCall(Row):
 
 
 class EqualJobCall(Row):
-    """A job call with the same arguments. `again`: the id of the earlier call that it repeats."""
+    """An earlier tool call for a job, with the same arguments. `again`: the id of the call that it repeats itself."""
 
     id: int
     job: int

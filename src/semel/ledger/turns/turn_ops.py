@@ -124,9 +124,9 @@ class Reserve:
 
 @dataclass(frozen=True)
 class Leave:
-    """Send the text that was said in `slot` as these parts, unless it was sent.
+    """Send the text that was said in `slot` as these parts, unless it has been sent already.
 
-    For chats that get only closing texts.
+    Only a chat that gets nothing but closing texts needs this operation.
     """
 
     slot: int
