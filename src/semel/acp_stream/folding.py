@@ -54,7 +54,7 @@ class Fold:
         self._echoes: deque[str] = deque(maxlen=8)  # sent prompts, without white space; the agent may send them back
         self._user: TextBlock | None = None
         self._retry_notice = ("", 0)  # the latest notice of a retry: its text and id
-        self._greeting: list[str] = []  # what the agent said before the first prompt of a new session
+        self._greeting: list[str] = []  # text of the agent before the first prompt of a new session
         self._halves = PendingSurrogates()
 
     def __repr__(self) -> str:

@@ -44,7 +44,7 @@ class AcpConversation:
         self.tools_problem = ""
         self.choices = Choices()
         self.is_logged_out = False  # the agent reported that nobody is logged in (`_auth/status_update`)
-        self.login_help = ""  # what a person can do if the agent demands a login
+        self.login_help = ""  # words for people about logging in, if the agent demands that
         self.process = process
         self.name = name
         self._trace = trace

@@ -70,7 +70,7 @@ class RequestLoop:
         self._prefix = prefix
         self._requests = 0
         self.answered_requests = 0  # how many requests of the last run were answered
-        self.tokens = 0  # what the requests of the last run used
+        self.tokens = 0  # the tokens that the requests of the last run used
         self.joined_prompts: list[Block] = []  # prompts that joined the last run
 
     def __repr__(self) -> str:

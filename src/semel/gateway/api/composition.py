@@ -146,7 +146,7 @@ class Components:
         self.book_checks = BookChecks(self.record, settings.data_dir, self.clock, kick, after_crash=after_crash)
         self._importing = asyncio.Lock()  # one import at a time
         self._deletions: set[asyncio.Task[None]] = set()
-        self._tasks: dict[str, asyncio.Task[None]] = {}  # what `start` started
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # the tasks that `start` created
 
     def __repr__(self) -> str:
         return f"<Gateway {self.name} {self.turns!r} {self.spawns!r} {self.hub!r}>"

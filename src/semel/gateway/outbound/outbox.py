@@ -160,7 +160,7 @@ class Outbox:
                 departures = (
                     await self._write_with_retries(send_queue.depart, capacities, pauses) if capacities else DueParts()
                 )
-            except Exception:  # a bug of ours: one unreadable row must not end all sending
+            except Exception:  # a bug in Semel: one unreadable row must not end all sending
                 _log.exception("the outbox cannot tell what to send; it tries again in %g s", LEDGER_RETRY_RANGE_S[1])
                 departures = DueParts(due=self._clock.now() + round(LEDGER_RETRY_RANGE_S[1] * 1000))
             if departures is None:

@@ -50,7 +50,7 @@ class BlockClaims:
         self.judge_at_end = judge_at_end
         self.has_names = bool(names)
         self.open_blocks: dict[int, StreamedBlock] = {}
-        self.last_spoken: list[SpokenPart] = []  # what the last block said at home
+        self.last_spoken: list[SpokenPart] = []  # the parts that the last block said at home
         self._before_last: list[list[SpokenPart]] = []
         self._home_slots: dict[int, list[int]] = {}  # the slots of each block's parts at home
         self.originals: set[str] = set()  # verbatim forms that a block may turn out to repeat

@@ -128,7 +128,7 @@ def recover_text(
             contents += [item.text, *_files_of(item)]
         pieces += [replace(part, block=block) for part in _read_parts(contents, begun, places, names, held_texts)]
     lasts.add(len(pieces) - 1)
-    # A text that equals one which a tool sent is its echo; any other is said (Law 5).
+    # A text that equals a text which a tool sent is an echo of it; any other text is said (Law 5).
     written = [interrupted_turn.RecordedText(piece.claim, piece.text, piece.cut) for piece in lost.blocks if piece.home]
     by_tool = [
         without_white_space(piece.text)

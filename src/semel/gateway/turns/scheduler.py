@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 RETRY_S = 2.0  # delay after the ledger or an agent could not be used
 ABANDON_TIMEOUT_S = 30.0  # how long `abandon` waits for the turn to end
-AGENT_ERRORS = ("start", "lost", "answer")  # what an agent may fail at, as the metric's label
+AGENT_ERRORS = ("start", "lost", "answer")  # the steps at which an agent may fail, as the metric's label
 POLL_INTERVAL_S = 0.05  # interval at which `run_alone` checks whether the served session runs a turn
 
 

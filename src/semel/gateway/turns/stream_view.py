@@ -71,7 +71,7 @@ class StreamView:
         self.kinds: dict[int, str] = {}
         self.outputs: dict[int, OutputView] = {}
         self.calls: dict[str, int] = {}  # tool call id -> slot
-        self.call_fields: dict[int, dict[str, Any]] = {}  # slot -> what is known of a tool call
+        self.call_fields: dict[int, dict[str, Any]] = {}  # slot -> the known fields of a tool call
         self.bound_calls: set[str] = set()  # ids of tool calls that `match` has returned
         self.turns: dict[str, int] = {}  # tool call id -> the turn that announced it (Law 10)
         self.turn = 0
@@ -208,8 +208,7 @@ class StreamView:
             self._output(slot, text)
 
     def _hold_back(self, slot: int) -> None:
-        """Withhold the preview of a block as long as it may repeat the text of an announced call of Semel's tools (Law
-        5).
+        """Withhold the preview of a block while it may repeat the text of an announced call of Semel's tools (Law 5).
 
         The call comes over another pipe than the stream. It may come late, or again from a restarted tool server.
         """

@@ -61,8 +61,10 @@ class StreamedBlock:
     fed_texts: list[str] = field(default_factory=list)
     claimed_chars: int = 0  # number of characters already claimed
     handed_files: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)  # files: (offset in the text, file)
-    home_files: list[Mapping[str, Any]] = field(default_factory=list)  # those of them that were said at home
-    spoken: list[SpokenPart] = field(default_factory=list)  # what it said at home; it is delivered together
+    home_files: list[Mapping[str, Any]] = field(default_factory=list)  # the handed-over files that were said at home
+    spoken: list[SpokenPart] = field(
+        default_factory=list
+    )  # the parts that it said at home, which are delivered together
     previewed: list[str] = field(default_factory=list)
     superseded: bool = False  # whether the next block repeats all of it
 
