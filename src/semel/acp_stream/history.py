@@ -283,9 +283,9 @@ class Replay:
         """Mark as repeated a known text that differs from `bare_text` only in failed attempts before the answer.
 
         Return False if there is no such text. An agent that retries without saying so may stream the failed attempts
-        and the answer as one text, or store them as one text in its history. So either text may begin with attempts:
-        the longer text must end with the shorter one, which is the answer, and everything before that must be
-        beginnings of the answer (`are_attempts`).
+        and the answer as one text, or store them so in its history. So either of the two texts may contain the
+        attempts: the longer one must end with the shorter one, the answer, and begin only with beginnings of it
+        (`are_attempts`).
         """
         alike = self.by_end.get((role, bare_text[-MIN_SHARED_CHARS:]), []) if self.profile.retry == "whole" else []
         for known_text in alike[-MAX_CANDIDATES:]:

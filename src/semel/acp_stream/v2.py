@@ -127,7 +127,8 @@ class Version2:
     def attach_terminals(self, cid: str, data: Mapping[str, Any]) -> list[Op]:
         """Connect a tool call with the terminals to which its content refers.
 
-        Their output so far becomes the call's. `cid`: the call's id. `data`: the update with the content.
+        The call gets the output that these terminals have sent so far. `cid`: the call's id. `data`: the update with
+        the content.
         """
         content = data.get("content")
         ops: list[Op] = []

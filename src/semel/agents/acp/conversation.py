@@ -54,9 +54,9 @@ class AcpConversation:
         self.replaying = False
         self._replay_ends: Id = None  # id of the request whose answer ends the replay
         self._last_id = 0
-        self._pending_requests: dict[Id, asyncio.Future[Any]] = {}  # our requests; prompts are in _prompts
+        self._pending_requests: dict[Id, asyncio.Future[Any]] = {}  # requests of Semel; prompts are in _prompts
         self._prompts: set[Id] = set()
-        self._open_questions: dict[str, Id] = {}  # open permission requests: our id -> the agent's
+        self._open_questions: dict[str, Id] = {}  # open permission requests: Semel's id -> the agent's
         self._cancelling = False  # a cancelled prompt has not ended yet
         self._stray_lines: deque[str] = deque(maxlen=5)
         self._wire = AcpWire(process.writer, stdout, self._handle_message, self._on_stream_end, trace=trace)
@@ -135,7 +135,7 @@ class AcpConversation:
     async def _request_choice(self, kind: Literal["mode", "model"], choice: str) -> str:
         """Ask the agent to use a mode or model, given by its id or name. Return its id. Raises AgentError.
 
-        If the agent does not know ACP's request for this, set its configuration option instead: some agents list both.
+        If the agent does not know ACP's request for this, set its configuration option instead.
         """
         try:
             value = self.choices.find(kind, choice)
@@ -169,7 +169,7 @@ class AcpConversation:
         for id in list(self._open_questions):
             await self.answer(id, None)
 
-    # ---------------------------------------------------------------- requests of ours
+    # ---------------------------------------------------------------- requests to the agent
 
     def _send(self, **message: Any) -> None:
         self._wire.send(message)
@@ -227,7 +227,7 @@ class AcpConversation:
             case IncomingCall("$/cancel_request"):
                 self._withdraw_question(message.params.get("requestId"))
             case IncomingCall() if message.is_request:
-                # fs/*, terminal/* and extensions, which we do not offer; without an answer the agent would hang.
+                # fs/*, terminal/* and extensions, which Semel does not offer; without an answer the agent would hang.
                 self._send_error(message.id, METHOD_NOT_FOUND, f"Semel does not offer {message.method}")
             case AgentReply():
                 self._handle_reply(message)

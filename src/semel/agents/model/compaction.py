@@ -33,7 +33,7 @@ BYTES_PER_WORD = 30  # the prompt allows one word for this many bytes of the roo
 MIN_ROOM_BYTES = 3_000  # with less room, a summary is not worth a request
 READ_FACTOR = 4  # this many times the request's size is read from the ledger; it is then shortened to fit
 MIN_MESSAGE_CHARS = 200  # how much of each message is kept, at least, when messages are shortened
-SETTLE_TIMEOUT_S = 30.0  # how long to wait until the gateway has committed our signals
+SETTLE_TIMEOUT_S = 30.0  # how long to wait until the gateway has committed all signals
 MAX_SUMMARY_TIME_S = 300.0  # how long a summary may take; half of the agent's setting `silence` if that is less
 
 SUMMARY_PROMPT = (

@@ -170,9 +170,9 @@ def _is_server_error(error: ModelRetry) -> bool:
 
 
 def _build_tool_name(server: str, tool: str) -> str:
-    """Return the model's name for a server's tool: SERVER_TOOL, reduced to the characters that models' APIs accept.
+    """Return the model's name for a server's tool: SERVER_TOOL, in the form that models' APIs accept.
 
-    These are at most 64 ASCII letters, digits, `_` and `-`; any other character becomes `_`.
+    The name has at most 64 ASCII letters, digits, `_` and `-`; any other character becomes `_`.
     """
     return re.sub(r"[^A-Za-z0-9_-]", "_", f"{server}_{tool}")[:64]
 

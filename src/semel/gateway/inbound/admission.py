@@ -173,7 +173,10 @@ class AccountDirectory(Roster):
     # ------------------------------------------------------------ queries
 
     async def may_speak(self, channel: str, sender: Person, group: str = "") -> bool:
-        """Return whether this person may speak on the channel: in its group `group` or, if that is "", directly."""
+        """Return whether this person may speak on the channel.
+
+        `group`: the address of the group where they want to speak; "" for a direct conversation.
+        """
         channel_settings = self._channel_settings(channel)
         strangers = channel_settings.room(group).strangers if group else channel_settings.strangers
         return (channel, sender.id) in self.accounts or strangers == "guest"

@@ -241,7 +241,7 @@ class Outbox:
             return
         try:
             op = make_op(departure, self._files)
-        except Exception as error:  # a bug of ours that a retry would not fix
+        except Exception as error:  # a bug in Semel that a retry would not fix
             _log.exception("part %d cannot be sent", departure.part)
             await self._record(
                 departure, AttemptOutcome("refused", reason=f"it cannot be sent as it is recorded: {error!r}")
@@ -270,7 +270,7 @@ class Outbox:
     async def _look_up(self, channel: Channel, departure: Departure) -> None:
         try:
             op = make_op(departure, self._files)
-        except Exception as error:  # a bug of ours: only a person can settle it
+        except Exception as error:  # a bug in Semel: only a person can settle it
             _log.exception("part %d cannot be looked for", departure.part)
             await self._record(
                 departure, AttemptOutcome("hold", reason=f"it cannot be looked for as it is recorded: {error!r}")
@@ -291,7 +291,7 @@ class Outbox:
             )
         try:
             await self._write_outcome(departure, outcome)
-        except Exception:  # a bug of ours: treat it as unknown, so that the safety class decides
+        except Exception:  # a bug in Semel: treat it as unknown, so that the safety class decides
             _log.exception("the outcome of part %d cannot be recorded: %s", departure.part, outcome.result)
             result: UnknownResult = "silence" if outcome.result in _SEND_RESULTS else "cannot tell"
             await self._write_outcome(departure, AttemptOutcome(result, reason=f"{UNRECORDED}: {outcome.result}"))

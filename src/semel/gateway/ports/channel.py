@@ -49,7 +49,7 @@ class Caps:
     caption_len: int | None = None  # maximum length of the text of a file, if less than `max_len`
     dialect: str = "plain"
     numbered: bool = False
-    """Whether message ids have the form PLACE/NUMBER, with numbers that increase within a place, ours included."""
+    """Whether message ids have the form PLACE/NUMBER. The numbers increase within a place, for messages of Semel, too."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class Incoming:
 
     A key is 1 to 512 characters, none of them a control character. `address` is where an answer goes (`Op.address`): a
     room, a chat or a thread in one; it is at most 120 bytes and never changes. `text` is plain text or Markdown without
-    a leading mention of us and without `@us` after a command.
+    a leading mention of Semel's account, and without `@account` after a command.
     """
 
     kind: Literal["message", "edit", "delete", "reaction", "echo", "failed", "unreadable"]
@@ -187,7 +187,7 @@ class Incoming:
     at: float = 0.0  # seconds since the epoch, by the platform's clock
     of: str | None = None
     group: bool = False  # people other than the sender can read it
-    mentioned: bool = False  # it names us, replies to us, or is a command addressed to us
+    mentioned: bool = False  # it names the account of Semel, replies to it, or is a command to it
     removed: bool = False  # a reaction was removed
     files: tuple[Kept | Missing, ...] = ()
     title: str = ""  # display name of the room or chat, if it has one
@@ -236,9 +236,10 @@ class Inbox(Protocol):
         """
 
     async def known(self, sender: Person, group: str = "") -> bool:
-        """Return whether this person may speak on this channel: in its group `group` or, if that is "", directly.
+        """Return whether this person may speak on this channel.
 
-        Call this before accepting an invitation, which is not a message, and before downloading a file.
+        `group`: the address of the group where they want to speak; "" for a direct conversation. Call this before
+        accepting an invitation, which is not a message, and before downloading a file.
         """
 
     async def keep(self, name: str, mime: str, content: AsyncIterable[bytes], limit: int = 50_000_000) -> Kept:

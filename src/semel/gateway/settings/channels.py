@@ -78,7 +78,7 @@ class ChannelSettings(NamedTable):
     def room(self, address: str) -> GroupSettings:
         """Return the settings of the group at an address.
 
-        These are its own entry, or else the entry of the first pattern that matches, or else the default.
+        An entry for the address itself comes first, then the first pattern that matches, then the default.
         """
         patterns = (
             settings for pattern, settings in self.group.items() if "*" in pattern and fnmatchcase(address, pattern)

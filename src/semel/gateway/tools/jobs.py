@@ -29,7 +29,7 @@ from semel.text.json_types import Json
 
 log = structlog.get_logger("semel.jobs")
 
-SWEEP_INTERVAL_S = 5.0  # seconds between sweeps; the exit of an earlier gateway's supervisor is not reported to us
+SWEEP_INTERVAL_S = 5.0  # seconds between sweeps; the exit of an earlier gateway's supervisor is not reported here
 CANCEL_TIMEOUT_S = 12.0  # seconds a cancel waits for SIGTERM, the supervisor's grace, SIGKILL and its report
 DEFAULT_CANCELLER = "the gateway"  # canceller if the row names nobody
 Report = Callable[..., Awaitable[Heard]]

@@ -20,7 +20,7 @@ from semel.ledger.turns import turn_ops
 from semel.ledger.turns.turns import TurnEvent
 from semel.text.json_types import Json
 
-MCP_SERVER_NAME = "semel"  # the name our MCP server has in every agent
+MCP_SERVER_NAME = "semel"  # the name of Semel's MCP server in every agent
 SELF_GUARDED_TOOLS = (
     "send_message", "send_file", "add_reaction", "edit_message", "ask", "schedule", "list_schedules",
     "cancel_schedule", "list_background", "cancel_background",

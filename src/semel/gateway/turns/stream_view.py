@@ -22,7 +22,7 @@ MAX_LATE_ITEMS = (
     200  # items of earlier turns that an agent may still update; limited, because an agent may live long (Law 11)
 )
 
-SPEAKING_TOOLS = ("send_message", "send_file", "edit_message")  # tools of ours whose text a block may repeat
+SPEAKING_TOOLS = ("send_message", "send_file", "edit_message")  # tools of Semel whose text a block may repeat
 _TOOL_FIELDS = {"title", "status", "tool_kind", "input", "exit", "truncated", "late", "name", "files"}
 _ITEM_KINDS = {"tool", "thought", "plan", "usage", "notice"}
 _SESSION_FIELDS = {"title", "mode", "commands"}

@@ -150,9 +150,9 @@ def _erase_entries(tx: Tx, row: SessionRow, seq: int) -> None:
 
 
 def _erase_claims(tx: Tx, claims: list[tuple[int, str]]) -> bool:
-    """Erase claims, given as (id, text), with their parts.
+    """Erase claims, given as (id, text), with their parts. Return False if a claim had to stay.
 
-    Keep a claim that has a part on its way; return False if there is such a claim.
+    A claim stays if one of its parts is still on its way to a platform.
     """
     all_erased = True
     for claim, text in claims:

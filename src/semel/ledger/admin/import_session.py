@@ -220,9 +220,9 @@ class _LineImporter:
     def _import_event(self, entry: EntryLine, event: EntryEvent, mark: dict[str, Any]) -> int:
         """Record an entry's event under its own (source, key), and return the event's id.
 
-        So the ledger recognises a repeat of the event as a duplicate (Law 1). If it already has this event with the
-        same content, the entry refers to that event. If the content differs, the imported event is stored without a
-        key.
+        Later, the ledger recognises a repeat of the event as a duplicate (Law 1). If the ledger has this event already,
+        with the same content, the entry refers to that one. If the content differs, the imported event is stored
+        without a key.
         """
         payload = None if event.payload is None else dump({"text": entry.text, **event.payload})
         columns: dict[str, Any] = {

@@ -324,7 +324,7 @@ class TurnClaimBoundaries(Row):
 class OvertakenClaim(Row):
     """A claim whose text reaches the session's home only after the text of a later entry.
 
-    `session`, `seq`: the claim's own entry. `behind`: the seq of the newest entry whose text is sent before it.
+    `session`, `seq`: the claim's own entry. `behind`: the seq of the newest entry whose text reaches the home first.
     """
 
     session: int

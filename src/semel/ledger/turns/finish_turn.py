@@ -161,10 +161,10 @@ def _deliver_lost_text(tx: Tx, session: SessionRow, caller: claims.Caller, end: 
 
 
 def _deliver_answer(tx: Tx, session: SessionRow, caller: claims.Caller, claim: int) -> int | None:
-    """Send the claim with which the agent's history ends as the turn's answer.
+    """Send as the turn's answer the text of `claim`, with which the agent's history ends.
 
-    Return the claim that is sent now, or None. If a later text has been sent, this one can no longer be sent in order,
-    so it is said again as a new claim.
+    Return the claim that is sent now; None if the text was sent before. If a later text has already been sent, this
+    text can no longer be sent in order, so it is said again as a new claim.
     """
     row = tx.one(ClaimRow, "claim_get", id=claim)
     original = tx.one(ClaimRow, "claim_get", id=row.echo_of) if row is not None and row.outcome == "echo" else row

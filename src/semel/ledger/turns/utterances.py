@@ -57,12 +57,14 @@ class WrittenClaim(Row):
 class Utterance:
     """A said claim of an agent.
 
-    `home`: it was said at its session's home. `cut`: its attempt ended before the text did. `superseded`: a later
-    attempt said it again in full. `fate`: its delivery state. "arrived" if its destination needs no sending (page,
-    terminal). "unsent": no part was made, and only a page showed it. "seen": no part was made, but a preview showed it.
-    `files`: the names of the files that it carried; `file_ids`: their ids in the store, or their addresses. `repeated`:
-    the last claim by which the agent's own text repeated it, in the first attempt that did so. Later attempts only say
-    again what was said.
+    - `home`: it was said at its session's home.
+    - `cut`: its attempt ended before the text did.
+    - `superseded`: a later attempt said it again in full.
+    - `fate`: its delivery state. "arrived": it arrived, or its destination needs no sending (page, terminal).
+      "unsent": no part was made, and only a page showed it. "seen": no part was made, but a preview showed it.
+    - `files`: the names of its files; `file_ids`: their ids in the store, or their addresses.
+    - `repeated`: the last claim in which the agent's own text repeated it. Only the first attempt that repeats it counts,
+      because later attempts say everything again.
     """
 
     claim: int
