@@ -49,7 +49,7 @@ class Caps:
     caption_len: int | None = None  # maximum length of the text of a file, if less than `max_len`
     dialect: str = "plain"
     numbered: bool = False
-    """Whether message ids have the form PLACE/NUMBER. The numbers increase within a place, for messages of Semel, too."""
+    """Whether message ids have the form PLACE/NUMBER. Numbers increase within a place, also for messages of Semel."""
 
 
 @dataclass(frozen=True)

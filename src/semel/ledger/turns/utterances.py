@@ -63,7 +63,7 @@ class Utterance:
     - `fate`: its delivery state. "arrived": it arrived, or its destination needs no sending (page, terminal).
       "unsent": no part was made, and only a page showed it. "seen": no part was made, but a preview showed it.
     - `files`: the names of its files; `file_ids`: their ids in the store, or their addresses.
-    - `repeated`: the last claim in which the agent's own text repeated it. Only the first attempt that repeats it counts,
+    - `repeated`: the last claim in which the agent's own text repeated it. Only the first attempt that does so counts,
       because later attempts say everything again.
     """
 
