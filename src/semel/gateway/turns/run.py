@@ -174,10 +174,7 @@ class Run:
         self.cancel_timer = asyncio.get_running_loop().call_later(CANCEL_TIMEOUT_S, self.live.signals.put_nowait, died)
 
     def pass_answer(self, item: int, option: str | None) -> bool:
-        """Pass a person's answer to a permission request to the agent.
-
-        Return False if the request is no longer open.
-        """
+        """Pass a person's answer to a request to the agent. Return False if the request is no longer open."""
         return self.permissions.pass_answer(item, option)
 
     def _is_seen(self) -> bool:
@@ -268,7 +265,7 @@ class Run:
     def _close_prompt(self, end: Answered | None, signal: Answered | SteerCancelled) -> Answered | None:
         """Count one prompt as answered.
 
-        Return the answer that ends the turn so far: a failure if there was one, else the latest.
+        Return the answer that ends the turn so far: the first failure, else the latest.
         """
         self.open_prompts -= 1
         if isinstance(signal, SteerCancelled):
@@ -295,10 +292,7 @@ class Run:
             raise AgentLost("queued the message and answered only that")
 
     async def _next_signals(self) -> list[QueuedSignal]:
-        """Wait for signals and return them; return [] if a batch is due first.
-
-        Raises AgentLost after a long silence.
-        """
+        """Wait for signals and return them; [] if a batch is due first. Raises AgentLost after a long silence."""
         queue = self.live.signals
         wait = self.agent.silence_s
         if self.view.pending:
@@ -357,7 +351,7 @@ class Run:
     def _preview(self, text: Callable[[], str] | None) -> None:
         """Show recorded text in the placeholder message at home.
 
-        `text`: a function that returns the recorded text so far; None if there is nothing to show.
+        `text` returns it; None if there is nothing to show.
         """
         part = self.slots.reserved
         if self.previewed_part is not None and self.previewed_part != part:
@@ -400,7 +394,7 @@ class Run:
     async def end_unanswered(self, stop: Literal["end_turn", "cancelled"]) -> None:
         """Finish the turn without an `Answered` signal from the agent.
 
-        `stop`: "end_turn" if no such signal is needed, because the agent's history has the complete answer (Law 9);
+        `stop`: "end_turn" if the agent's history has the complete answer, so that no signal is needed (Law 9);
         "cancelled" if a person stopped the turn, and the agent was not prompted, did not answer, or died.
         """
         end = Answered(stop)
@@ -465,9 +459,9 @@ class Run:
         return due
 
     async def _put_off(self, ops: list[turn_ops.Op], end: Answered) -> bool:
-        """Put off a turn that failed for a transient reason, so that it is retried under the same root (Law 9).
+        """Put off a turn that failed for a transient reason, under the same root (Law 9).
 
-        Return False if the turn is not retried.
+        Return False if it is not retried.
         """
         delay_s = retry_delay_s(end, self.begun.attempt, self.agent.attempts)
         if delay_s is None:
