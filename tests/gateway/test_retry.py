@@ -11,7 +11,7 @@ import pytest
 from gateway_world import World, script, until
 from structlog.testing import capture_logs
 
-from semel.gateway.settings import AgentSettings, GatewaySettings
+from semel.gateway.settings import GatewaySettings
 from semel.gateway.turns import turn_end
 from semel.ledger.storage.rows import SpawnRow
 from semel.testing.scripted_agent import read_prompts
@@ -239,20 +239,19 @@ async def test_turns_that_ended_are_counted_and_a_failed_one_is_logged_with_its_
         assert (line["session"], line["agent"], line["why"]) == ("s", "demo", "no such model")
 
 
-async def test_a_session_whose_agent_is_not_configured_any_more_says_so_at_once(tmp_path: Path) -> None:
+async def test_without_a_configured_agent_a_session_stays_with_its_own_and_says_so(tmp_path: Path) -> None:
     async with World(tmp_path) as w:
         await w.ask(script("fine"))
     later = World(tmp_path)
-    demo = later.settings.agents["demo"]
-    other = AgentSettings(name="other", command=demo.command, cwd=demo.cwd)
-    later.settings = GatewaySettings(data_dir=tmp_path, ledger=tmp_path / "ledger.db", agents={"other": other})
+    fields = {"data_dir": tmp_path, "ledger": tmp_path / "ledger.db", "continues_sessions": False}
+    bundled = later.settings.agents["demo"].model_copy(update={"name": "bundled"})
+    later.settings = GatewaySettings(**fields, agents={"bundled": bundled})
     async with later as w:
         await w.ask("are you there?")
         (told,) = await notices(w)
         assert "belongs to the agent 'demo', which is not configured any more: add [agents.demo]" in told
-        await w.gateway.say("another", script("I am here."))
-        await w.idle("another")
-        assert await w.texts("another", "agent") == ["I am here."]
+        (missing,) = (await w.gateway.overview())["missing_agents"]
+        assert missing["text"].endswith("Nobody answers there until [agents.demo] is added to the configuration")
 
 
 async def test_the_model_that_an_acp_agent_starts_with_may_be_changed(tmp_path: Path) -> None:

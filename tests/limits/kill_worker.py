@@ -35,7 +35,7 @@ def hear_message(store: Store, key: str) -> None:
 
 def run_turn(store: Store, lease: str) -> None:
     """Begin a turn if one may begin, and end it."""
-    begun = store.write_sync(turns.begin, SESSION, lease, None, None, None, POLICY)
+    begun = store.write_sync(turns.begin, SESSION, lease, policy=POLICY)
     if isinstance(begun, turns.BegunTurn):
         fence = turns.TurnFence(begun.session, begun.turn, begun.epoch)
         caller = Caller(begun.session, begun.key, begun.turn, begun.root, "start")

@@ -155,18 +155,24 @@ def _pattern_reaches(pattern: str, agent: str, channel: str, address: str) -> bo
     return channel_pattern == channel and fnmatchcase(agent, agent_pattern) and fnmatchcase(address, address_pattern)
 
 
+def choose_agent(key: str, agents: Collection[str], default_agent: str) -> str:
+    """Return the agent of a new session: the one that its key begins with, if it is one of `agents`."""
+    agent = key.partition(":")[0]
+    return agent if agent in agents else default_agent
+
+
 def derive_route(
-    key: str, agents: Sequence[str], channels: Collection[str], default_agent: str, grant: Grant | None = None
+    key: str, agents: Collection[str], channels: Collection[str], default_agent: str, grant: Grant | None = None
 ) -> Route:
     """Derive agent and home from a session key of the form `agent:channel:address`.
 
-    The agent is the first segment if it is one of `agents`, else the default agent. The home is `channel:address`, with
+    The agent is that of `choose_agent`. The home is `channel:address`, with
     the address unescaped, if the second segment is one of `channels` and `grant` reaches that destination; otherwise it
     is `web:<key>`. A `grant` of None stands for the owner, who reaches every channel.
     """
     agent_part, _, tail = key.partition(":")
     channel, _, address = tail.partition(":")
-    agent = agent_part if agent_part in agents else default_agent
+    agent = choose_agent(key, agents, default_agent)
     if channel in channels and address and (grant is None or grant.reaches(agent_part, channel, address)):
         return Route(agent, f"{channel}:{_address(address)}")
     return Route(agent, f"web:{key}")

@@ -78,6 +78,7 @@ def add(
     from semel.faces.config.problems import suggest_nearest
 
     known = find_known(name)
+    from semel.faces.health.session_agents import describe_missing_agents
     if known is None:
         names = list(dict.fromkeys(agent.name for agent in KNOWN_AGENTS))
         print_error(
@@ -94,7 +95,7 @@ def add(
     added = f"{'' if not text or text.endswith(chr(10)) else chr(10)}{chr(10) if text else ''}{known.config_lines}\n"
     _append_config(path, text, added)
     try:
-        load_config(path)
+        loaded = load_config(path)
     except ConfigError as error:
         print_error(f"[agents.{name}] was added to {path}, which has another mistake:", *error.problems)
         raise typer.Exit(1) from None
@@ -103,6 +104,8 @@ def add(
     )
 
 
+    for text in describe_missing_agents(loaded):
+        print_remark(text)
 @agents_app.command()
 def check(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Default: all of them.")] = None,

@@ -62,9 +62,12 @@ def check_configuration(json: Json = False, config: Config = None, data_dir: Dat
     Nothing is started. The exit code is 2 if there is a mistake; warnings do not count.
     """
     from semel.faces.health.configuration import check_config, count_parts
+    from semel.faces.health.session_agents import describe_missing_agents
 
     checked = check_config(config, data_dir)
     warnings = [*checked.warnings, *checked.agent_warnings]
+    if checked.config is not None:
+        warnings += describe_missing_agents(checked.config)
     if json:
         file = None if checked.path is None else str(checked.path)
         print_json({"ok": not checked.problems, "file": file, "problems": checked.problems, "warnings": warnings})

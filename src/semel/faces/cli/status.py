@@ -41,7 +41,8 @@ def _list_lines(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
         yield from _label("agents", _list_agents(overview))
     else:
         yield "gateway", Text("not running; start it with: semel up", "yellow")
-    yield from _label("sessions", _list_attention(overview["attention"]))
+    moves: list[str | Text] = [Text(visible(f"{missing['text']}."), "yellow") for missing in overview["missing_agents"]]
+    yield from _label("sessions", _list_attention(overview["attention"]) + moves)
     if overview["running"]:
         yield from _label("channels", _list_channels(overview["channels"]))
     yield "outbox", _describe_outbox(overview["parts"])

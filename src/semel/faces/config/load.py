@@ -66,6 +66,7 @@ def load_config(
     fields: dict[str, Any] = {"data_dir": data, "ledger": find_ledger_file(file.ledger.url, data)}
     fields |= pick_fields(file.gateway, GatewayOptions) | pick_fields(file, Sections)
     fields["agents"] = _complete_agents(file, source, found)
+    fields["continues_sessions"] = bool(file.agents)  # the demo, which nobody configured, continues no session
     fields["channels"] = _complete_channels(file.channels, source, found)
     found.raise_any()
     settings = GatewaySettings(**fields)

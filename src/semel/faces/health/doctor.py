@@ -19,6 +19,7 @@ from semel.faces.health import installation
 from semel.faces.health.agents import examine_agents
 from semel.faces.health.configuration import CheckedConfig, check_config, examine_config, examine_credentials
 from semel.faces.health.finding import Finding, is_sound
+from semel.faces.health.session_agents import examine_session_agents
 from semel.gateway.api.reads import audit_report
 from semel.gateway.settings import ChannelSettings
 from semel.ledger.storage.errors import LedgerError, LedgerMissing
@@ -60,6 +61,7 @@ async def examine(config_path: Path | None, data_dir: Path | None) -> Examinatio
     findings = result.findings
     if checked.config is not None:
         findings += await examine_agents(checked.config)
+        findings += await asyncio.to_thread(examine_session_agents, checked.config)
     findings += _examine_channels({} if checked.config is None else checked.config.gateway.channels, gateway)
     findings += examine_credentials(checked)
     findings += await _examine_installation(checked, data, ledger, gateway)

@@ -7,11 +7,13 @@ from pathlib import Path
 
 from semel.faces.client import AsyncClient, GatewayNotTrusted, NoGateway
 from semel.faces.config import locate
+from semel.faces.health.configuration import check_config
 from semel.gateway.api.book_checks import read_last_check
 from semel.gateway.disk_use import measure_disk
 from semel.ledger.admin.overview import read_overview
 from semel.ledger.backup.last_backup import read_last_backup
 from semel.ledger.storage.store import Store
+from semel.ledger.turns.session_agent import ANY_AGENT, ConfiguredAgents
 from semel.text.json_types import Json
 from semel.tools.address import find_url
 
@@ -28,13 +30,15 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
     except GatewayNotTrusted:
         raise
     except NoGateway:
-        return {"running": False, **_read_files(data, ledger)}
+        config = check_config(config_path, data_dir).config
+        agents = ANY_AGENT if config is None else config.gateway.configured_agents
+        return {"running": False, **_read_files(data, ledger, agents)}
 
 
-def _read_files(data: Path, ledger: Path) -> Json:
+def _read_files(data: Path, ledger: Path, agents: ConfiguredAgents) -> Json:
     store = Store.open(ledger, readonly=True)
     try:
-        overview = store.read_sync(read_overview)
+        overview = store.read_sync(read_overview, agents)
     finally:
         store.close()
     backup, books = read_last_backup(data), read_last_check(data)

@@ -109,8 +109,8 @@ class Components:
         )
         kick = self.outbox.kick
         self.spawns = AgentPool(
-            self.record, agents, gateway=self.name, socket=self.socket, tools_url=tools_url,
-            max_processes=settings.max_live_agents,
+            self.record, agents, configured=settings.configured_agents, gateway=self.name, socket=self.socket,
+            tools_url=tools_url, max_processes=settings.max_live_agents,
             idle_after_s=self._idle_after, make_files=lambda: AgentFiles(self.record, self.file_store),
             make_inside=lambda session: InProcessServices(self.record, session, self.turns.runs.get, self.tools),
         )  # fmt: skip
@@ -120,6 +120,7 @@ class Components:
             typing=self.typing, kick=kick, blobs=self.file_store.path,
             permission_deadline=settings.permission_deadline_s,
             limits=settings.limits.policy,
+            configured=settings.configured_agents,
             quiet=(QUIET_WORD, *((settings.heartbeat.quiet,) if settings.heartbeat.sessions else ())),
             record_span=record_span,
         )  # fmt: skip

@@ -235,6 +235,7 @@ class ReadApi(Components):
         return {
             **await self.status(),
             "attention": await self.record.read(overview.list_attention),
+            "missing_agents": await self.record.read(overview.list_missing_agents, self.settings.configured_agents),
             "channels": self.channel_manager.list(),
             "disk": disk.json(),
             "backup": None if backup is None else asdict(backup),

@@ -15,11 +15,16 @@ MESSAGE_CHARS = 300  # characters of one message in a history
 _ENDS = {"done": "ended well", "failed": "failed", "cancelled": "was stopped", "lost": "was lost", "running": "runs"}
 
 
-def format_status(standing: SessionStatus, model: str | None = None) -> str:
-    """Return the reply to /status. `standing`: the session's state. `model`: the agent's model, if it is configured."""
+def format_status(standing: SessionStatus, model: str | None = None, missing: str | None = None) -> str:
+    """Return the reply to /status. `standing`: the session's state. `model`: the agent's model if it is configured.
+
+    `missing`: what becomes of the session if its agent is not configured any more.
+    """
     row, last = standing.row, standing.last
     state = "a turn runs" if row.turn is not None else "something waits" if row.wake_at is not None else "idle"
     lines = [f"Session {row.key}" + (f": {row.title}" if row.title else ""), f"Agent: {row.agent}", f"State: {state}"]
+    if missing is not None:
+        lines.insert(2, missing[0].upper() + missing[1:])
     if standing.waiting:
         lines.append(f"Waiting: {standing.waiting} message{'s' if standing.waiting > 1 else ''}")
     for name in ("mode", "model"):

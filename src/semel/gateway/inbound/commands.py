@@ -185,7 +185,8 @@ class Commands:
 
     async def _status(self, command: OpenCommand) -> str:
         standing = await self.record.read(rows.read_status, command.session)
-        return format_status(standing, self.controls.fixed_model(standing.row.agent))
+        missing = self.controls.explain_missing_agent(standing.row)
+        return format_status(standing, self.controls.fixed_model(standing.row.agent), missing)
 
     async def _history(self, command: OpenCommand) -> str:
         count = min(int(command.argument or DEFAULT_HISTORY_LINES), MAX_HISTORY_LINES)
@@ -215,6 +216,8 @@ class Commands:
     async def _choose(self, command: OpenCommand) -> str:
         kind = command.name
         standing = await self.record.read(rows.read_status, command.session)
+        if (problem := self.controls.explain_missing_agent(standing.row)) is not None:
+            return problem[0].upper() + problem[1:]
         model = self.controls.fixed_model(standing.row.agent)
         if model is not None:
             return _describe_fixed_model(standing.row.agent, kind, model)

@@ -28,6 +28,7 @@ from semel.gateway.settings.sessions import (
     WakeSettings,
 )
 from semel.gateway.settings.tables import DERIVED, Duration, Entries, SessionPattern, Table
+from semel.ledger.turns.session_agent import ConfiguredAgents
 
 __all__ = [
     "AgentSettings",
@@ -81,11 +82,13 @@ class Sections(Table):
 class GatewaySettings(GatewayOptions, Sections):
     """All settings of a gateway. Unless `default_agent` names another, the first agent is the default one.
 
-    `ledger` is the SQLite file; None means ledger.db in the data directory.
+    `ledger` is the SQLite file, by default ledger.db in the data directory. `continues_sessions`: whether sessions of
+    agents that are not configured any more get another one.
     """
 
     data_dir: Path
     ledger: Path = DERIVED
+    continues_sessions: bool = True
 
     @model_validator(mode="after")
     def _fill_in_defaults(self) -> Self:
@@ -103,6 +106,11 @@ class GatewaySettings(GatewayOptions, Sections):
         for field, value in {"agents": agents, "default_agent": default_agent, "ledger": ledger}.items():
             object.__setattr__(self, field, value)
         return self
+
+    @property
+    def configured_agents(self) -> ConfiguredAgents:
+        attempts = {name: agent.attempts for name, agent in self.agents.items()}
+        return ConfiguredAgents(attempts, self.default_agent if self.continues_sessions else "")
 
     def session(self, key: str) -> SessionSettings:
         """Return the settings of the session with this key: those of the first pattern that matches it."""

@@ -27,6 +27,7 @@ from semel.gateway.turns.live_agent import LiveAgent
 from semel.ledger.storage.errors import LedgerError
 from semel.ledger.transcript import entries
 from semel.ledger.turns import spawns as rows
+from semel.ledger.turns.session_agent import ConfiguredAgents
 
 T = TypeVar("T")
 
@@ -48,6 +49,7 @@ class AgentPool:
     record: LedgerAccess
     agents: Mapping[str, Agent]
     _: KW_ONLY
+    configured: ConfiguredAgents
     gateway: str  # the name of this run of the gateway
     socket: Path
     tools_url: str | None  # Semel's MCP server over HTTP; None: loopback is not served
@@ -158,11 +160,8 @@ class AgentPool:
         return False
 
     async def _open(self, session: int, key: str, agent: str, memory: str | None) -> LiveAgent:
-        if agent not in self.agents:
-            raise AgentError(
-                f"this session belongs to the agent {agent!r}, which is not configured any more: "
-                f"add [agents.{agent}] to the configuration, or use another session"
-            )
+        if (problem := self.configured.explain_missing(key, agent)) is not None:
+            raise AgentError(problem)
         token = secrets.token_urlsafe(32)
         spawn = await self.record.write(rows.record_start, session, agent, self.gateway, token_digest(token))
 

@@ -39,6 +39,7 @@ from semel.ledger.inbound.hear import Addressed
 from semel.ledger.storage.errors import LedgerError
 from semel.ledger.turns import finish_turn, turn_ops, turns
 from semel.ledger.turns.limits import LimitPolicy
+from semel.ledger.turns.session_agent import ConfiguredAgents
 from semel.ledger.turns.turns import BegunTurn, Fenced, GivenUp, NotYetDue, StopRequest, TurnFence
 
 log = structlog.get_logger("semel.turns")
@@ -69,6 +70,7 @@ class TurnScheduler:
     permission_deadline: float  # in seconds
     quiet: tuple[str, ...]  # the replies by which an agent stays quiet
     limits: LimitPolicy
+    configured: ConfiguredAgents
     record_span: RecordSpan | None = None
 
     def __post_init__(self) -> None:
@@ -87,7 +89,6 @@ class TurnScheduler:
             int, TurnFence
         ] = {}  # session -> the turn whose run broke off and was not recorded as lost
         self.planner = AttemptPlanner(self.record, self.places, self.quiet)
-        self.attempts = {name: agent.attempts for name, agent in self.agents.items()}
         self.ended: Counter[tuple[str, str]] = Counter()  # (agent, outcome) -> turns since the start
         self.agent_errors: Counter[tuple[str, str]] = Counter()  # (agent, one of AGENT_ERRORS) -> failed attempts
         self.stopping = False
@@ -266,7 +267,7 @@ class TurnScheduler:
             del self._unreleased[session]
         begun = await self.record.write(
             turns.begin, session, self.lease, self.spawns.idle_spawn(session), self._loss_reasons.pop(session, None),
-            self.attempts, self.limits,
+            self.configured, self.limits,
         )  # fmt: skip
         if begun is None:
             return False
@@ -414,7 +415,7 @@ class TurnScheduler:
             attempt=begun.attempt,
             is_transient=error.passing,
             retry_after=None,
-            max_attempts=self.attempts.get(begun.agent, law.MAX_ATTEMPTS),
+            max_attempts=self.configured.max_attempts(begun.agent),
         )
         if delay_s is None:
             await self._fail(fence, begun, reason)

@@ -66,6 +66,9 @@ class SessionControls:
         """
         number = await self.record.find_session(session)
         live = self.spawns.live.get(number)
+        row = await self.record.read(lambda tx: tx.get(SessionRow, "session_by_id", id=number))
+        if (problem := self.explain_missing_agent(row)) is not None:
+            raise Conflict(problem)
         if live is not None:
             offered = read_choices({f"{kind}s": getattr(live.conversation, f"{kind}s")}, kind)[1]
             chosen = find_choice(choice, offered) or choice
@@ -108,6 +111,10 @@ class SessionControls:
             await self.spawns.drop(live, "its modes and models were read")
         else:
             await self.spawns.give_back(live)
+
+    def explain_missing_agent(self, row: SessionRow) -> str | None:
+        """Say what becomes of a session whose agent is not configured any more; None if it is configured."""
+        return self.turns.configured.explain_missing(row.key, row.agent)
 
     def fixed_model(self, agent: str) -> str | None:
         """Return the configured model of an agent of kind "model"; None for other agents, which report their models."""
@@ -172,6 +179,8 @@ class SessionControls:
 
     async def _compare_memory(self, session: int) -> Json:
         row = await self.record.read(lambda tx: tx.get(SessionRow, "session_by_id", id=session))
+        if (problem := self.explain_missing_agent(row)) is not None:
+            return _not_compared(problem)
         if self.agents[row.agent].kind == "model":
             return _not_compared(MEMORY_IS_TRANSCRIPT)
         if row.memory is None:

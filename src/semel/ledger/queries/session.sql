@@ -54,6 +54,15 @@ UPDATE session SET turn = NULL, lease = NULL WHERE id = :id AND turn = :turn
 UPDATE session SET cost = CASE WHEN memory IS :memory THEN cost END, memory = :memory, memory_chapter = chapter
 WHERE id = :id AND chapter = (SELECT t.chapter FROM turn t WHERE t.id = session.turn)
 
+-- name: session_set_agent
+-- give the session another agent, which remembers nothing of it
+UPDATE session SET agent = :agent, memory = NULL, memory_chapter = NULL, about = NULL, cost = NULL WHERE id = :id
+
+-- name: session_agents
+-- the agents of the newest sessions, without archived and deleted ones
+-- scans: no more than :limit rows
+SELECT key, agent FROM session INDEXED BY session_shown WHERE archived IS NULL AND deleted IS NULL ORDER BY id DESC LIMIT :limit
+
 -- name: session_set_title
 -- a title from the agent or the channel; one that a person gave stays
 UPDATE session SET title = :title WHERE id = :id AND named = 0

@@ -8,7 +8,7 @@ continued, tried again as the next attempt of its root, or, after the last attem
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns import close_output, limits
 from semel.ledger.turns.end_evidence import Evidence
+from semel.ledger.turns.session_agent import ANY_AGENT, ConfiguredAgents, replace_missing_agent
 
 
 class WaitingEntry(Row):
@@ -168,23 +169,21 @@ def begin(
     lease: str,
     spawn: int | None = None,
     death: str | None = None,
-    attempts: Mapping[str, int] | None = None,
+    agents: ConfiguredAgents = ANY_AGENT,
     policy: limits.LimitPolicy | None = None,
 ) -> BegunTurn | GivenUp | NotYetDue | None:
     """Begin the next turn of a session, or settle the turn that was lost there.
 
-    Return the turn to run (a new one, or the next attempt of the lost one), GivenUp or NotYetDue. Return None if
-    nothing is due, or if a turn already runs under this lease.
-
-    `spawn`: the live process that will be prompted; if there is none, the caller calls `record_prompting` once a
-    process has started. `death`: how the lost agent ended, in words for people ("was killed by SIGKILL"). `attempts`:
-    by agent, the maximum of attempts per root (default MAX_ATTEMPTS). `policy`: the limits of use; None counts nothing.
+    `spawn`: the live process that will be prompted; if there is none, `record_prompting` is called once a process has
+    started. `death`: how the lost agent ended, in words for people ("was killed by SIGKILL"). `agents`: the session's
+    agent is replaced if it is none of these. `policy`: the limits of use; None counts nothing. Returns None if nothing
+    is due, or if a turn already runs under this lease.
     """
     row = tx.get(SessionRow, "session_by_id", id=session)
     if row.turn is not None:
         if row.lease == lease:
             return None
-        return _settle_lost(tx, row, lease, death, (attempts or {}).get(row.agent, law.MAX_ATTEMPTS))
+        return _settle_lost(tx, row, lease, death, agents)
     pending = pending_wake(row)
     if pending is None:
         return None
@@ -192,6 +191,7 @@ def begin(
         return NotYetDue(wait_ms)
     if policy is not None and (held_ms := limits.hold_back(tx, row, policy)) is not None:
         return NotYetDue(held_ms)
+    row = replace_missing_agent(tx, row, agents)
     turn = add_turn(tx, row, lease, root=None, attempt=1)
     tx.run("hearing_bind", session=session, turn=turn.id)
     tx.run("session_clear_wake", id=session)
@@ -329,11 +329,11 @@ def add_turn(tx: Tx, row: SessionRow, lease: str, root: int | None, attempt: int
 
 
 def _settle_lost(
-    tx: Tx, row: SessionRow, lease: str, death: str | None, max_attempts: int
+    tx: Tx, row: SessionRow, lease: str, death: str | None, agents: ConfiguredAgents
 ) -> BegunTurn | GivenUp | NotYetDue:
     """Settle a turn whose gateway or agent died, or that failed and may be tried again now.
 
-    The text that it showed stays. If it is tried again, its events move to the next attempt.
+    What it showed stays; its events move to the next attempt. If no agent was prompted yet, a new agent may take it.
     """
     old = tx.get(TurnRow, "turn_get", id=row.turn)
     order = find_stop(tx, row, old)
@@ -344,10 +344,13 @@ def _settle_lost(
         if 0 < (wait_ms := old.retry_at - tx.now) <= retries.MAX_RETRY_AFTER_S * 1000:  # else the clock was set back
             return NotYetDue(wait_ms)
         death = old.error
-    elif old.how is None:
-        return _take_over_unprompted(tx, row, old, lease)
-    close_output.close_live_output(tx, row.id, old)
     attempts = tx.all(TurnRow, "turns_of_root", root=old.root)
+    if all(attempt.how is None for attempt in attempts):
+        row = replace_missing_agent(tx, row, agents)
+    if old.how is None and old.retry_at is None:
+        return _take_over_unprompted(tx, row, old, lease, attempts)
+    close_output.close_live_output(tx, row.id, old)
+    max_attempts = agents.max_attempts(row.agent)
     if old.attempt >= max_attempts:
         decision = law.decide_after_loss(
             attempt=old.attempt + 1,
@@ -391,18 +394,13 @@ def is_from_home(source: str, home: str | None) -> bool:
     return source == f"channel:{(home or '').partition(':')[0]}"
 
 
-def _take_over_unprompted(tx: Tx, row: SessionRow, turn: TurnRow, lease: str) -> BegunTurn:
-    """Continue an attempt whose agent was never prompted, under a new epoch.
-
-    This counts as no new attempt (Laws 9, 10).
-    """
+def _take_over_unprompted(tx: Tx, row: SessionRow, turn: TurnRow, lease: str, attempts: Sequence[TurnRow]) -> BegunTurn:
+    """Continue an attempt whose agent was never prompted, under a new epoch: it is no new attempt (Laws 9, 10)."""
     tx.run("session_begin", id=row.id, turn=turn.id, lease=lease)
     tx.run("turn_fence", id=turn.id, epoch=row.epoch + 1)
     entries.touch_session(tx, row.id)
     continued = tx.get(TurnRow, "turn_get", id=turn.id)
-    return _read_begun_turn(
-        tx, row, continued, tools=any(a.tools for a in tx.all(TurnRow, "turns_of_root", root=turn.root))
-    )
+    return _read_begun_turn(tx, row, continued, tools=any(attempt.tools for attempt in attempts))
 
 
 def _read_begun_turn(
