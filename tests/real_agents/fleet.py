@@ -94,7 +94,7 @@ stream_max_retries = 5
 def _codex(home: Path, port: int) -> tuple[list[str], Env]:
     main = ROOT / "codex/node_modules/@agentclientprotocol/codex-acp/dist/index.js"
     env = _codex_config(home, port)
-    env.update(CODEX_API_KEY="none", MODEL_PROVIDER="scripted", INITIAL_AGENT_MODE="workspace-write")
+    env.update(CODEX_API_KEY="none", MODEL_PROVIDER="scripted")
     return [INSTALLER.node(), str(main)], env
 
 

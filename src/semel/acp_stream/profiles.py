@@ -198,7 +198,9 @@ PROFILES: dict[str, Profile] = {
             name="codex",
             another_id="message",
             unidentified_is_notice=True,
-            unattended_modes=frozenset(("agent-full-access",)),
+            # in `agent`, a model of Codex's answers its requests; `workspace-write` asks a person, but not for edits
+            unattended_modes=frozenset(("agent", "agent-full-access")),
+            asking_mode="read-only",
         ),
         replace(CAREFUL, name="codex-zed", retry="whole", fences=("console", "sh")),
         replace(

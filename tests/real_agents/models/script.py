@@ -160,8 +160,9 @@ def shell_call(tools: Mapping[str, Json], command: str) -> tuple[str, Json] | No
     for name in SHELLS:
         if name in tools:
             known = tools[name].get("properties") or {}
-            if "cmd" in known:
-                return name, {"cmd": command}
+            if "cmd" in known:  # Codex: its model asks for more than its sandbox allows
+                escalation = {"sandbox_permissions": "require_escalated", "justification": "It writes a file."}
+                return name, {"cmd": command} | (escalation if "sandbox_permissions" in known else {})
             if known.get("command", {}).get("type") == "array":
                 return name, {"command": ["bash", "-lc", command]}
             more = {"description": "Run the command"} if "description" in known else {}
