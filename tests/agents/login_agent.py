@@ -1,10 +1,11 @@
 """An ACP agent that demands a login, written from the protocol alone: `python login_agent.py KIND`.
 
 KIND: "key" (codex-acp 2.6.0: a method whose key is OPENAI_API_KEY, told as a provider in `_meta`), "words" (the older
-codex adapter: the variable stands in the description), "status" (claude-agent-acp 0.101.0: a status before an internal
-error, logins in a terminal), "plain" (no methods), "wrong" (refuses every key), "node" (a crash of Node.js), "modes"
-(starts in the mode "auto"), "prompt" (opens a session, and refuses the first prompt), "option" (lists models twice, and
-knows only session/set_config_option).
+codex adapter: the variable stands in the description), "status" (claude-agent-acp 0.101.0: a status before an
+internal error, logins in a terminal), "plain" (no methods), "wrong" (refuses every key), "node" (a crash of Node.js),
+"modes" (starts in the mode "auto"), "prompt" (opens a session, and refuses the first prompt), "prompt-key" (the same,
+with a method that has a key), "root" (Claude Code started as root with a mode that it refuses then), "option" (lists
+models twice, and knows only session/set_config_option).
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ LOGINS: dict[str, list[dict[str, Any]]] = {
         }
     ],
     "plain": [],
+    "root": [],
+    "prompt-key": [{"id": "k", "name": "Key", "type": "env_var", "vars": [{"name": "OPENAI_API_KEY"}]}],
     "prompt": [{"id": "in", "name": "Log in", "description": "Run `agent login`"}],
 }
 MODELS = {"currentModelId": "small", "availableModels": [{"modelId": m, "name": m} for m in ("small", "large")]}
@@ -54,7 +57,7 @@ def main() -> None:
     if sys.argv[2:]:  # the login in a terminal
         print("logged in with", " ".join(sys.argv[2:]), os.environ.get("A"))
         return
-    logged_in = KIND in ("modes", "option", "prompt")
+    logged_in = KIND in ("modes", "option", "prompt", "prompt-key")
     for line in sys.stdin:
         call = json.loads(line)
         id, method, params = call.get("id"), call.get("method"), call.get("params", {})
@@ -66,7 +69,7 @@ def main() -> None:
                     "  requireStack: []\n}\n\nNode.js v24.21.0\n"
                 )
                 sys.exit(1)
-            name = "claude-agent-acp" if KIND in ("modes", "status") else "login-agent"
+            name = "claude-agent-acp" if KIND in ("modes", "status", "root") else "login-agent"
             info = {"name": name, "version": "1"}
             send(id=id, result={"protocolVersion": 1, "agentInfo": info, "authMethods": LOGINS.get(KIND, [])})
         elif method == "authenticate":
@@ -76,7 +79,12 @@ def main() -> None:
                 logged_in = True
                 send(id=id, result={})
         elif method == "session/new" and not logged_in:
-            if KIND == "status":
+            if KIND == "root":
+                words = "--dangerously-skip-permissions cannot be used with root/sudo privileges for security reasons"
+                sys.stderr.write(f"{words}\n")
+                sys.stderr.flush()
+                refuse(id, -32603, "Internal error: Claude Code process exited with code 1")
+            elif KIND == "status":
                 status = {"authStatus": {"kind": "none", "label": "Not logged in"}}
                 send(method="_auth/status_update", params=status)
                 refuse(id, -32603, "Internal error")

@@ -60,6 +60,22 @@ async def test_a_prompt_that_is_refused_for_want_of_a_login_says_what_to_do(hous
     assert end.error.startswith("Authentication required. The agent is not logged in: run `semel agents login test`")
 
 
+async def test_a_prompt_that_is_refused_although_a_key_is_set_says_that_the_key_was_refused(house: House) -> None:
+    """claude-agent-acp 0.101.0 answers a wrong key and a missing login alike."""
+    talk = await house.open(house.agent(command("prompt-key"), env=KEY))
+    end = (await turn(talk, "hello")).end
+    assert isinstance(end, Answered) and end.error is not None
+    assert end.error.startswith("Authentication required. OPENAI_API_KEY is set, so this key was probably refused")
+    assert "not logged in" not in end.error
+
+
+async def test_a_mode_that_claude_refuses_as_root_is_told_with_what_to_do(house: House) -> None:
+    with pytest.raises(AgentError, match=r'no mode .bypassPermissions.*as another user .*IS_SANDBOX = "1"'):
+        await house.open(house.agent(command("modes"), mode="bypassPermissions"))
+    said = await why(house, "root")
+    assert "exited with code 1" in said and 'IS_SANDBOX = "1"' in said and "not logged in" not in said
+
+
 def test_a_key_that_a_known_agent_reads_is_named_even_if_its_logins_name_none() -> None:
     login = LoginMethod("claude-ai-login", "Claude", command=("claude-agent-acp", "login"))
     said = describe_login("claude", [login], ["ANTHROPIC_API_KEY"])

@@ -107,6 +107,9 @@ class Profile:
     logged_out_error: Pattern | None = None
     """How an agent that nobody has logged in refuses a session, if it does not use ACP's code for that."""
 
+    failure_hints: tuple[tuple[Pattern, str], ...] = ()
+    """What a person can do about a failure: (a pattern in the failure's text, a sentence)."""
+
     second: Literal["queues", "steers"] = "queues"
     """What the agent does with a second prompt during a turn. `steers`: it reads the prompt in that turn and answers
     both. `queues`: anything else, so Semel queues the prompt. (Measured: agents queue it, refuse it, never answer it,
@@ -117,6 +120,18 @@ class Profile:
 
     nulls_clear: bool = False
     """Whether a null in an update clears the field, as in ACP v2; in v1 it means nothing."""
+
+    def find_hints(self, text: str) -> list[str]:
+        """Return what a person can do about the failures that are known in `text`."""
+        return [hint for pattern, hint in self.failure_hints if pattern.search(text)]
+
+    def add_hints(self, failure: str, printed: str = "") -> str:
+        """Return the text of a failure with what a person can do about it, if that is known.
+
+        `printed`: what the agent wrote to stderr before.
+        """
+        hints = self.find_hints(f"{failure}\n{printed}")
+        return ". ".join([failure.rstrip(". "), *hints]) if hints else failure
 
     @cached_property
     def prose_leads(self) -> frozenset[str]:
@@ -136,6 +151,11 @@ _SYNTHETIC = (_INTERRUPTED, _REMINDER, _SYSTEM, *_GEMINI_ROWS)
 _HERMES_RETRY = re.compile(r"\n\n⚠ Connection dropped mid tool-call; reconnecting…\s*\Z")
 _QUEUED = re.compile(r"Queued for the next turn\. \(\d+ queued\)\s*\Z")
 _CLAUDE_CUT = re.compile(r"\n\[Output truncated \(\d+ bytes total\): full output saved to [^\]\n]*\]\s*\Z")
+_CLAUDE_ROOT = re.compile(r"root/sudo privileges|no mode '?bypass", re.IGNORECASE)
+_CLAUDE_ROOT_HINT = (
+    "Claude Code does not skip permissions as root: run the gateway as another user or, in a container, "
+    'set IS_SANDBOX = "1" in the `env` of its section'
+)
 _OPENCODE_CUT = re.compile(r"\.\.\.output truncated\.\.\.\n\nFull output saved to: [^\n]*\n\n")
 _DOTS = re.compile(r"\.\.\.\n\n")
 _HERMES_RESULT = re.compile(
@@ -192,6 +212,7 @@ PROFILES: dict[str, Profile] = {
             unattended_modes=frozenset(("auto", "dontAsk", "bypassPermissions")),
             asking_mode="default",
             logged_out_error=re.compile(r"Claude Code process exited with code 1\Z"),
+            failure_hints=((_CLAUDE_ROOT, _CLAUDE_ROOT_HINT),),
         ),
         replace(
             CAREFUL,

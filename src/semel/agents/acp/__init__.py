@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from semel.acp_stream.profiles import profile_for
 from semel.agents.acp.conversation import AcpConversation
 from semel.agents.acp.environment import build_environment
 from semel.agents.acp.open_session import SessionOptions, initialize, open_session
@@ -89,10 +90,14 @@ class AcpAgent:
         env = self.environment()
         conversation = await self._start(env, launch.on_start, self._open_trace(launch), launch.spawn)
         try:
-            initialized = await initialize(conversation, self.command, self._timeout)
+            initialized = await initialize(conversation, self.command, self._timeout, env)
             await open_session(conversation, launch, initialized, self._session_options(env))
-        except BaseException:
+        except BaseException as error:
             await conversation.close(0.0)
+            if isinstance(error, AgentError):
+                profile = profile_for(conversation.agent_name)
+                hinted = profile.add_hints(str(error), conversation.process.stderr.tail(20))
+                raise AgentError(hinted, passing=error.passing) from error
             raise
         return conversation
 
@@ -106,9 +111,10 @@ class AcpAgent:
         async def on_start(pid: int, pgid: int, born: str) -> None:
             pass
 
-        conversation = await self._start(self.environment(), on_start, None, 0)
+        env = self.environment()
+        conversation = await self._start(env, on_start, None, 0)
         try:
-            yield conversation, await initialize(conversation, self.command, self._timeout)
+            yield conversation, await initialize(conversation, self.command, self._timeout, env)
         finally:
             await conversation.close(1.0)
 

@@ -19,7 +19,7 @@ from typing import IO, Any, Literal
 
 from semel.acp_stream.profiles import profile_for
 from semel.agents.acp.process import GuardedProcess
-from semel.agents.acp.session import Choices, RpcError, normalize_id, parse_prompt_answer
+from semel.agents.acp.session import AUTH_REQUIRED, Choices, RpcError, normalize_id, parse_prompt_answer
 from semel.agents.acp.wire import AcpWire, AgentReply, Id, IncomingCall, Message, Noise, Trace
 from semel.gateway.ports import AgentError, Asked, Died, Json, Signal, Update
 from semel.text.json_types import object_at, objects_in, text_at
@@ -44,7 +44,8 @@ class AcpConversation:
         self.tools_problem = ""
         self.choices = Choices()
         self.is_logged_out = False  # the agent reported that nobody is logged in (`_auth/status_update`)
-        self.login_help = ""  # words for people about logging in, if the agent demands that
+        self.login_help = ""  # what a person can do if the agent demands a login
+        self.key_variable: str | None = None  # the variable of its environment that holds a key
         self.process = process
         self.name = name
         self._trace = trace
@@ -273,7 +274,7 @@ class AcpConversation:
         if id in self._prompts:
             self._prompts.discard(id)
             self._cancelling = self._cancelling and bool(self._prompts)
-            self._add_signal(parse_prompt_answer(reply, self.login_help))
+            self._add_signal(parse_prompt_answer(reply, self._explain_error))
         elif (future := self._pending_requests.get(id)) is not None and not future.done():
             if id == self._replay_ends:
                 self.replaying = False
@@ -283,6 +284,17 @@ class AcpConversation:
                 future.set_result(reply.result)
         else:
             log.debug("agent %s answered a request we did not make: %s", self.name, reply.id)
+
+    def _explain_error(self, error: str, code: object) -> str:
+        """Add to the error of a prompt what a person can do about it. A session opens even with a key that is wrong."""
+        if code == AUTH_REQUIRED and self.key_variable is not None:
+            error = (
+                f"{error}. {self.key_variable} is set, so this key was probably refused: correct it and restart the "
+                f"gateway, or run `semel agents login {self.name}` in a terminal"
+            )
+        elif code == AUTH_REQUIRED and self.login_help:
+            error = f"{error}. The agent is not logged in: {self.login_help}"
+        return profile_for(self.agent_name).add_hints(error)
 
     def drop_signals(self) -> None:
         """Drop all queued signals, because they belong to the replay of a failed load."""

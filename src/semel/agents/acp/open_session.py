@@ -54,10 +54,12 @@ class SessionOptions:
     model: str | None = None
 
 
-async def initialize(conversation: AcpConversation, command: Sequence[str], timeout: float) -> InitializeResult:
-    """Send `initialize`, store in the conversation what the agent can do, and return the result. Raises AgentError.
+async def initialize(
+    conversation: AcpConversation, command: Sequence[str], timeout: float, env: Mapping[str, str]
+) -> InitializeResult:
+    """Send `initialize` and note in the conversation what the agent is. Raises AgentError.
 
-    `command`: the agent's argv. `timeout`: in seconds.
+    `command`: the agent's argv. `timeout`: in seconds. `env`: the agent's environment, which may hold its key.
     """
     try:
         result = await conversation.request("initialize", initialize_params(), timeout)
@@ -72,9 +74,10 @@ async def initialize(conversation: AcpConversation, command: Sequence[str], time
     conversation.agent_name = initialized.name
     conversation.profile = profile_for(initialized.name).name
     conversation.images = initialized.images
-    conversation.login_help = describe_login(
-        conversation.name, initialized.logins, [agent.key for agent in recognise_command(command) if agent.key]
-    )
+    known_keys = [agent.key for agent in recognise_command(command) if agent.key]
+    conversation.login_help = describe_login(conversation.name, initialized.logins, known_keys)
+    variables = (*(name for method in initialized.logins for name in method.variables), *known_keys)
+    conversation.key_variable = next((name for name in variables if env.get(name)), None)
     return initialized
 
 
@@ -223,6 +226,8 @@ class _SessionOpener:
         Some agents say so only in words, or only in fields beside the error.
         """
         words = self.profile.logged_out_error
+        if self.profile.find_hints(self.conversation.process.stderr.tail(20)):
+            return False  # it said what else is wrong
         return (
             error.code == AUTH_REQUIRED
             or (self.conversation.is_logged_out and str(error) == "Internal error")

@@ -6,7 +6,7 @@ Formats: ACP v1 schema (agentclientprotocol.com), `InitializeResponse`, `NewSess
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -195,18 +195,17 @@ def normalize_id(id: Id) -> Id:
     return int(id) if isinstance(id, str) and id.isdecimal() and len(id) < 20 else id
 
 
-def parse_prompt_answer(reply: AgentReply, login_help: str = "") -> Answered:
+def parse_prompt_answer(
+    reply: AgentReply, explain: Callable[[str, object], str] = lambda error, code: error
+) -> Answered:
     """Convert the response to a prompt into a signal.
 
-    The signal's `meta` is the response's `_meta`, with "usage" added if the response has it. If the response is an
-    error, `meta` has the error's code and data. `login_help`: words added to the error if the agent demands a login.
+    The signal's `meta` is the response's `_meta`, with `usage` added if the response has it. If the response is an
+    error, `meta` has the error's code and data. `explain`: adds what a person can do about an error with this code.
     """
     if reply.error is not None:
         facts: Json = {name: reply.error[name] for name in ("code", "data") if name in reply.error}
-        error = describe_rpc_error(reply.error)
-        if reply.error.get("code") == AUTH_REQUIRED and login_help:
-            error = f"{error}. The agent is not logged in: {login_help}"
-        return Answered("error", error, facts)
+        return Answered("error", explain(describe_rpc_error(reply.error), reply.error.get("code")), facts)
     meta = dict(object_at(reply.result, "_meta"))
     if isinstance(usage := value_at(reply.result, "usage"), dict):
         meta.setdefault("usage", usage)
