@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from cli_house import PATIENCE, PERMISSION, Cli, heard
+
+from semel.testing.scripted_agent import prompt
 
 ERROR = '[[script [{"error": {"code": -32603, "message": "Internal error"}}]]]'
 
@@ -33,6 +36,17 @@ def test_a_repeat_waits_for_the_answer_of_its_own_turn_alone(house: Cli) -> None
 
 def test_say_wait_prints_the_answer_and_nothing_else(house: Cli) -> None:
     assert house("say", "wait", "say: forty-two", "--wait").stdout == "forty-two\n"
+
+
+def test_a_wait_tells_that_the_agent_is_silent_and_records_nothing_of_it(
+    house: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("busy_texts", "client.wait_for_answer"):
+        monkeypatch.setattr(f"semel.faces.{module}.SILENCE_S", 0.4)
+    done = house("say", "silent", prompt({"sleep": 3}, "At last."), "--wait")
+    assert done.stdout == "At last.\n"
+    assert "no answer yet: nothing new for" in done.stderr
+    assert [entry["text"] for entry in house.json("show", "silent") if entry["role"] != "user"] == ["At last."]
 
 
 def test_a_message_said_again_with_its_id_is_heard_once(house: Cli) -> None:

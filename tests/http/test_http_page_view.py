@@ -156,6 +156,21 @@ def test_a_tab_that_nobody_looks_at_lets_its_connection_go(page: Browser, live: 
     bodies(page, "go", "while it runs, a hidden tab listens", "done", "unseen")
 
 
+def test_a_running_turn_that_shows_nothing_new_for_long_is_told_as_silent(page: Browser, live: LiveHouse) -> None:
+    page.run(
+        "void (() => { const real = setTimeout, now = Date.now; window.ahead = 0; "
+        "window.setTimeout = (f, ms) => real(f, Math.min(ms, 50)); Date.now = () => now.call(Date) + window.ahead })()"
+    )
+    agent = live.begin()
+    shows(page, "#busy", "working")
+    page.run("window.ahead = 65000")
+    shows(page, "#busy", "working: nothing new for 60 s")
+    live.do(lambda: agent.say("still here"))
+    shows(page, "#busy", "working")
+    live.do(agent.end)
+    shows(page, "#busy", "")
+
+
 def test_older_history_is_read_on_demand_and_moves_nothing(page: Browser, live: LiveHouse) -> None:
     script = live.script("long")
     live.do(lambda: fill(script, 230))

@@ -28,6 +28,8 @@ WAITING_LABELS = {
     "interrupt": "interrupts the running turn",
     "collect": "collecting",
 }
+SILENCE_S = 30.0
+"""After how many seconds without any change a person is told that the agent is silent."""
 WAITING_REASONS = {"collect": "the agent is asked when nothing more comes"}
 
 
@@ -57,6 +59,13 @@ def format_time_left(at: float) -> str:
     if seconds <= 0:
         return "now"
     return f"in {seconds} s" if seconds < 120 else f"in {math.ceil(seconds / 60)} min"
+
+
+def describe_silence(seconds: float) -> str:
+    """Say for how long the agent of a running turn has been silent. Returns "" for less than SILENCE_S."""
+    if seconds < SILENCE_S:
+        return ""
+    return f"nothing new for {seconds:.0f} s" if seconds < 120 else f"nothing new for {seconds / 60:.0f} min"
 
 
 def format_ordinal(number: int) -> str:

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 import msgspec
 
 from semel.faces.api_types import Entry
+from semel.faces.busy_texts import SILENCE_S, describe_silence
 from semel.faces.client.connection import Connection
 from semel.faces.view import SessionView
 from semel.text.json_types import Json
 from semel.tools.address import NoGateway
 
 RECONNECT_TIMEOUT_S = 30.0
+CHECK_INTERVAL_S = 1.0
 NEWS_KINDS = ("retry", "turn.retry", "limit.waits")
 """Kinds of notices that prolong the wait: retries, and a limit that is used up."""
 
@@ -55,10 +57,38 @@ class TurnRows:
 async def wait_for_answer(client: Connection, session: str, event: int, on_news: Callable[[str], None]) -> Answer:
     """Wait until the session is idle after this event. Returns what was said by the turns that took the event.
 
-    `on_news` is called with what a person should know meanwhile: retries, questions and permission requests.
-    Raises NoGateway after RECONNECT_TIMEOUT_S without a gateway.
+    `on_news` is called with what a person should know meanwhile: retries, questions and permission requests, and that
+    the agent has been silent for long. Raises NoGateway after RECONNECT_TIMEOUT_S without a gateway.
     """
-    view, reported = SessionView(), set[int]()
+    view = SessionView()
+    silence = asyncio.create_task(_report_silence(view, on_news))
+    try:
+        return await _follow_until_answered(client, session, event, view, on_news)
+    finally:
+        silence.cancel()
+
+
+async def _report_silence(view: SessionView, on_news: Callable[[str], None]) -> None:
+    """Report after SILENCE_S, and then each time when twice as long has passed, that a running turn shows nothing new.
+
+    A turn that waits for a person, or for its retry, was reported already.
+    """
+    loop = asyncio.get_running_loop()
+    rev, since, due = view.rev, loop.time(), SILENCE_S
+    while True:
+        await asyncio.sleep(min(SILENCE_S, CHECK_INTERVAL_S))
+        seconds = loop.time() - since
+        if view.rev != rev or not view.is_busy or view.open_questions() or "retry_at" in view.session:
+            rev, since, due = view.rev, loop.time(), SILENCE_S
+        elif seconds >= due:
+            on_news(f"no answer yet: {describe_silence(seconds)} from the agent; the turn still runs")
+            due *= 2
+
+
+async def _follow_until_answered(
+    client: Connection, session: str, event: int, view: SessionView, on_news: Callable[[str], None]
+) -> Answer:
+    reported = set[int]()
     loop = asyncio.get_running_loop()
     deadline = loop.time() + RECONNECT_TIMEOUT_S
     while True:

@@ -37,8 +37,10 @@ const outgoing = new Outgoing(byId("outgoing"), { accepted, edit: (text) => comp
 const channels = new Channels();
 new People();
 const REST = 60000;
+const SILENCE = 30000; // in ms: after this time without any change, people are told that the agent is silent
 let resting;
 let counting;
+let changed = Date.now(); // when the open view changed last
 let open = { key: null, view: null, watch: null };
 
 const context = {
@@ -113,6 +115,7 @@ function watch() {
 
 function take(frame) {
   const { key, view } = open;
+  changed = Date.now();
   const entries = frame.type === "snapshot" ? frame.entries : frame.changes.filter((change) => change.op === "entry");
   place.keep(() => {
     outgoing.seen(key, entries);
@@ -174,13 +177,21 @@ function drawState() {
   const asked = open.view.items("permission").some((item) => item.state === "open") ? "the agent asks for permission" : "";
   byId("busy").classList.remove("wrong");
   byId("composer").dataset.state = session.state || "idle";
-  const doing = failed ? ["the turn failed"] : [running ? asked || "working" : "", waiting];
+  const doing = failed ? ["the turn failed"] : [running ? asked || silence() || "working" : "", waiting];
   say(byId("busy"), doing.filter(Boolean).join(" · "));
   show(byId("stop"), running);
   busy.draw(open.fresh ? null : open.key, open.fresh ? null : session);
   clearTimeout(counting);
   say(byId("again"), failed ? `· tried again ${soon(session.retry_at)}` : "");
   if (failed) counting = setTimeout(drawState, 1000 - (Date.now() % 1000));
+  else if (running) counting = setTimeout(drawState, SILENCE - ((Date.now() - changed) % SILENCE));
+}
+
+/** For how long the running turn has shown nothing new, in words; "" if not for long. It changes every half a minute. */
+function silence() {
+  const seconds = Math.floor((Date.now() - changed) / SILENCE) * (SILENCE / 1000);
+  if (!seconds) return "";
+  return `working: nothing new for ${seconds < 120 ? `${seconds} s` : `${Math.floor(seconds / 60)} min`}`;
 }
 
 /** The time left until `ms` (since 1970) in words: "now", "in 40 s", "in 3 min". */

@@ -8,6 +8,7 @@ when the view contains it (Law 8).
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import ClassVar
 
@@ -18,7 +19,13 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from semel.faces.busy_texts import MODE_DESCRIPTIONS, describe_waiting, format_time_left, number_waiting
+from semel.faces.busy_texts import (
+    MODE_DESCRIPTIONS,
+    describe_silence,
+    describe_waiting,
+    format_time_left,
+    number_waiting,
+)
 from semel.faces.client import NoGateway, OutcomeUnknown, RequestRefused
 from semel.faces.terminal.link import SessionLink, State
 from semel.faces.terminal.prompt import Prompt
@@ -61,6 +68,7 @@ class ChatApp(App[None]):
         self._has_unseen_rows = False
         self._note_text = ""
         self._leave_pressed_at = 0.0
+        self._changed_at = time.monotonic()  # when the view changed last
         self._is_fetching = False
         self._queue_places: dict[int, int] = {}  # seq of a waiting entry -> its place in the queue
         self._busy_mode: Busy | None = None  # for the message being written
@@ -99,6 +107,7 @@ class ChatApp(App[None]):
     def _take_changes(self, rows: list[Json], state: State) -> None:
         """Mark changed rows for the next redraw. The link calls this after every change."""
         self._draws_snapshot = self._draws_snapshot or (bool(rows) and not self._drawn_rows)
+        self._changed_at = time.monotonic()
         self._changed_rows.update((row_key(row), row) for row in rows if is_shown(row))
         self._redraw_needed.set()
 
@@ -200,14 +209,21 @@ class ChatApp(App[None]):
             doing = Text("◐ working", "cyan")
             if "retry_at" in session:
                 doing = Text(f"◌ the turn failed, tried again {format_time_left(session['retry_at'])}", "yellow")
+            elif silence := self._describe_silence():
+                doing.append(f": {silence}", "yellow")
             doing.append("  esc stops it  ctrl+t queues, steers, interrupts", "dim")
             return doing.append(f"  {waiting} waiting", "dim") if waiting else doing
         if waiting:
             return Text(f"◌ {waiting} waiting", "cyan")
         return Text("enter sends · ctrl+j new line · ctrl+o details · ctrl+d leaves", "dim")
 
+    def _describe_silence(self) -> str:
+        """Say for how long the running turn has shown nothing new; "" if not for long, or if it waits for a person."""
+        return "" if self.link.view.open_questions() else describe_silence(time.monotonic() - self._changed_at)
+
     def _redraw_countdown(self) -> None:
-        if "retry_at" in self.link.view.session:
+        session = self.link.view.session
+        if "retry_at" in session or (session.get("state") == "running" and self._describe_silence()):
             self._draw_status_lines()
 
     def show_note(self, text: str) -> None:
