@@ -124,6 +124,24 @@ def test_an_agent_that_works_is_found_to_work(cli: Cli) -> None:
     assert found["tools"] and found["session_s"] > 0
     done = cli("agents", "check")
     assert "demo: ok" in done.stdout and "has not started Semel's MCP server" in done.stdout
+    assert "not tried" not in done.stdout  # the demo needs no login
+
+
+def test_a_check_without_a_prompt_says_that_the_login_was_not_tried(cli: Cli) -> None:
+    configure(cli, mine=login_agent("prompt"))
+    done = cli("agents", "check")
+    assert "mine: ok" in done.stdout and "login    not tried" in done.stdout
+    assert "agents check mine --prompt 'Say hello.'" in done.stdout
+    refused = cli("agents", "check", "--prompt", "Say hello.", rc=1).stdout
+    assert "The agent is not logged in" in refused and "not tried" not in refused
+
+
+def test_a_known_agent_that_is_not_configured_is_told_with_the_command_that_adds_it(cli: Cli) -> None:
+    configure(cli, demo=command())
+    for action in ("check", "login"):
+        told = cli("agents", action, "codex", rc=2).stderr
+        assert "no agent 'codex' is configured yet. Add it with: " in told and "semel agents add codex" in told
+    assert 'did you mean "demo"?' in cli("agents", "check", "demi", rc=2).stderr
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,8 @@ app.add_typer(agents_app, name="agents")
 
 AgentName = Annotated[str, typer.Argument(metavar="NAME", help="An agent's name.")]
 LOGIN_TIMEOUT_S = 600.0
+KEYLESS_PROFILES = ("semel-demo",)
+"""The profiles of agents that need no login."""
 MAX_LISTED = 12
 """The most modes and models of an agent that a check lists for people."""
 
@@ -76,9 +78,9 @@ def add(
     from semel.faces.config import ConfigError
     from semel.faces.config.load import load_config
     from semel.faces.config.problems import suggest_nearest
+    from semel.faces.health.session_agents import describe_missing_agents
 
     known = find_known(name)
-    from semel.faces.health.session_agents import describe_missing_agents
     if known is None:
         names = list(dict.fromkeys(agent.name for agent in KNOWN_AGENTS))
         print_error(
@@ -102,10 +104,10 @@ def add(
     print_remark(
         f"added [agents.{name}] to {path}; a running gateway needs a restart. Try it: semel agents check {name}"
     )
-
-
     for text in describe_missing_agents(loaded):
         print_remark(text)
+
+
 @agents_app.command()
 def check(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Default: all of them.")] = None,
@@ -234,6 +236,7 @@ def _append_config(path: Path, text: str, added: str) -> None:
 
 def load_agents(names: list[str] | None, config: Path | None, data_dir: Path | None) -> list[AcpAgent | ModelAgent]:
     """Return the configured agents with these names, or all. Makes their workspaces. Exits with 2 on a wrong name."""
+    from semel.agents.known import find_known
     from semel.faces.config.load import load_config
     from semel.faces.config.problems import suggest_nearest
     from semel.faces.run import build_agent
@@ -242,9 +245,11 @@ def load_agents(names: list[str] | None, config: Path | None, data_dir: Path | N
     configured = settings.gateway.agents
     for name in names or ():
         if name not in configured:
-            print_error(
-                f"no agent {name!r} is configured{suggest_nearest(name, list(configured))}; see semel agents list"
-            )
+            if find_known(name) is not None:
+                print_error(f"no agent {name!r} is configured yet. Add it with: semel agents add {name}")
+            else:
+                nearest = suggest_nearest(name, list(configured))
+                print_error(f"no agent {name!r} is configured{nearest}; see semel agents list")
             raise typer.Exit(2)
     chosen = [agent for name, agent in configured.items() if not names or name in names]
     for agent in chosen:
@@ -364,8 +369,11 @@ def print_check(check: AgentCheck) -> None:
             )
         if check.answer_s is not None and not check.problem:
             lines.append(("answer", f"{check.answer!r} after {check.answer_s:g} s"))
+        if check.answer_s is None and not check.problem and check.profile not in KEYLESS_PROFILES:
+            command = shlex.join(("semel", "agents", "check", check.name, "--prompt", "Say hello."))
+            lines.append(("login", f"not tried: only a prompt shows whether its key is accepted ({command})"))
         for label, text in lines:
-            print(f"  {label:<9}{visible(text)}")
+            print(f"  {label:<9}{visible(name_command(text))}")
     for note in check.notes:
         print(f"  {'note':<9}{visible(name_command(note))}")
     if check.problem:
