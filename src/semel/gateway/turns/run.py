@@ -265,7 +265,7 @@ class Run:
     def _close_prompt(self, end: Answered | None, signal: Answered | SteerCancelled) -> Answered | None:
         """Count one prompt as answered.
 
-        Return the answer that ends the turn so far: the first failure, else the latest.
+        Return the answer that ends the turn so far: the first error, else the latest.
         """
         self.open_prompts -= 1
         if isinstance(signal, SteerCancelled):
@@ -349,10 +349,7 @@ class Run:
             self._preview(text)
 
     def _preview(self, text: Callable[[], str] | None) -> None:
-        """Show recorded text in the placeholder message at home.
-
-        `text` returns it; None if there is nothing to show.
-        """
+        """Show recorded text in the placeholder at home. `text` returns it; None if there is nothing to show."""
         part = self.slots.reserved
         if self.previewed_part is not None and self.previewed_part != part:
             self.previews.end(self.previewed_part)
@@ -459,10 +456,7 @@ class Run:
         return due
 
     async def _put_off(self, ops: list[turn_ops.Op], end: Answered) -> bool:
-        """Put off a turn that failed for a transient reason, under the same root (Law 9).
-
-        Return False if it is not retried.
-        """
+        """Put off a turn after a transient failure, so that its root is retried (Law 9). Return False if it is not."""
         delay_s = retry_delay_s(end, self.begun.attempt, self.agent.attempts)
         if delay_s is None:
             return False
