@@ -57,7 +57,7 @@ class SessionOptions:
 async def initialize(
     conversation: AcpConversation, command: Sequence[str], timeout: float, env: Mapping[str, str]
 ) -> InitializeResult:
-    """Send `initialize` and note in the conversation what the agent is. Raises AgentError.
+    """Send `initialize`, store in the conversation what the agent can do, and return the result. Raises AgentError.
 
     `command`: the agent's argv. `timeout`: in seconds. `env`: the agent's environment, which may hold its key.
     """

@@ -176,8 +176,10 @@ def begin(
 
     `spawn`: the live process that will be prompted; if there is none, `record_prompting` is called once a process has
     started. `death`: how the lost agent ended, in words for people ("was killed by SIGKILL"). `agents`: the session's
-    agent is replaced if it is none of these. `policy`: the limits of use; None counts nothing. Returns None if nothing
-    is due, or if a turn already runs under this lease.
+    agent is replaced if it is none of these. `policy`: the limits of use; None counts nothing.
+
+    Return the turn to run (a new one, or the next attempt of the lost one), GivenUp or NotYetDue. Return None if
+    nothing is due, or if a turn already runs under this lease.
     """
     row = tx.get(SessionRow, "session_by_id", id=session)
     if row.turn is not None:
@@ -333,7 +335,8 @@ def _settle_lost(
 ) -> BegunTurn | GivenUp | NotYetDue:
     """Settle a turn whose gateway or agent died, or that failed and may be tried again now.
 
-    What it showed stays; its events move to the next attempt. If no agent was prompted yet, a new agent may take it.
+    The text that it showed stays. If it is tried again, its events move to the next attempt. If no agent was prompted
+    yet, a new agent may take it.
     """
     old = tx.get(TurnRow, "turn_get", id=row.turn)
     order = find_stop(tx, row, old)
