@@ -214,7 +214,7 @@ def test_a_full_disk_is_said_to_be_and_leaves_nothing_behind(place: Place, monke
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(files.os, "write", full)
-    with pytest.raises(StoreFailed, match="is full; free some space"):
+    with pytest.raises(StoreFailed, match="disk is full: free some space"):
         place.copy("out/report.pdf")
     monkeypatch.undo()
     assert place.stored() == []

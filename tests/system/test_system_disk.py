@@ -34,7 +34,8 @@ def test_a_full_disk_refuses_with_its_reason_and_wedges_no_session(tmp_path: Pat
                 break
         for _, got in refused:
             assert got.status_code == 503 and got.headers["retry-after"], got.text
-            assert "no space left" in got.json()["detail"]
+            assert "reached the size that a file may have" in got.json()["detail"]
+            assert "ulimit -f" in got.json()["detail"], "what to do"
         assert httpx2.get(house.url + "/healthz").status_code == 200, "reading goes on"
         until(lambda: httpx2.get(house.url + "/readyz").status_code == 503, "it is not ready")
         detail = httpx2.get(house.url + "/readyz").json()["detail"]
@@ -58,3 +59,19 @@ def test_a_full_disk_refuses_with_its_reason_and_wedges_no_session(tmp_path: Pat
         assert sorted(heard[1:], key=int) == [str(n) for n, _ in (*accepted, *refused)], "each was heard once"
         assert "after" in "".join(house.texts("demo:web:running", "agent"))
         assert house.texts("demo:web:starting")
+
+
+def test_a_gateway_that_takes_only_small_messages_is_not_ready(tmp_path: Path) -> None:
+    with opened(House(tmp_path, DEMO)) as house:
+        house.say("demo:web:a", "hello")
+        house.idle("demo:web:a")
+        assert httpx2.get(house.url + "/readyz").status_code == 200
+        ledger = tmp_path / "data" / "ledger.db"
+        limit(house, max(ledger.stat().st_size, Path(f"{ledger}-wal").stat().st_size) + 1_000_000)
+        until(lambda: httpx2.get(house.url + "/readyz").status_code == 503, "it is not ready")
+        assert house.post("/v1/sessions/demo:web:a/messages", {"text": "small", "id": "s"}).status_code == 202
+        detail = httpx2.get(house.url + "/readyz").json()["detail"]
+        assert "takes no large message: a file of the ledger has " in detail and "ulimit -f" in detail
+        assert f"not ready: {detail}" in house.cli("status").stdout
+        limit(house, -1)
+        until(lambda: httpx2.get(house.url + "/readyz").status_code == 200, "it is ready again")

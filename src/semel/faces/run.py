@@ -49,6 +49,7 @@ from semel.ledger.storage.open_ledger import read_own_mark
 from semel.ledger.storage.store import Store
 from semel.ledger.turns.spawns import OrphanedProcess
 from semel.text.json_types import Json
+from semel.text.write_errors import advise_on_write_error
 from semel.tools import trusted_files
 from semel.tools.address import GATEWAY_FILE, list_as_running
 from semel.tools.exec.background import JobEnvironment, SupervisorRunner
@@ -227,7 +228,12 @@ def _make_directories(config: GatewayConfig) -> None:
     except trusted_files.UntrustedFile as error:
         raise CannotStart(str(error)) from None
     except OSError as error:
-        raise CannotStart(f"{error.filename or settings.data_dir} cannot be made: {error.strerror}") from error
+        raise CannotStart(_explain_unwritable(Path(error.filename or settings.data_dir), error)) from error
+
+
+def _explain_unwritable(path: Path, error: OSError) -> str:
+    """Say that a file or directory cannot be made or written, why, and what to do."""
+    return f"{path} cannot be written: {error.strerror or error}. {advise_on_write_error(error)}".strip()
 
 
 def _build_http_settings(config: GatewayConfig) -> Settings:
@@ -255,8 +261,10 @@ def read_owner_token(data_dir: Path) -> str:
         token = trusted_files.read_file(path, link=True).decode("ascii").strip()
     except trusted_files.UntrustedFile as error:
         raise CannotStart(str(error)) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise CannotStart(f"{path} cannot be used: {error}") from error
+    except OSError as error:
+        raise CannotStart(_explain_unwritable(path, error)) from error
+    except UnicodeDecodeError:
+        raise CannotStart(f"{path} contains no token. Remove it, and the next start makes one") from None
     if len(token) < 16:
         raise CannotStart(f"{path} contains no token. Remove it, and the next start makes one")
     return token

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from semel.text.json_types import Json
+from semel.text.write_errors import advise_on_write_error
 
 MIN_FREE_BYTES = 100_000_000
 """Below this much free space, the ledger may soon take no more writes."""
 LOW_FREE_BYTES = 1_000_000_000
 """Below this much free space, people are warned."""
+
+GROWTH_BYTES = 8_000_000
+"""By how much a file beside the ledger has to be able to grow. The largest message, 1 MiB, needs about half of it."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,33 @@ def measure_disk(ledger: Path, blobs: Path) -> DiskUse:
 
 def measure_ledger(ledger: Path) -> int:
     """Return the size of the ledger with its write-ahead log, in bytes."""
-    return sum(_file_size(path) for path in (ledger, Path(f"{ledger}-wal")))
+    return sum(map(_file_size, _list_ledger_files(ledger)))
+
+
+def find_growth_problem(ledger: Path) -> str | None:
+    """Return why the files of the ledger cannot grow by GROWTH_BYTES, and what to do; `None` if they can.
+
+    A small write may still succeed on a full disk, inside the files that are there. So this one writes a file without a
+    name and drops it, which also meets quotas; the file rarely reaches the disk. It does not reach the process's limit
+    on the size of one file, which the ledger is nearer to: that is compared.
+    """
+    most, size = resource.getrlimit(resource.RLIMIT_FSIZE)[0], max(map(_file_size, _list_ledger_files(ledger)))
+    if most != resource.RLIM_INFINITY and size + GROWTH_BYTES > most:
+        problem = f"a file of the ledger has {format_bytes(size)}, and files may have {format_bytes(most)} here"
+        return f"{problem}. {advise_on_write_error(OSError(errno.EFBIG, ''))}"
+    try:
+        with tempfile.TemporaryFile(dir=ledger.parent, buffering=0) as probe:
+            unwritten = GROWTH_BYTES
+            while unwritten > 0:
+                unwritten -= probe.write(bytes(min(unwritten, 1_000_000)))
+    except OSError as error:
+        problem = f"less than {format_bytes(GROWTH_BYTES)} can be written: {error.strerror}"
+        return f"{problem}. {advise_on_write_error(error)}".strip()
+    return None
+
+
+def _list_ledger_files(ledger: Path) -> tuple[Path, Path]:
+    return ledger, Path(f"{ledger}-wal")
 
 
 def _file_size(path: Path) -> int:

@@ -28,6 +28,7 @@ from typing import BinaryIO
 
 from semel.text.visible import JOINERS, remove_unseen
 from semel.text.wellformed import scrub
+from semel.text.write_errors import advise_on_write_error
 
 CHUNK_BYTES = 1 << 20
 MAX_FILE_BYTES = 50 * 1024 * 1024  # bytes of a file that an agent sends
@@ -322,8 +323,7 @@ def _store_errors(store: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            message = f"the disk of {store} is full; free some space, the file was not taken"
-        else:
-            message = f"{store} cannot be written: {error.strerror}; the file was not taken"
-        raise StoreFailed(message) from error
+        advice = advise_on_write_error(error)
+        raise StoreFailed(
+            f"{store} cannot be written: {error.strerror}; the file was not taken.{advice and f' {advice}'}"
+        ) from error

@@ -1,13 +1,15 @@
-"""Readiness: whether the gateway can accept messages now, that is, whether its ledger can be written.
+"""Readiness: whether the gateway can accept messages now, which is whether its ledger takes a write, also a large one.
 
-Reading works even if the disk is full or has become read-only, so only a write can tell. `/readyz` needs no token, so
-the result of one test write serves all callers for a few seconds: nobody can keep the disk busy by asking.
+Reading goes on when the disk is full or has become read-only, so only a write can tell. A small one may find room in
+the ledger's files when the disk is full already, so their growth is tried, too. `/readyz` needs no token, so one test
+serves all callers for a few seconds: nobody can make the disk busy by asking.
 """
 
 from __future__ import annotations
 
 import asyncio
 
+from semel.gateway.disk_use import find_growth_problem
 from semel.ledger.storage.errors import LedgerClosed, LedgerError
 from semel.ledger.storage.store import Store
 
@@ -16,7 +18,7 @@ TEST_TIMEOUT_S = 5.0  # how long a test write may take
 
 
 class Readiness:
-    """A test of the ledger by a write, whose result is reused for a few seconds."""
+    """Tests the ledger with a write of its own, and whether its files may grow."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -40,10 +42,11 @@ class Readiness:
         try:
             async with asyncio.timeout(TEST_TIMEOUT_S):
                 await self._store.test_write()
+                problem = await asyncio.to_thread(find_growth_problem, self._store.path)
         except TimeoutError:
             return f"The ledger did not take a write within {TEST_TIMEOUT_S:g} s."
         except LedgerClosed:
             return "The ledger is closed: the gateway is stopping."
         except LedgerError as error:  # its text names a path, which is nobody's business without a token
             return f"The ledger takes no write ({error.facts.get('why', 'no reason is known')}). See the gateway's log."
-        return None
+        return None if problem is None else f"The ledger takes no large message: {problem}"

@@ -15,6 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from semel.text.write_errors import advise_on_write_error
+
 MAX_PATH_BYTES = 107 if sys.platform == "linux" else 103
 """The maximum length of a unix socket's path in bytes (unix(7): with the NUL, 108 on Linux and 104 on the BSDs)."""
 
@@ -70,7 +72,8 @@ class UnixListener:
             status = path.lstat()
         except OSError as error:
             self.socket.close()
-            raise SocketRefused(f"cannot listen at {path}: {error.strerror}") from error
+            advice = advise_on_write_error(error)
+            raise SocketRefused(f"cannot listen at {path}: {error.strerror}.{advice and f' {advice}'}") from error
         self.socket.setblocking(False)
         self._inode = (status.st_dev, status.st_ino)
 
@@ -101,7 +104,9 @@ def _make_private(directory: Path) -> None:
     except SocketRefused:
         raise
     except OSError as error:
-        raise SocketRefused(f"cannot use {directory}: {error.strerror}") from error
+        raise SocketRefused(
+            f"cannot use {directory}: {error.strerror}. {advise_on_write_error(error)}".strip()
+        ) from error
 
 
 def _check_unused(path: Path) -> None:

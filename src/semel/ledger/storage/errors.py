@@ -105,6 +105,12 @@ class LedgerFull(LedgerFailed):
     accepted is lost. Free some space: writing goes on by itself."""
 
 
+class LedgerFileLimit(LedgerFull):
+    """The ledger {path} has reached the size that a file may have here ({why}). This write was not accepted; nothing
+    that was accepted is lost. Raise the limit on the size of files ('ulimit -f'; of a service, LimitFSIZE=), and
+    restart the gateway."""
+
+
 class LedgerBusy(LedgerFailed):
     """Another program keeps the ledger {path} locked for writing ({why}). This write was not accepted.
     Close database browsers and shells that have it open."""
@@ -182,8 +188,10 @@ def to_ledger_error(fault: BaseException, path: Path, system_errno: int = 0) -> 
         system_errno = fault.errno or 0
     elif not isinstance(fault, apsw.Error) or isinstance(fault, LedgerError):
         return fault
-    if isinstance(fault, apsw.FullError) or (_is_io(fault) and system_errno in NO_SPACE):
-        error_class: type[LedgerError] = LedgerFull
+    if _is_io(fault) and system_errno == errno.EFBIG:
+        error_class: type[LedgerError] = LedgerFileLimit
+    elif isinstance(fault, apsw.FullError) or (_is_io(fault) and system_errno in NO_SPACE):
+        error_class = LedgerFull
     elif isinstance(fault, apsw.BusyError):
         error_class = LedgerBusy
     elif isinstance(fault, apsw.CorruptError):
