@@ -5,6 +5,9 @@ Exit codes: 0 success, 1 a law is broken or the request failed, 2 wrong usage or
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
 import re
 import sys
 from typing import Any
@@ -20,6 +23,7 @@ __all__ = ["load_commands", "main"]
 UsageError: Any = typer.BadParameter.__mro__[1]  # typer does not export it
 assert UsageError.__name__ == "UsageError"
 
+_DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 _NO_COMMAND = re.compile(r"No such command '(.*?)'.*")
 
 
@@ -34,35 +38,66 @@ def load_commands() -> typer.Typer:
 
 
 def main() -> None:
-    """Run the console script. An error that the user can fix is printed in one line, without a traceback."""
+    """Run the console script. An error that the user can fix is printed in one line, without a traceback.
+
+    If the reader of a pipe has gone (`semel show main | head`), the command ends quietly.
+    """
+    try:
+        try:
+            code = _run_command()
+        finally:
+            sys.stdout.flush()  # what is written only at the exit of Python fails with a traceback
+    except BrokenPipeError:
+        code = 1
+        _discard_output()
+    except OSError as error:
+        if error.errno not in _DISK_ERRORS or error.filename is not None:
+            raise
+        code = 1
+        _discard_output()
+        with contextlib.suppress(OSError):  # stderr may be on the same disk
+            print_error(f"the output cannot be written: {error.strerror}")
+    sys.exit(code)
+
+
+def _discard_output() -> None:
+    """Send what Python still holds for stdout, and would write at its exit, nowhere."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+def _run_command() -> int:
+    """Run the command of the command line. Return its exit code; explain errors on stderr."""
     from semel.faces.client import NoGateway, OutcomeUnknown, RequestRefused
     from semel.faces.config import ConfigError
     from semel.ledger.storage.errors import LedgerError
 
     try:
         code = load_commands()(prog_name="semel", standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else 0)  # the code of a typer.Exit
+        return code if isinstance(code, int) else 0  # the code of a typer.Exit
     except UsageError as error:
         if type(error).__name__ != "NoArgsIsHelpError":  # a group without a command shows its help
             print_error(explain_usage_error(error))
         elif error.message:  # without rich, typer has not shown it yet
             error.show()
-        sys.exit(2)
+        return 2
     except typer.Abort:  # Ctrl-C at a confirmation prompt
         print_error("aborted")
-        sys.exit(1)
+        return 1
     except ConfigError as error:
         print_error(*error.problems)
-        sys.exit(2)
+        return 2
     except RequestRefused as error:
         print_error(str(error))
-        sys.exit(2 if error.status == 400 else 1)
+        return 2 if error.status == 400 else 1
     except (NoGateway, LedgerError) as error:
         print_error(str(error))
-        sys.exit(1)
+        return 1
     except OutcomeUnknown as error:
         print_error(str(error), f"To be sure, say it again with --id {error.id}: it is accepted at most once.")
-        sys.exit(1)
+        return 1
 
 
 def explain_usage_error(error: Any) -> str:
