@@ -75,8 +75,9 @@ def test_a_dry_run_says_what_the_next_run_removes_and_nothing_can_find_it_then(t
         (line,) = house.get("/v1/retention")["sessions"]
         assert line["session"] == "main:web:short-1" and line["entries"] == line["upto"] == 2
         assert json.loads(house.cli("retention", "--json").stdout) == [line]
-        assert house.cli("retention").stdout.split("\t")[0] == "main:web:short-1"
+        assert house.cli("retention").stdout.split("\t")[:2] == ["main:web:short-1", "0.01 s"]
         assert len(house.entries("main:web:short-1")) == 2  # a dry run removes nothing
+    before = now_ms()
     with opened(house):
         wait_until(lambda: not house.entries("main:web:short-1"), "the run at the start")
         hits = json.loads(house.cli("search", "walrus", "--json").stdout)["hits"]
@@ -84,3 +85,9 @@ def test_a_dry_run_says_what_the_next_run_removes_and_nothing_can_find_it_then(t
         assert "walrus" not in house.cli("export", "main:web:short-1", "--format", "jsonl").stdout
         assert "walrus" in house.cli("export", "main:web:long-1", "--format", "jsonl").stdout
         assert house.get("/v1/retention")["sessions"] == []
+        lines = house.get("/v1/why/e1")["lines"]
+        (removal,) = [line for line in lines if "its content was removed by retention" in line["text"]]
+        assert before <= removal["at"] <= now_ms()
+        assert "17 characters, removed since" in "".join(line["text"] for line in lines)
+        house.cli("delete", "main:web:long-1", "--yes")
+        wait_until(lambda: "deleted with its session" in str(house.get("/v1/why/e2")), "the erasure")

@@ -1,4 +1,7 @@
-"""Parse durations as people and agents write them ("90", "90s", "10m", "1.5h", "1d", "1w"), and Retry-After headers."""
+"""Parse durations as people and agents write them ("90", "90s", "10m", "1.5h", "1d", "1w"), and Retry-After headers.
+
+Format durations for people ("2.5 s", "3 min 12 s").
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,23 @@ def parse_duration(text: str) -> float | None:
     """Return a duration in seconds; None if the text is not a duration."""
     match = _DURATION.fullmatch(text.strip())
     return None if match is None else float(match[1]) * _UNIT_S[match[2]]
+
+
+def format_duration(seconds: float) -> str:
+    """Format a duration in its two largest units: "2.5 s", "3 min 12 s", "1 h 3 min", "90 d"."""
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    left = round(seconds)
+    if left >= 3600:
+        left -= left % 60
+    if left >= 86_400:
+        left -= left % 3600
+    amounts = []
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
+        number, left = divmod(left, length)
+        if number:
+            amounts.append(f"{number} {unit}")
+    return " ".join(amounts)
 
 
 def read_retry_after(value: str, now: float) -> float | None:

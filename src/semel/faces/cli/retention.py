@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from semel.faces.cli.app import Config, DataDir, Json, app, ask_gateway
 from semel.faces.cli.printing import print_json, print_table
-
-DAY_S = 86_400
+from semel.timing.durations import format_duration
 
 
 @app.command()
@@ -20,7 +19,7 @@ def retention(json: Json = False, config: Config = None, data_dir: DataDir = Non
         (
             (
                 line["session"],
-                f"{line['retain'] / DAY_S:g} d",
+                format_duration(line["retain"]),
                 line["entries"],
                 f"#{line['upto']}",
                 f"{line['bytes']:,} B",

@@ -219,7 +219,7 @@ def age_unreadable(tx: Tx, channel: str, retain_ms: int) -> bool:
         int, "age_unreadable", channel=channel, after=after, before=tx.now - retain_ms, limit=EVENTS_PER_STEP
     )
     for event in events:
-        tx.run("age_event", id=event)
+        tx.run("age_event", id=event, at=tx.now)
         tx.run("age_event_conflicts", id=event)
     if events:
         tx.run("cursor_set", source=source, value=str(events[-1]), at=tx.now)

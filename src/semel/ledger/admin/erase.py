@@ -87,7 +87,7 @@ def erase_parts(tx: Tx, claim: int) -> bool:
                 if entry.session != part.session:
                     entries.touch_entry(tx, entry.session, entry.seq)
         if part.failed is not None:
-            tx.run("erase_failure", event=part.failed)
+            tx.run("erase_failure", event=part.failed, at=tx.now)
     return all_erased
 
 
@@ -104,7 +104,7 @@ def erase_entry_range(tx: Tx, session: int, lo: int, hi: int) -> None:
     tx.run("holdings_drop", **entry_range)
     for blob in files:
         tx.run("blob_let_go", id=blob)
-    tx.run("erase_events", **entry_range)
+    tx.run("erase_events", **entry_range, at=tx.now)
     tx.run("erase_conflicts", **entry_range)
     tx.run("erase_commands", **entry_range)
     tx.run("erase_entries", **entry_range)

@@ -143,13 +143,14 @@ def _quote(text: str) -> str:
 
 def _explain_event(tx: Tx, number: int) -> list[Json]:
     event_row = tx.get(EventRow, "event_get", id=number)
-    text = str(entries.load(event_row.payload).get("text", ""))
+    said = str(entries.load(event_row.payload).get("text", ""))
+    text = _quote(said) if event_row.payload is not None else "its content was removed"
     sender = f" from {event_row.sender}" if event_row.sender else ""
     key_text = f" as {event_row.key!r}" if event_row.key is not None else " without a key"
     out = [
         _line(
             event_row.at,
-            f"e{event_row.id}: accepted {event_row.kind}{sender} at {event_row.source}{key_text}: {_quote(text)}",
+            f"e{event_row.id}: accepted {event_row.kind}{sender} at {event_row.source}{key_text}: {text}",
         )
     ]
     if event_row.repeats:
@@ -172,8 +173,18 @@ def _explain_event(tx: Tx, number: int) -> list[Json]:
     for command in tx.all(CommandOfEvent, "commands_of_event", event=number):
         out.append(_line(None, f"recorded in {command.key} as entry {command.seq}; {_describe_command(command)}"))
     if event_row.payload is None:
-        out.append(_line(None, "its content was deleted with its session; its key stays taken"))
+        out.append(_line(event_row.erased_at, _explain_removal(tx, number)))
     return out
+
+
+def _explain_removal(tx: Tx, event: int) -> str:
+    """Say why an event has no content any more."""
+    keys = [hearing.session for hearing in tx.all(AddressedSession, "hearings_of_event", event=event)]
+    keys += [command.session for command in tx.all(CommandOfEvent, "commands_of_event", event=event)]
+    sessions = [tx.get(SessionRow, "session_by_id", id=key) for key in keys]
+    if sessions and all(session.deleted is not None for session in sessions):
+        return f"e{event}: its content was deleted with its session; its key stays taken"
+    return f"e{event}: its content was removed by retention, as it was older than `retain` allows; its key stays taken"
 
 
 def _describe_command(command: CommandOfEvent) -> str:
@@ -277,7 +288,8 @@ def _list_claim_lines(tx: Tx, claim_row: ClaimRow) -> list[Json]:
     to = f" to {claim_row.dest}" if claim_row.dest else ""
     origins = {"tool": "by a tool call", "block": "as a block of text", "recovery": "shown before its turn ended"}
     origin = origins.get(claim_row.how, claim_row.how) + (", late" if claim_row.late else "")
-    head = f"c{claim_row.id}: {claim_row.kind}{to} {origin}: {_quote(claim_row.text)}"
+    text = _quote(claim_row.text) if claim_row.erased is None else f"{claim_row.erased:,} characters, removed since"
+    head = f"c{claim_row.id}: {claim_row.kind}{to} {origin}: {text}"
     fate = {
         "said": "said" + (f", entry {claim_row.seq}" if claim_row.seq is not None else ""),
         "echo": f"an echo of c{claim_row.echo_of}: not shown again"

@@ -89,7 +89,7 @@ WHERE q.event > :after AND q.channel = :channel AND e.at < :before ORDER BY q.ev
 
 -- name: age_event
 -- erase the content of one event; source, key and digest stay for ever (Law 1)
-UPDATE event SET payload = NULL, sender = NULL WHERE id = :id
+UPDATE event SET payload = NULL, sender = NULL, erased_at = :at WHERE id = :id
 
 -- name: age_event_conflicts
 -- erase the contents that conflicted with an erased event

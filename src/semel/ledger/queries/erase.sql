@@ -38,7 +38,7 @@ UPDATE part SET op = '{}', error = NULL WHERE id = :id
 
 -- name: erase_failure
 -- erase the platform's report that a part failed
-UPDATE event SET payload = NULL, sender = NULL WHERE id = :event
+UPDATE event SET payload = NULL, sender = NULL, erased_at = :at WHERE id = :event
 
 -- name: erase_parts_of
 -- the parts of a claim, with columns of its claim and its session
@@ -48,7 +48,7 @@ WHERE p.claim = :claim ORDER BY p.n
 
 -- name: erase_events
 -- erase events, unless another session has them, too; source, key and digest stay for ever (Law 1)
-UPDATE event SET payload = NULL, sender = NULL WHERE id IN (
+UPDATE event SET payload = NULL, sender = NULL, erased_at = :at WHERE payload IS NOT NULL AND id IN (
   SELECT e.event FROM entry e WHERE e.session = :session AND e.seq > :lo AND e.seq <= :hi AND e.event IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM hearing h JOIN session o ON o.id = h.session
                   WHERE h.event = e.event AND h.session <> :session AND h.seq > o.erased)

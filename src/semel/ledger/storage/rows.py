@@ -105,6 +105,7 @@ class EventRow(Row):
     payload: str | None
     at: int
     repeats: int
+    erased_at: int | None
 
 
 class CommandRow(Row):
@@ -289,6 +290,7 @@ class ClaimRow(Row):
     echo_of: int | None
     edits: int | None
     part_of: int | None
+    erased: int | None
     seq: int | None
     at: int
 
