@@ -270,7 +270,7 @@ FROM (
 WHERE (d.turns, d.tokens, d.cost) IS NOT (t.turns, t.tokens, t.cost)
 
 -- name: book_limited
--- a session that waits for a limit has told people so: its newest waiting event then is one of its own
+-- a session that waits for a limit has told people so, after one of the messages that wait in it
 SELECT s.key, l.event FROM limited l JOIN session s ON s.id = l.session
 LEFT JOIN hearing h ON h.event = l.event AND h.session = l.session
 WHERE h.event IS NULL OR (h.turn IS NULL AND NOT EXISTS (

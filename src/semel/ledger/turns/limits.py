@@ -119,8 +119,8 @@ class UsageReport:
 def hold_back(tx: Tx, row: SessionRow, policy: LimitPolicy) -> int | None:
     """Put off the session's wake if a limit of its next turn is used up.
 
-    Return the milliseconds until the limit's day ends, or None if the turn may begin. People get one notice for each
-    message that waits.
+    Return the milliseconds until the limit's day ends, or None if the turn may begin. People are told once for each
+    day and limit, however many messages wait.
     """
     askers = tx.all(Asker, "askers_waiting", session=row.id)
     used_up = find_used_up(tx, row, askers, policy)
@@ -130,19 +130,21 @@ def hold_back(tx: Tx, row: SessionRow, policy: LimitPolicy) -> int | None:
     scope, subject, measure = used_up
     _, until = policy.day(tx.now)
     before = tx.one(LimitedRow, "limited_get", session=row.id)
-    newest = max((asker.newest for asker in askers), default=0)
+    if before is not None and (before.scope, before.subject, before.measure, before.until) == (*used_up, until):
+        event = before.event  # people were told then
+    else:
+        event = max((asker.newest for asker in askers), default=0)
+        limit = _describe_limit(row.key, scope, subject, measure, getattr(policy.of(scope), measure))
+        text = (
+            f"The message waits, and so do further ones: {limit} is used up. They are answered after "
+            f"{policy.describe_end(until)}, or when the owner raises the limit."
+        )
+        claims.add_home_notice(tx, row, text, turn=None, kind="limit.waits", tell=False)
     tx.run(
-        "limited_put", session=row.id, scope=scope, subject=subject, measure=measure, until=until, event=newest,
+        "limited_put", session=row.id, scope=scope, subject=subject, measure=measure, until=until, event=event,
         at=tx.now,
     )  # fmt: skip
     tx.run("session_wake", id=row.id, due=until, since=row.wake_since)
-    if before is None or before.event < newest:
-        limit = _describe_limit(row.key, scope, subject, measure, getattr(policy.of(scope), measure))
-        text = (
-            f"The message waits: {limit} is used up. It is answered after {policy.describe_end(until)}, or when the "
-            "owner raises the limit."
-        )
-        claims.add_home_notice(tx, row, text, turn=None, kind="limit.waits", tell=False)
     return until - tx.now
 
 
