@@ -62,7 +62,9 @@ def load_config(
     check_references(file, source, found)
     data = find_data_dir(data_dir, file.gateway.data_dir, source.base, env)
     with found.collect():
-        host, port = _parse_address(listen or file.gateway.listen)
+        host, port = _read_address(listen, file.gateway.listen, source)
+    with found.collect():
+        _check_data_dir(data, data_dir, source)
     fields: dict[str, Any] = {"data_dir": data, "ledger": find_ledger_file(file.ledger.url, data)}
     fields |= pick_fields(file.gateway, GatewayOptions) | pick_fields(file, Sections)
     fields["agents"] = _complete_agents(file, source, found)
@@ -98,16 +100,38 @@ def _parse(raw: dict[str, Any], source: ConfigSource) -> ConfigFile:
         raise ConfigError(*error.problems, *found.problems) from None
 
 
+def _read_address(option: str | None, setting: str, source: ConfigSource) -> tuple[str, int]:
+    """Return host and port of `--listen`, else of the setting. Raises ConfigError, which names the wrong one."""
+    try:
+        return _parse_address(option or setting)
+    except ValueError as error:
+        if option:
+            raise ConfigError(f"--listen is {error}") from None
+        raise source.error(("gateway", "listen"), f'[gateway] "listen" is {error}') from None
+
+
 def _parse_address(listen: str) -> tuple[str, int]:
+    """Raises ValueError, whose message begins with the value and says what it should be."""
     host, colon, port = listen.rpartition(":")
     if colon and not host:
-        raise ConfigError(
-            f'listen is {listen[:100]!r}, without a host: write "127.0.0.1{listen[:100]}" for this machine alone, '
+        raise ValueError(
+            f'{listen[:100]!r}, without a host: write "127.0.0.1{listen[:100]}" for this machine alone, '
             f'or "0.0.0.0{listen[:100]}" for everyone who reaches it'
         )
     if not colon or len(host) > MAX_HOST_CHARS or re.fullmatch("[0-9]{1,5}", port) is None or int(port) > 65535:
-        raise ConfigError(f'listen is {listen[:100]!r}, and should be host:port, like "127.0.0.1:8420"')
+        raise ValueError(f'{listen[:100]!r}, and should be host:port, like "127.0.0.1:8420"')
     return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _check_data_dir(data: Path, option: Path | None, source: ConfigSource) -> None:
+    """Raise ConfigError if a file is in the place of the data directory or of one of its parents."""
+    existing = next((place for place in (data, *data.parents) if os.path.lexists(place)), data)
+    if not os.path.lexists(existing) or existing.is_dir():
+        return
+    problem = f"is {data}, but {existing} is not a directory: move it away, or name another directory"
+    if option is not None or source.env.get("SEMEL_DATA"):
+        raise ConfigError(f"{'--data-dir' if option is not None else '$SEMEL_DATA'} {problem}")
+    raise source.error(("gateway", "data_dir"), f'[gateway] "data_dir" {problem}')
 
 
 def _complete_agents(file: ConfigFile, source: ConfigSource, found: ProblemList) -> dict[str, AgentSettings]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -43,12 +44,20 @@ def find_config_file(path: Path | None, env: Mapping[str, str]) -> Path | None:
     named_path = path or (Path(env["SEMEL_CONFIG"]) if env.get("SEMEL_CONFIG") else None)
     if named_path is not None:
         named_path = expand_path(named_path).absolute()
-        if not named_path.exists():
+        if not _may_exist(named_path):
             raise ConfigError(f"{named_path}: no such file; `semel init` writes one")
         return named_path
     home = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME", "~")).expanduser() / ".config")
     default_paths = (Path.cwd() / "semel.toml", home / "semel" / "semel.toml")
-    return next((place for place in default_paths if place.exists()), None)
+    return next((place for place in default_paths if _may_exist(place)), None)
+
+
+def _may_exist(path: Path) -> bool:
+    """Whether a path exists; true also if that cannot be seen: whoever reads the file is told the reason."""
+    try:
+        return path.exists()
+    except OSError:
+        return True
 
 
 def read_config_file(path: Path) -> tuple[str, dict[str, Any]]:
@@ -58,12 +67,15 @@ def read_config_file(path: Path) -> tuple[str, dict[str, Any]]:
     except RecursionError:
         raise ConfigError(f"{path}: this is nested too deep") from None
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: this is not TOML: {error}") from None
+        place = re.search(r" \(at line (\d+), column \d+\)$", str(error))
+        line = int(place[1]) if place else text.count("\n") + 1  # else it is at the end of the document
+        raise ConfigError(f"{path}:{line}: this is not TOML: {error}") from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise ConfigError(f"{path}:{line}: this is not UTF-8; save the file in that encoding") from None
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from None
+        remedy = "; let the user who runs this read it (chown, chmod)" if isinstance(error, PermissionError) else ""
+        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}{remedy}") from None
 
 
 def find_data_dir(data_dir: Path | None, in_file: Any, base: Path, env: Mapping[str, str]) -> Path:
