@@ -105,13 +105,19 @@ def test_mistakes_are_explained(home: Home, cli: Cli) -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemctl") is None, reason="systemctl is not installed")
-def test_where_no_systemd_runs_the_unit_is_named_and_what_to_do(
+def test_where_no_systemd_runs_nothing_is_installed_and_what_to_do_is_said(
     home: Home, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", f"unix:path={home.path}/none")  # never this machine's own systemd
     said = cli("service", "install", rc=1).stderr
     assert "systemd does not run here, or you became this user by su" in said
-    assert str(home.path / ".config/systemd/user/semel.service") in said
+    assert "Nothing was installed; to write the file alone: semel service install --no-start" in said
+    unit = home.path / ".config/systemd/user/semel.service"
+    assert not unit.exists()
+    cli("service", "install", "--no-start")
+    unit.write_text("# mine\n")
+    assert f"{unit} is as it was before" in cli("service", "install", rc=1).stderr
+    assert unit.read_text() == "# mine\n"
 
 
 # ---------------------------------------------------------------- a real systemd

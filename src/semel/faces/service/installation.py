@@ -129,20 +129,43 @@ def find_program() -> list[str]:
 
 
 def install(planned: Installation, *, start: bool) -> list[str]:
-    """Write the file and, if `start`, enable and start the service. Returns remarks to show. Raises ServiceError."""
+    """Write the file and, if `start`, enable and start the service. Returns remarks to show.
+
+    Raises ServiceError; its message says whether the file was left.
+    """
+    before = planned.file.read_bytes() if planned.file.is_file() else None
     _write(planned.file, planned.render())
     if not start:
         return []
+    try:
+        _enable(planned)
+    except ServiceError as error:
+        planned.file.unlink() if before is None else _write(planned.file, before)
+        left = "Nothing was installed" if before is None else f"{planned.file} is as it was before"
+        raise ServiceError(f"{error}. {left}; to write the file alone: semel service install --no-start") from None
     if sys.platform == "darwin":
-        _run("launchctl", "bootout", f"gui/{os.getuid()}/{LAUNCHD_LABEL}", check=False)
-        _run("launchctl", "bootstrap", f"gui/{os.getuid()}", str(planned.file))
         return []
-    _systemctl(planned.is_system, "daemon-reload")
-    _systemctl(planned.is_system, "enable", UNIT)
-    _systemctl(planned.is_system, "restart", UNIT)
+    try:
+        _systemctl(planned.is_system, "restart", UNIT)
+    except ServiceError as error:
+        log = f"journalctl {'' if planned.is_system else '--user '}-u semel"
+        raise ServiceError(
+            f"{error}. It is installed ({planned.file}), and did not start: {log} says why; "
+            f"semel service uninstall{' --system' if planned.is_system else ''} removes it"
+        ) from None
     return [] if planned.is_system or _lingers() else [
         f"it ends when you log out. To keep it running: loginctl enable-linger {pwd.getpwuid(os.getuid()).pw_name}"
     ]  # fmt: skip
+
+
+def _enable(planned: Installation) -> None:
+    """Let the service manager read the file and start the service at each boot or login (launchd: and now)."""
+    if sys.platform == "darwin":
+        _run("launchctl", "bootout", f"gui/{os.getuid()}/{LAUNCHD_LABEL}", check=False)
+        _run("launchctl", "bootstrap", f"gui/{os.getuid()}", str(planned.file))
+    else:
+        _systemctl(planned.is_system, "daemon-reload")
+        _systemctl(planned.is_system, "enable", UNIT)
 
 
 def uninstall(system: bool) -> Path:
@@ -180,7 +203,7 @@ def _systemctl(system: bool, *args: str) -> None:
             raise
         raise ServiceError(
             f"{error}. systemd does not run here, or you became this user by su or sudo: log in as the user, or use "
-            f"--system. The unit is {service_file(system)}"
+            "--system"
         ) from None
 
 
