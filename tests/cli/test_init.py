@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
-from cli_house import Cli
+from cli_house import Cli, end
 from terminal import Terminal, semel
 
 from semel.faces.config.load import load_config
@@ -211,6 +211,31 @@ def test_a_channel_of_options_is_checked_and_a_refused_account_is_not_written(
     written = tomllib.loads(config(cli).read_text())
     assert written["channels"]["telegram"]["token"] == "env:BOT"
     assert written["people"] == {"eve": {"role": "owner"}}
+
+
+def test_if_nobody_may_talk_on_the_channel_yet_the_command_that_pairs_the_owner_is_named(
+    cli: Cli, telegram: str
+) -> None:
+    (cli.home / "token").write_text(TOKEN)
+    chosen = (
+        "init",
+        "--agent",
+        "demo",
+        "--channel",
+        "telegram",
+        "--set",
+        f"api={telegram}",
+        "--set",
+        "token=file:token",
+    )
+    said = cli(*chosen, "--name", "ada").stdout
+    assert "Then, while it runs: semel pair telegram --name ada (nobody may talk on that channel before)" in said
+    process = cli.up()
+    pairing = cli.json("pair", "telegram", "--name", "ada")
+    end(process)
+    assert (pairing["name"], pairing["role"]) == ("ada", "owner")
+    said = cli(*chosen, "--account", "7", "semel2.toml").stdout
+    assert "semel pair" not in said, "an owner whose account is known needs no code"
 
 
 def test_a_model_is_tried_with_one_request_and_its_key_stays_out_of_the_file(

@@ -91,7 +91,7 @@ def init(
     _check_target(path, asks)
     setup, section = _collect(path, options)
     _write(path, setup, asks)
-    _finish(path, section)
+    _finish(path, section, setup.pairing)
 
 
 def _collect(path: Path, options: Options) -> tuple[Setup, str]:
@@ -251,8 +251,11 @@ def _write(path: Path, setup: Setup, asks: bool) -> None:
     print_remark(f"wrote {' and '.join(files)}")
 
 
-def _finish(path: Path, section: str) -> None:
-    """Try the agent, and name the next command. Exits with 1 if the agent cannot be used."""
+def _finish(path: Path, section: str, pairing: str) -> None:
+    """Try the agent, and name the next commands. Exits with 1 if the agent cannot be used.
+
+    `pairing`: the arguments of `semel pair` for the channel's owner, if nobody may talk there yet.
+    """
     from semel.faces.agent_check import check_agent
     from semel.faces.cli.agents import load_agents, print_check
     from semel.faces.config.paths import find_config_file
@@ -267,5 +270,8 @@ def _finish(path: Path, section: str) -> None:
     retry = f"agents {'login' if is_logged_out else 'check'} {section}"
     following = retry if check.problem else "up"
     print(name_command(f"\nNext: semel {following}{option}"))
+    if pairing:
+        then = "Then, while it runs" if not check.problem else "Once it runs"
+        print(name_command(f"{then}: semel pair {pairing}{option} (nobody may talk on that channel before)"))
     if check.problem:
         raise typer.Exit(1)

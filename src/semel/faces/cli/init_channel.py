@@ -166,3 +166,4 @@ def _add_owner(setup: Setup, kind: str, declared: Kind, options: Options) -> Non
             raise typer.Exit(2)
         account = ask(f"Your own account on {kind} (Enter: be paired with a code)", default="")
     setup.add_section(f"people.{name}", {"role": "owner", "accounts": [f"{kind}:{account}"] if account else None})
+    setup.pairing = "" if account else f"{kind} --name {name}"

@@ -20,11 +20,15 @@ REFERENCES = ("env:", "file:")
 
 @dataclass
 class Setup:
-    """What is to be written into `folder`. `secrets`: the content of each secret's file, by its name."""
+    """What is to be written into `folder`. `secrets`: the content of each secret's file, by its name.
+
+    `pairing`: the arguments of `semel pair` for an owner whose account is not known yet; "" if there is none.
+    """
 
     folder: Path
     sections: list[str] = field(default_factory=list)
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
+    pairing: str = ""
 
     def add_section(self, header: str, settings: Mapping[str, Any]) -> None:
         """Add a section with these settings. Empty ones are left out."""
