@@ -82,6 +82,23 @@ def test_wrong_configuration_is_a_finding_and_the_rest_is_checked_all_the_same(c
     assert found["disk"][0]["level"] == "ok"
 
 
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b'[gateway]\nlisten = "a', "semel.toml:2: this is not TOML"),
+        (b'[gateway]\nlisten = "\xe9"', "semel.toml:2: this is not UTF-8"),
+        (None, "semel.toml: cannot be read: Is a directory"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_one_finding_among_the_others(cli: Cli, content: bytes | None, told: str) -> None:
+    file = cli.home / "semel.toml"
+    file.mkdir() if content is None else file.write_bytes(content)
+    found = findings(cli, rc=1)
+    assert told in found["configuration"][0]["text"]
+    assert "may name another data directory" in found["data"][0]["text"]
+    assert {"files", "disk", "versions", "books"} <= found.keys()
+
+
 def test_files_that_others_can_read_are_told_with_the_chmod_to_type(cli: Cli) -> None:
     end(cli.up())
     secret = cli.home / "secret"
@@ -116,7 +133,7 @@ def test_a_clock_behind_the_ledger_and_an_old_backup_are_told(cli: Cli) -> None:
     day_ms = 86_400_000
     change(cli.data / "ledger.db", f"UPDATE ledger SET at = at - {30 * day_ms}")
     assert findings(cli)["backup"][0] == {
-        "subject": "backup", "level": "warning", "text": "none is known", "remedy": "make one: semel backup",
+        "subject": "backup", "level": "warning", "text": "none was made yet", "remedy": "make one: semel backup",
     }  # fmt: skip
     cli("backup", str(cli.home / "copies"))
     assert "0 minutes ago, in " in findings(cli)["backup"][0]["text"]

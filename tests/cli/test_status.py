@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from cli_house import PERMISSION, SCRIPTED, Cli, end, until
 
-from semel.faces.cli.status import format_duration
+from semel.faces.health.installation import examine_disk
 from semel.testing.scripted_agent import prompt
+from semel.timing.durations import format_duration
 
 QUESTION = prompt({"call": "ask", "arguments": {"question": "Which?", "options": ["red", "blue"]}}, "I wait.")
 FAILURE = prompt({"error": {"code": -32000, "message": "no credit left"}})
@@ -29,10 +30,12 @@ def test_the_sessions_that_need_someone_are_told_with_the_reason(cli: Cli) -> No
     }  # fmt: skip
     shown = cli("status").stdout
     assert "sessions  3 need someone" in shown
-    assert "permits  asks for a permission (t" in shown and "asks  asked something (t" in shown
-    assert "no credit left" in shown
+    assert "permits  asks for a permission (t" in shown and "answer it: semel chat permits" in shown
+    assert "asks  asked something (t" in shown and "answer it: semel chat asks" in shown
+    assert "no credit left" in shown and "; try again: semel say fails /retry" in shown
     assert "gone: command not found" in shown
     assert "channels  hook denied since" in shown and "can neither send nor receive" in shown
+    assert "correct it in semel.toml, and restart the gateway" in shown
     cli("say", "fails", "hello")
     until(lambda: len(cli.json("status")["attention"]) == 2, "the next turn")
     end(process)
@@ -46,12 +49,13 @@ def test_without_a_gateway_the_files_tell_what_they_can(cli: Cli) -> None:
     cli("say", "main", "hello", "--wait")
     running = cli("status").stdout.splitlines()
     end(process)
+    assert running[-2].startswith("backup    none was made yet; make one: ") and running[-2].endswith("semel backup")
     assert running[0].startswith("gateway   Semel ") and " at http://127.0.0.1:" in running[0]
     cli("backup", str(cli.home / "copies"))
     lines = cli("status").stdout.splitlines()
     assert lines[0] == "gateway   not running; start it with: semel up"
     assert [line.split()[0] for line in lines] == ["gateway", "sessions", "outbox", "disk", "backup", "books"]
-    assert f"in {cli.home}/copies/" in lines[4]
+    assert f"ago, in {cli.home}/copies/" in lines[4]
     assert "nothing waits" in lines[2]
 
 
@@ -61,7 +65,37 @@ def test_before_the_first_start_it_says_so(cli: Cli) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "told"),
-    [(4.2, "4 s"), (65, "1 min 5 s"), (3 * 3600 + 12 * 60, "3 h 12 min"), (2 * 86400, "2 d 0 h")],
-)
+    [
+        (0.01, "0.01 s"), (4.2, "4.2 s"), (65, "1 min 5 s"), (3 * 3600 + 12 * 60, "3 h 12 min"), (3600, "1 h"),
+        (2 * 86400, "2 d"), (90 * 86400 + 7210, "90 d 2 h"),
+    ],
+)  # fmt: skip
 def test_a_duration_has_its_two_largest_units(seconds: float, told: str) -> None:
     assert format_duration(seconds) == told
+
+
+GB = 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("free", "growth", "level", "told"),
+    [
+        (
+            67 * GB,
+            None,
+            "ok",
+            "67 GB free; the ledger takes 1.0 GB, stored files 0 B, their growth is known after a day",
+        ),
+        (67 * GB, 12_000_000, "ok", "growing by 12 MB a day"),
+        (67 * GB, -5, "ok", "not growing"),
+        (5 * GB, GB, "warning", "growing by 1.0 GB a day: the disk is full in about 5 days"),
+        (GB // 2, 1, "warning", "500 MB free"),
+        (GB // 100, 1, "broken", "10 MB free"),
+    ],
+)
+def test_the_disk_is_judged_by_what_is_free_and_how_fast_it_fills(
+    free: int, growth: int | None, level: str, told: str
+) -> None:
+    finding = examine_disk({"free": free, "ledger": GB, "files": 0, "growth": growth})
+    assert finding.level == level and told in finding.text
+    assert ("free some space" in finding.remedy) == (level != "ok")

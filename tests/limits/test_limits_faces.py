@@ -34,6 +34,12 @@ def test_limits_are_listed_and_a_message_above_one_waits(tmp_path: Path) -> None
         assert "person\towner\t1 of 1\t0\t0.00 of 2.50" in told.stdout.splitlines()
         assert "main:web:b waits until" in told.stderr
         assert json.loads(house.cli("limits", "--json").stdout)["limits"] == today["limits"]
+        (needs,) = house.get("/v1/status")["attention"]
+        assert (needs["session"], needs["why"], needs["until"]) == ("main:web:b", "limit", today["ends"])
+        assert needs["limit"] == {"scope": "person", "subject": "owner", "measure": "turns"}
+        shown = house.cli("status").stdout
+        assert "sessions  1 needs someone" in shown and "main:web:b  waits until " in shown
+        assert "the limit of turns (person owner) is used up; raise it in [limits] and restart" in shown
         entries = house.entries("main:web:b")
         assert any(e.get("kind") == "limit.waits" and "limit of 1 turn for owner" in e["text"] for e in entries)
 

@@ -14,7 +14,7 @@ from gateway_world import PATIENCE, World, until
 from people_world import BOB, Chat
 
 from semel.gateway.api import book_checks
-from semel.gateway.api.book_checks import INTERVAL_MS, BookChecks, read_last_check
+from semel.gateway.api.book_checks import INTERVAL_MS, BookChecks, LastCheck, add_size, read_last_check
 from semel.ledger.admin import books
 from semel.ledger.storage.connect import connect
 from semel.ledger.storage.sql import Tx
@@ -81,6 +81,19 @@ async def test_the_result_has_the_numbers_and_survives_the_gateway(tmp_path: Pat
     assert (tmp_path / "last-books.json").stat().st_mode & 0o077 == 0
     (tmp_path / "last-books.json").write_text("{")
     assert read_last_check(tmp_path) is None
+
+
+def test_the_growth_of_the_data_is_known_after_half_a_day() -> None:
+    day, sizes = INTERVAL_MS, add_size((), 0, 1_000)
+    check = LastCheck(0, 0.1, 1, 0, sizes=sizes)
+    assert check.measure_growth(day // 2 - 1, 2_000) is None
+    assert check.measure_growth(day // 2, 2_000) == 2_000
+    assert add_size(sizes, day // 3, 5_000) == sizes, "a check soon after the last one adds no size"
+    for number in range(1, 20):
+        sizes = add_size(sizes, number * day, 1_000 * number)
+    assert [at // day for at, _ in sizes] == list(range(12, 20))
+    assert LastCheck(0, 0.1, 1, 0, sizes=sizes).measure_growth(20 * day, 20_000) == 1_000
+    assert LastCheck(0, 0.1, 1, 0).measure_growth(day, 1) is None
 
 
 class DayClock:

@@ -90,7 +90,7 @@ def _print_findings(findings: Iterable[Finding]) -> None:
         word = "BROKEN" if finding.level == "broken" else finding.level
         subject = visible(finding.subject).ljust(width)
         stdout.print(Text(f"{word:<8}", LEVEL_STYLES[finding.level]), Text(f"{subject}  {visible(finding.text)}"))
-        if finding.remedy:
+        if finding.remedy and finding.level != "ok":
             stdout.print(Text(f"{'':<{width + 11}}to do: {visible(finding.remedy)}"))
     counts = {level: sum(finding.level == level for finding in findings) for level in ("broken", "warning")}
     warnings = f"{counts['warning']} warning{'' if counts['warning'] == 1 else 's'}"

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
+import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from semel.faces.cli.app import Config, DataDir, Json, app
-from semel.faces.cli.printing import format_time, print_json, stdout_console, style_state
+from semel.faces.cli.printing import format_time, name_command, print_json, stdout_console, style_state
 from semel.text.visible import visible
 from semel.text.wellformed import shorten_to_line
+from semel.timing.durations import format_duration
+
+if TYPE_CHECKING:
+    from semel.faces.health.finding import Finding
 
 MAX_SHOWN_SESSIONS = 10
-REASONS = {"approval": "asks for a permission", "question": "asked something", "failed": "its last turn failed"}
+FINDING_STYLES = {"ok": "", "warning": "yellow", "broken": "bold red"}
 
 
 @app.command()
@@ -36,8 +42,7 @@ def status(json: Json = False, config: Config = None, data_dir: DataDir = None) 
 
 def _list_lines(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
     if overview["running"]:
-        up = format_duration(overview["uptime"])
-        yield "gateway", f"Semel {overview['version']} at {overview['url']}, up {up}"
+        yield from _label("gateway", _describe_gateway(overview))
         yield from _label("agents", _list_agents(overview))
     else:
         yield "gateway", Text("not running; start it with: semel up", "yellow")
@@ -55,6 +60,14 @@ def _label(label: str, lines: list[str | Text]) -> Iterator[tuple[str, str | Tex
         yield ("" if number else label), line
 
 
+def _describe_gateway(overview: dict[str, Any]) -> list[str | Text]:
+    up = format_duration(int(overview["uptime"]))
+    lines: list[str | Text] = [f"Semel {overview['version']} at {overview['url']}, up {up}"]
+    if overview["problem"]:
+        lines.append(Text(visible(f"not ready: {overview['problem']}"), "bold red"))
+    return lines
+
+
 def _list_agents(overview: dict[str, Any]) -> list[str | Text]:
     lines: list[str | Text] = []
     for name in overview["configured"]:
@@ -65,7 +78,8 @@ def _list_agents(overview: dict[str, Any]) -> list[str | Text]:
         elif check["level"] == "ok":
             lines.append(name)
         else:
-            lines.append(Text(visible(f"{name}: {check['text']}"), "yellow"))
+            text = "; ".join(filter(None, (f"{name}: {check['text']}", check["remedy"])))
+            lines.append(Text(visible(name_command(text)), "yellow"))
     return lines
 
 
@@ -74,51 +88,74 @@ def _list_attention(attention: list[dict[str, Any]]) -> list[str | Text]:
         return ["none needs anyone"]
     lines: list[str | Text] = [f"{len(attention)} need{'s' if len(attention) == 1 else ''} someone"]
     for session in attention[:MAX_SHOWN_SESSIONS]:
-        error = f": {shorten_to_line(session['error'], 120)}" if "error" in session else ""
-        reason = f"{REASONS[session['why']]} ({session['turn']}, {format_time(session['at'])}){error}"
-        lines.append(Text(visible(f"  {session['session']}  {reason}"), "yellow"))
+        lines.append(Text(visible(name_command(f"  {session['session']}  {_describe_need(session)}")), "yellow"))
     if len(attention) > MAX_SHOWN_SESSIONS:
         lines.append(f"  and {len(attention) - MAX_SHOWN_SESSIONS} more (semel status --json)")
     return lines
 
 
+def _describe_need(session: dict[str, Any]) -> str:
+    """Say what a session waits for, since when, and what to do about it."""
+    key, since = shlex.quote(session["session"]), format_time(session["at"])
+    if session["why"] == "limit":
+        limit = session["limit"]
+        whose = " ".join(filter(None, (limit["scope"], limit["subject"])))
+        return (
+            f"waits until {format_time(session['until'])} (since {since}): the limit of {limit['measure']} "
+            f"({whose}) is used up; raise it in [limits] and restart, or wait; see: semel limits"
+        )
+    turn = session["turn"]
+    if session["why"] == "failed":
+        error = shorten_to_line(session.get("error", "no reason is known"), 120)
+        return f"its last turn failed ({turn}, {since}): {error}; try again: semel say {key} /retry"
+    asks = "asks for a permission" if session["why"] == "approval" else "asked something"
+    return f"{asks} ({turn}, {since}); answer it: semel chat {key}"
+
+
 def _list_channels(channels: list[dict[str, Any]]) -> list[str | Text]:
     lines: list[str | Text] = []
     for channel in channels:
-        error = channel.get("error") if channel["state"] in ("offline", "denied") else None
-        reason = f": {shorten_to_line(error, 120)}" if error else ""
-        since = visible(f" since {format_time(channel['since'])}{reason}")
+        since = visible(f" since {format_time(channel['since'])}{_describe_error(channel)}")
         lines.append(Text.assemble(visible(f"{channel['name']} "), style_state(channel["state"]), since))
     return lines or ["none is configured"]
 
 
+def _describe_error(channel: dict[str, Any]) -> str:
+    """Say why a channel is not connected, and what happens or is to be done next; "" if it is connected."""
+    if channel["state"] not in ("offline", "denied"):
+        return ""
+    retry = f" (next at {format_time(channel['retry_at'])})" if channel.get("retry_at") else ""
+    step = (
+        f"it is tried again by itself{retry}"
+        if channel["state"] == "offline"
+        else "correct it in semel.toml, and restart the gateway"
+    )
+    error = shorten_to_line(channel.get("error") or "no reason is known", 160).rstrip(".")
+    return f": {error}; {step}"
+
+
 def _describe_outbox(parts: dict[str, int]) -> str:
     waiting = ", ".join(f"{number} {state}" for state, number in parts.items() if number)
-    hint = "; decide: semel outbox list --state held" if parts.get("held") else ""
+    hint = name_command("; decide: semel outbox list --state held") if parts.get("held") else ""
     return f"{waiting}{hint}" if waiting else "nothing waits"
 
 
 def _list_storage(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
-    from semel.gateway.disk_use import format_bytes
+    from semel.faces.health.installation import examine_backup, examine_disk
 
-    disk, backup, books = overview["disk"], overview["backup"], overview["books"]
-    sizes = f"the ledger takes {format_bytes(disk['ledger'])}, stored files {format_bytes(disk['files'])}"
-    yield "disk", f"{format_bytes(disk['free'])} free; {sizes}"
-    yield "backup", f"{format_time(backup['at'])} in {backup['folder']}" if backup else "none is known"
+    books, now = overview["books"], round(time.time() * 1000)
+    yield "disk", _style_finding(examine_disk(overview["disk"]))
+    yield "backup", _style_finding(examine_backup(overview["backup"], now, now))
     if books is None:
-        yield "books", "not checked yet (semel doctor checks them now)"
+        yield "books", name_command("not checked yet; check them now: semel doctor")
     elif books["broken"]:
-        text = f"broken laws ({len(books['broken'])} of {books['laws']}): {', '.join(books['broken'])}"
-        yield "books", Text(f"{text} ({format_time(books['at'])}; semel doctor --laws)", "bold red")
+        broken = f"broken laws ({len(books['broken'])} of {books['laws']}): {', '.join(books['broken'])}"
+        step = "see the rows: semel doctor --laws; keep a copy of the data directory and report this"
+        yield "books", Text(visible(name_command(f"{broken} ({format_time(books['at'])}); {step}")), "bold red")
     else:
         yield "books", f"{books['laws']} laws held over {books['entries']:,} entries ({format_time(books['at'])})"
 
 
-def format_duration(seconds: float) -> str:
-    """Format a duration in its two largest units, such as "3 h 12 min" or "2 d 0 h"."""
-    minutes = int(seconds) // 60
-    if minutes >= 1440:
-        return f"{minutes // 1440} d {minutes % 1440 // 60} h"
-    if minutes >= 60:
-        return f"{minutes // 60} h {minutes % 60} min"
-    return f"{minutes} min {int(seconds) % 60} s" if minutes else f"{int(seconds)} s"
+def _style_finding(finding: Finding) -> Text:
+    text = name_command("; ".join(filter(None, (finding.text, finding.remedy))))
+    return Text(visible(text), FINDING_STYLES[finding.level])

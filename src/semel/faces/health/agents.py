@@ -72,6 +72,7 @@ async def check_agents_in_background(running: RunningGateway) -> None:
             running.agent_checks[settings.name] = {
                 "level": max((finding.level for finding in findings), key=("ok", "warning", "broken").index),
                 "text": "; ".join(finding.text for finding in findings),
+                "remedy": "; ".join(finding.remedy for finding in findings if finding.remedy),
                 "at": round(time.time() * 1000),
             }
             for finding in findings:

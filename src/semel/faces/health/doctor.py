@@ -7,6 +7,7 @@ large one the books take a minute, and this does not keep the gateway busy.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from semel.faces.client import AsyncClient, GatewayNotTrusted, NoGateway
-from semel.faces.config import locate
+from semel.faces.config import ConfigError, locate
+from semel.faces.config.paths import find_data_dir, find_ledger_file
 from semel.faces.health import installation
 from semel.faces.health.agents import examine_agents
 from semel.faces.health.configuration import CheckedConfig, check_config, examine_config, examine_credentials
 from semel.faces.health.finding import Finding, is_sound
-from semel.faces.health.session_agents import examine_session_agents
-from semel.gateway.api.reads import audit_report
+from semel.gateway.api.reads import audit_report, read_storage
 from semel.gateway.settings import ChannelSettings
 from semel.ledger.storage.errors import LedgerError, LedgerMissing
 from semel.ledger.storage.rows import LedgerRow
@@ -45,20 +46,22 @@ class Examination:
 
 @dataclass(frozen=True)
 class _Gateway:
-    """What the running gateway says: its version, and its channels as in /v1/channels."""
+    """What the running gateway says: its version, why it is not ready, and its channels as in /v1/channels."""
 
     url: str
     version: str
+    problem: str | None
     channels: list[Json]
 
 
 async def examine(config_path: Path | None, data_dir: Path | None) -> Examination:
-    """Examine everything. Raises ConfigError if data directory and ledger cannot be found, or GatewayNotTrusted."""
+    """Examine everything. Raises ConfigError if the named configuration does not exist, or GatewayNotTrusted."""
     checked = check_config(config_path, data_dir)
-    data, ledger = locate(config_path, data_dir)
+    data, ledger, unsure = _locate(checked, config_path, data_dir)
     gateway = await _ask_gateway(data)
     result = Examination(examine_config(checked, is_running=gateway is not None))
     findings = result.findings
+    findings += unsure
     if checked.config is not None:
         findings += await examine_agents(checked.config)
         findings += await asyncio.to_thread(examine_session_agents, checked.config)
@@ -69,12 +72,27 @@ async def examine(config_path: Path | None, data_dir: Path | None) -> Examinatio
     return result
 
 
+def _locate(
+    checked: CheckedConfig, config_path: Path | None, data_dir: Path | None
+) -> tuple[Path, Path, list[Finding]]:
+    """Return data directory and ledger; the usual ones, and a finding, if a file that may name them is unreadable."""
+    try:
+        return *locate(config_path, data_dir), []
+    except ConfigError:
+        data = find_data_dir(data_dir, None, Path.cwd(), os.environ)
+        text = f"{checked.name} may name another data directory: {data} was examined"
+        finding = Finding(
+            "data", "warning", text, "correct the file, or name the directory: semel doctor --data-dir DIR"
+        )
+        return data, find_ledger_file(None, data), [finding]
+
+
 async def _ask_gateway(data_dir: Path) -> _Gateway | None:
     try:
         async with AsyncClient(data_dir) as client:
             status = await client.get("/v1/status")
             channels = (await client.get("/v1/channels"))["channels"]
-            return _Gateway(find_url(data_dir), str(status["version"]), channels)
+            return _Gateway(find_url(data_dir), str(status["version"]), status.get("problem"), channels)
     except GatewayNotTrusted:
         raise
     except NoGateway:
@@ -107,10 +125,13 @@ async def _examine_installation(
     checked: CheckedConfig, data: Path, ledger: Path, gateway: _Gateway | None
 ) -> list[Finding]:
     findings = installation.examine_files(data, ledger)
-    findings.append(await asyncio.to_thread(installation.examine_disk, ledger, data / "blobs"))
+    storage = await asyncio.to_thread(read_storage, ledger, data, now_ms())
+    findings.append(installation.examine_disk(storage["disk"]))
     findings.append(installation.examine_versions(None if gateway is None else gateway.version))
     if gateway is not None:
         findings.append(Finding("address", "ok", f"the gateway is running at {gateway.url}"))
+        if gateway.problem:
+            findings.append(Finding("gateway", "broken", f"it is not ready: {gateway.problem}"))
     elif checked.config is not None:
         findings.append(await installation.examine_address(checked.config.host, checked.config.port))
     return findings
@@ -135,7 +156,8 @@ def _examine_ledger(result: Examination, data: Path, ledger: Path) -> None:
     finally:
         store.close()
     now = now_ms()
-    result.findings += [installation.examine_clock(newest, now), installation.examine_backup(data, began, now)]
+    backup = read_storage(ledger, data, now)["backup"]
+    result.findings += [installation.examine_clock(newest, now), installation.examine_backup(backup, began, now)]
     result.books, result.ledger = report["books"], report["ledger"]
     result.findings.append(_examine_books(report))
 

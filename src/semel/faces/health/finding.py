@@ -16,7 +16,7 @@ class Finding:
     - `subject`: what was checked, such as "disk" or "agent claude".
     - `level`: "broken" if something cannot work; "warning" if it works, but a person should know; else "ok".
     - `text`: what was found.
-    - `remedy`: what to do; "" if there is nothing to do, or if `text` says it.
+    - `remedy`: what to do; "" if there is nothing to do, or if `text` says it. With the level "ok" it can wait.
     """
 
     subject: str

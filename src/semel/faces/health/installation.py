@@ -15,14 +15,16 @@ from semel import __version__
 from semel.faces.health.finding import Finding, Level
 from semel.faces.http.server import CannotListen, bind
 from semel.faces.run import OWNER_TOKEN_FILE
-from semel.gateway.disk_use import LOW_FREE_BYTES, MIN_FREE_BYTES, format_bytes, measure_disk
-from semel.ledger.backup.last_backup import read_last_backup
+from semel.gateway.disk_use import LOW_FREE_BYTES, MIN_FREE_BYTES, format_bytes
 from semel.ledger.storage.migrate import list_migrations
+from semel.text.json_types import Json
 
 CLOCK_TOLERANCE_MS = 5_000
 """How far the clock may be behind the ledger: a time server that corrects it by less is no reason to worry."""
 BACKUP_WARNING_AGE_MS = 7 * 86_400_000
 """Older than this, the last backup is worth a warning."""
+MIN_DAYS_LEFT = 30
+"""If the disk is full in fewer days at the present growth, people are warned."""
 
 
 def examine_files(data_dir: Path, ledger: Path) -> list[Finding]:
@@ -55,15 +57,30 @@ def _is_open(path: Path) -> bool:
         return False
 
 
-def examine_disk(ledger: Path, blobs: Path) -> Finding:
-    """Return the finding about the sizes of the ledger and its files, and the free space."""
-    use = measure_disk(ledger, blobs)
-    free = f"{format_bytes(use.free)} free"
-    text = f"{free}; the ledger takes {format_bytes(use.ledger)}, stored files {format_bytes(use.files)}"
-    if use.free < LOW_FREE_BYTES:
-        level: Level = "broken" if use.free < MIN_FREE_BYTES else "warning"
-        return Finding("disk", level, text, "free some space: a full disk takes no messages (nothing accepted is lost)")
-    return Finding("disk", "ok", text)
+def examine_disk(disk: Json) -> Finding:
+    """Return the finding about the sizes of the ledger and its files, their growth, and the free space.
+
+    `disk`: as in the answer of /v1/status.
+    """
+    free, growth = int(disk["free"]), disk["growth"]
+    text = (
+        f"{format_bytes(free)} free; the ledger takes {format_bytes(disk['ledger'])}, stored files "
+        f"{format_bytes(disk['files'])}, {_describe_growth(growth)}"
+    )
+    days_left = free / growth if growth is not None and growth > 0 else None
+    level: Level = "ok"
+    if days_left is not None and days_left < MIN_DAYS_LEFT:
+        text, level = f"{text}: the disk is full in about {days_left:.0f} days", "warning"
+    if free < LOW_FREE_BYTES:
+        level = "broken" if free < MIN_FREE_BYTES else "warning"
+    remedy = "free some space: a full disk takes no messages (nothing accepted is lost)"
+    return Finding("disk", level, text, "" if level == "ok" else remedy)
+
+
+def _describe_growth(growth: int | None) -> str:
+    if growth is None:
+        return "their growth is known after a day"
+    return f"growing by {format_bytes(growth)} a day" if growth > 0 else "not growing"
 
 
 def examine_clock(newest_ms: int, now_ms: int) -> Finding:
@@ -98,15 +115,16 @@ async def examine_address(host: str, port: int) -> Finding:
     return Finding("address", "ok", f"{place} is free; no gateway is running" if port else "no gateway is running")
 
 
-def examine_backup(data_dir: Path, ledger_began_ms: int, now_ms: int) -> Finding:
-    """Return the finding about the last backup. A young ledger may have none."""
-    last = read_last_backup(data_dir)
-    newest = ledger_began_ms if last is None else last.at
-    text = "none is known" if last is None else f"{_format_age(now_ms - last.at)} ago, in {last.folder}"
-    if last is not None and not Path(last.folder).exists():
+def examine_backup(last: Json | None, ledger_began_ms: int, now_ms: int) -> Finding:
+    """Return the finding about the last backup. A young ledger may have none. `last`: as in /v1/status."""
+    if last is None:
+        is_old = now_ms - ledger_began_ms > BACKUP_WARNING_AGE_MS
+        return Finding("backup", "warning" if is_old else "ok", "none was made yet", "make one: semel backup")
+    text = f"{_format_age(now_ms - last['at'])} ago, in {last['folder']}"
+    if not Path(last["folder"]).exists():
         return Finding("backup", "warning", f"{text}, which is not there now", "make another one: semel backup")
-    if now_ms - newest > BACKUP_WARNING_AGE_MS:
-        return Finding("backup", "warning", text, "make one: semel backup")
+    if now_ms - last["at"] > BACKUP_WARNING_AGE_MS:
+        return Finding("backup", "warning", text, "make a new one: semel backup")
     return Finding("backup", "ok", text)
 
 
@@ -116,4 +134,4 @@ def _format_age(ms: int) -> str:
         if minutes >= length:
             number = minutes // length
             return f"{number} {noun}{'' if number == 1 else 's'}"
-    return f"{minutes} minute{'' if minutes == 1 else 's'}"
+    return f"{minutes} minute{'' if minutes == 1 else 's'}" if minutes else "less than a minute"

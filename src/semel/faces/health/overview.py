@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 from semel.faces.client import AsyncClient, GatewayNotTrusted, NoGateway
 from semel.faces.config import locate
-from semel.faces.health.configuration import check_config
-from semel.gateway.api.book_checks import read_last_check
-from semel.gateway.disk_use import measure_disk
+from semel.gateway.api.reads import read_storage
 from semel.ledger.admin.overview import read_overview
-from semel.ledger.backup.last_backup import read_last_backup
-from semel.ledger.storage.store import Store
-from semel.ledger.turns.session_agent import ANY_AGENT, ConfiguredAgents
+from semel.ledger.storage.store import Store, now_ms
 from semel.text.json_types import Json
 from semel.tools.address import find_url
 
@@ -41,10 +36,4 @@ def _read_files(data: Path, ledger: Path, agents: ConfiguredAgents) -> Json:
         overview = store.read_sync(read_overview, agents)
     finally:
         store.close()
-    backup, books = read_last_backup(data), read_last_check(data)
-    return {
-        **overview,
-        "disk": measure_disk(ledger, data / "blobs").json(),
-        "backup": None if backup is None else asdict(backup),
-        "books": None if books is None else asdict(books),
-    }
+    return {**overview, **read_storage(ledger, data, now_ms())}

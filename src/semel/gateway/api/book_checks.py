@@ -4,8 +4,9 @@ Each book is read in a transaction of its own, and the check then pauses for as 
 uses one of the ledger's readers for at most half of the time, and no long transaction stops the writer from moving its
 log into the database file. The check never uses the writer, unless it has to tell the owners about a broken law.
 
-The result of the last check is in a file in the data directory. It is not in the ledger, because it is no event, and
-because it must be readable without a gateway.
+The result of the last check is in a file in the data directory: it is no part of what happened, and it must be readable
+without a gateway. The file also has how large the data were at the checks of the last days, so that their growth is
+known.
 """
 
 from __future__ import annotations
@@ -13,18 +14,20 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import structlog
 
 from semel.gateway.clock import Clock
+from semel.gateway.disk_use import measure_disk
 from semel.gateway.record import LedgerAccess
 from semel.ledger.admin import books
 from semel.ledger.backup.backups import write_atomically
 from semel.ledger.delivery.owner_notice import tell_owners
 from semel.ledger.storage.errors import LedgerError
+from semel.text.json_types import Json
 
 log = structlog.get_logger("semel.books")
 
@@ -38,11 +41,16 @@ MIN_PAUSE_S = 0.05
 NOTICE_KIND = "books.broken"
 
 
+SIZE_INTERVAL_MS = INTERVAL_MS // 2
+"""The least time between two sizes that are kept, and the least over which a growth is computed."""
+KEPT_SIZES = 8
+
+
 @dataclass(frozen=True)
 class LastCheck:
-    """The result of a check. `at`: when it began (ms). `seconds`: how long it took.
+    """The result of a check: when it began (ms), how long it took, how many laws and entries, which laws are broken.
 
-    `laws`, `entries`: how many laws were checked, over how many entries. `broken`: the names of the broken laws.
+    `sizes`: (when, in ms; bytes of ledger and stored files) at this check and earlier ones, the oldest first.
     """
 
     at: int
@@ -50,6 +58,28 @@ class LastCheck:
     laws: int
     entries: int
     broken: tuple[str, ...] = ()
+    sizes: tuple[tuple[int, int], ...] = ()
+
+    def json(self) -> Json:
+        """Return the result, without the sizes."""
+        return {name: value for name, value in asdict(self).items() if name != "sizes"}
+
+    def measure_growth(self, now: int, size: int) -> int | None:
+        """Return by how many bytes a day the data grew up to `now` (ms), when they have `size` bytes.
+
+        Returns `None` if the oldest size is too young to tell.
+        """
+        if not self.sizes or now - self.sizes[0][0] < SIZE_INTERVAL_MS:
+            return None
+        at, before = self.sizes[0]
+        return round((size - before) * INTERVAL_MS / (now - at))
+
+
+def add_size(sizes: Sequence[tuple[int, int]], at: int, size: int) -> tuple[tuple[int, int], ...]:
+    """Return the newest KEPT_SIZES of the sizes with this one, which is left out if the last one is younger."""
+    if sizes and at - sizes[-1][0] < SIZE_INTERVAL_MS:
+        return tuple(sizes)
+    return (*sizes, (at, size))[-KEPT_SIZES:]
 
 
 class BookChecks:
@@ -95,8 +125,10 @@ class BookChecks:
                 log.error("a law is broken", book=book.name, law=book.law, rows=len(book.broken))
             await asyncio.sleep(max(MIN_PAUSE_S, time.monotonic() - book_begun))
         entries = (await self.record.read(books.count_rows))["entries"]
-        check = LastCheck(at, round(time.monotonic() - begun, 1), len(books.LAWS), entries, tuple(broken))
         known = read_last_check(self.data_dir)
+        disk = await asyncio.to_thread(measure_disk, self.record.store.path, self.data_dir / "blobs")
+        sizes = add_size(known.sizes if known is not None else (), at, disk.ledger + disk.files)
+        check = LastCheck(at, round(time.monotonic() - begun, 1), len(books.LAWS), entries, tuple(broken), sizes)
         if new := sorted(set(broken) - set(known.broken if known is not None else ())):
             await self._tell(new)
         await asyncio.to_thread(write_atomically, self.data_dir / FILE, json.dumps(asdict(check)) + "\n")
@@ -126,6 +158,7 @@ def read_last_check(data_dir: Path) -> LastCheck | None:
     """Return the result of the last check in this data directory; None if there is none."""
     try:
         values = json.loads((data_dir / FILE).read_text("utf-8"))
-        return LastCheck(**{**values, "broken": tuple(values["broken"])})
+        sizes = tuple((int(at), int(size)) for at, size in values.get("sizes", ()))
+        return LastCheck(**{**values, "broken": tuple(values["broken"]), "sizes": sizes})
     except (OSError, ValueError, LookupError, TypeError):
         return None

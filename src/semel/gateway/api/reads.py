@@ -227,19 +227,14 @@ class ReadApi(Components):
         return "The gateway is stopping." if self.stopping else await self.readiness.find_problem()
 
     async def overview(self) -> Json:
-        """Return `status` with what an operator needs first: sessions that need a person, channels, disk, backup,
-        books.
-        """
-        data, backup = self.settings.data_dir, read_last_backup(self.settings.data_dir)
-        disk = await asyncio.to_thread(measure_disk, self.store.path, self.file_store.path)
+        """Return `status`, and what an operator looks at: sessions that need someone, channels, disk, backup, books."""
         return {
             **await self.status(),
+            "problem": await self.find_problem(),
             "attention": await self.record.read(overview.list_attention),
             "missing_agents": await self.record.read(overview.list_missing_agents, self.settings.configured_agents),
             "channels": self.channel_manager.list(),
-            "disk": disk.json(),
-            "backup": None if backup is None else asdict(backup),
-            "books": None if (check := read_last_check(data)) is None else asdict(check),
+            **await asyncio.to_thread(read_storage, self.store.path, self.settings.data_dir, self.clock.now()),
         }
 
     async def metrics(self) -> dict[str, float]:
@@ -261,6 +256,17 @@ class ReadApi(Components):
             **self.book_checks.metrics(),
             **self.channel_manager.metrics(),
         }
+
+
+def read_storage(ledger: Path, data_dir: Path, now: int) -> Json:
+    """Return {"disk", "backup", "books"} as `GET /v1/status` shows them. `now`: in ms. Reads files, so it blocks."""
+    use, backup, check = measure_disk(ledger, data_dir / "blobs"), read_last_backup(data_dir), read_last_check(data_dir)
+    growth = None if check is None else check.measure_growth(now, use.ledger + use.files)
+    return {
+        "disk": {**use.json(), "growth": growth},
+        "backup": None if backup is None else asdict(backup),
+        "books": None if check is None else check.json(),
+    }
 
 
 def _is_deleted(frame: Json) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
+from semel.law.limits import Measure, Scope
 from semel.law.turn import State
 from semel.ledger.delivery import parts
 from semel.ledger.storage.rows import Row
@@ -36,37 +35,43 @@ class LeftSession(Row):
     at: int
 
 
-def read_overview(tx: Tx, agents: ConfiguredAgents) -> Json:
-    """Return {"attention": the sessions that need someone, "parts": the numbers of unfinished parts by state}.
+class LimitedSession(Row):
+    """A session that waits because a limit is used up. `until`: when the limit's day ends, `at`: since when; in ms."""
 
-    Also "missing_agents", see `list_missing_agents`.
-    """
-    return {
-        "attention": list_attention(tx),
-        "missing_agents": list_missing_agents(tx, agents),
-        "parts": parts.count_backlog(tx),
-    }
+    key: str
+    title: str | None
+    scope: Scope
+    subject: str
+    measure: Measure
+    until: int
+    at: int
 
 
-def list_missing_agents(tx: Tx, agents: ConfiguredAgents) -> list[Json]:
-    """Return the agents that are not configured any more: {"agent", "successor", "sessions", "newest", "text"}."""
-    return [asdict(missing) | {"text": missing.describe()} for missing in session_agent.list_missing_agents(tx, agents)]
+def read_overview(tx: Tx) -> Json:
+    """Return {"attention": the sessions that need someone, "parts": the numbers of unfinished parts by state}."""
+    return {"attention": list_attention(tx), "parts": parts.count_backlog(tx)}
 
 
 def list_attention(tx: Tx) -> list[Json]:
-    """Return the sessions that need a person: {"session", "title"?, "why", "turn", "at" (ms), "error"?}.
+    """Return the sessions that need someone: {"session", "title"?, "why", "turn"?, "at", "error"?, "until"?, "limit"?}.
 
-    `why`: "approval" (a permission request is open), "question" (the agent asked something) or "failed" (the last turn
-    failed; `error` says why).
+    `why`: "approval" (a permission request is open), "question" (the agent asked something), "failed" (the last turn
+    failed, `error` says why) or "limit" (a message waits `until` the day of the used up `limit` ends). Times are in ms.
     """
     asking = [_describe(row, "approval") for row in tx.all(AskingSession, "sessions_asking")]
     left = [
         _describe(row, "failed" if row.state == "failed" else "question", row.error if row.state == "failed" else None)
         for row in tx.all(LeftSession, "sessions_left", newest=NEWEST_TURNS)
     ]
-    return asking + left
+    return asking + left + [_describe_limited(row) for row in tx.all(LimitedSession, "sessions_limited")]
 
 
 def _describe(row: AskingSession | LeftSession, why: str, error: str | None = None) -> Json:
     fields = {"session": row.key, "title": row.title, "why": why, "turn": f"t{row.turn}", "at": row.at, "error": error}
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _describe_limited(row: LimitedSession) -> Json:
+    limit = {"scope": row.scope, "subject": row.subject, "measure": row.measure}
+    title = {} if row.title is None else {"title": row.title}
+    return {"session": row.key, **title, "why": "limit", "at": row.at, "until": row.until, "limit": limit}

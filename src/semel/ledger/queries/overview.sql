@@ -13,3 +13,10 @@ WHERE t.id > (SELECT max(id) FROM turn) - :newest AND (t.state = 'failed' OR (
     t.state = 'done' AND EXISTS(SELECT 1 FROM claim c WHERE c.root = t.root AND c.kind = 'ask' AND c.outcome = 'said')))
   AND s.turn IS NULL AND s.wake_at IS NULL AND s.deleted IS NULL AND s.archived IS NULL
   AND NOT EXISTS(SELECT 1 FROM turn n WHERE n.session = t.session AND n.epoch > t.epoch) ORDER BY t.id DESC
+
+-- name: sessions_limited
+-- sessions that wait because a limit is used up, those that waited longest first
+-- scans: the sessions that wait for a limit, which are few
+-- sorts: these
+SELECT s.key, s.title, l.scope, l.subject, l.measure, l.until, l.at FROM limited l JOIN session s ON s.id = l.session
+WHERE s.wake_at IS NOT NULL AND s.turn IS NULL ORDER BY l.at
