@@ -16,14 +16,14 @@ import httpx2
 import pytest
 from cli_house import PATIENCE, PERMISSION, SCRIPTED, Cli, until
 from textual.pilot import Pilot
-from textual.widgets import Markdown, Static
+from textual.widgets import Markdown, OptionList, Static
 
 from semel.faces.client.connection import RETRY_DELAYS_S, Connection
 from semel.faces.config.load import load_config
 from semel.faces.run import RunningGateway, open_gateway
 from semel.faces.terminal.app import ChatApp
 from semel.faces.terminal.prompt import Prompt
-from semel.faces.terminal.question import Question
+from semel.faces.terminal.question import OPTION_KEYS, Question
 from semel.faces.terminal.rows import AgentWidget, ItemWidget, RowWidget
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
@@ -136,6 +136,8 @@ async def test_keys_typed_while_a_question_appears_never_answer_it(house: Runnin
         await type_in(pilot, PERMISSION)
         question = pilot.app.query_one(Question)
         await seen(pilot, lambda: question.display, "the question")
+        last_key = OPTION_KEYS[question.query_one(OptionList).option_count - 1]
+        assert f"· a-{last_key} or Enter answers ·" in str(question.query_one("#hint", Static).render())
         await pilot.press("a", "b")
         assert pilot.app.query_one(Prompt).text == "ab"
         assert app_of(pilot).link.view.open_questions()

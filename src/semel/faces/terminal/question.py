@@ -33,6 +33,12 @@ def format_input(input: Any) -> str:
     return cut_input("\n".join(f"{key}: {value}" for key, value in arrange_input(input).items()))
 
 
+def _name_keys(options: int) -> str:
+    """Return the keys that choose one of so many options, such as "a-c"."""
+    keys = OPTION_KEYS[:options]
+    return f"{keys[0]}-{keys[-1]}" if len(keys) > 1 else keys
+
+
 class Question(Vertical):
     """Shows the oldest open question, and posts `Answered` with the chosen option."""
 
@@ -49,7 +55,7 @@ class Question(Vertical):
     def compose(self) -> ComposeResult:
         yield Static(id="asked")
         yield OptionList(id="options", markup=False)
-        yield Static("Tab goes here · a-i or Enter answers · Esc goes back", id="hint")
+        yield Static(id="hint")
 
     def on_mount(self) -> None:
         self.display = False
@@ -76,6 +82,9 @@ class Question(Vertical):
         if more_questions:
             text.append(f"\n({more_questions} more after this one)", "dim")
         self.query_one("#asked", Static).update(text)
+        self.query_one("#hint", Static).update(
+            f"Tab goes here · {_name_keys(len(item.get('options', [])))} or Enter answers · Esc goes back"
+        )
         options = self.query_one(OptionList)
         options.clear_options()
         names = [
