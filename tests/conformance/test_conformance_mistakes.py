@@ -8,7 +8,7 @@ import pytest
 from careless import rig_with
 from rig_pigeon import PLUGIN, PigeonRig
 
-from semel.testing.conformance import ConformanceError, Rig, checks, storm
+from semel.testing.conformance import ConformanceError, Rig, checks, process, storm
 
 TWICE = "they would see it twice"
 MISTAKES = {
@@ -68,3 +68,16 @@ class CarelessPigeonRig(PigeonRig):
 async def test_a_small_storm_catches_a_5xx_that_is_called_not_sent(tmp_path: Path) -> None:
     with pytest.raises(ConformanceError, match="people see some messages twice"):
         await storm(CarelessPigeonRig(), tmp_path, messages=24, kills=1)
+
+
+async def test_a_check_that_waits_says_what_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(process, "REPORT_INTERVAL_S", 0.01)
+
+    async def never() -> bool:
+        return False
+
+    with pytest.raises(ConformanceError, match="the pigeon did not come: not within 0.2 s"):
+        await process.wait_until(never, "the pigeon did not come", 0.2)
+    assert "conformance: waiting, for 0 of 0.2 s; if in vain: the pigeon did not come\n" in capsys.readouterr().err

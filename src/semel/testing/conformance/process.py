@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -23,20 +24,32 @@ CHANNEL_NAME = "tested"
 """The channel's name in the gateway's configuration."""
 WAIT_TIMEOUT_S = 120.0
 """How long to wait for something that takes no time on an idle machine."""
+REPORT_INTERVAL_S = 5.0
+"""How often a check says what it waits for."""
 T = TypeVar("T")
 DeathPoint = Literal["received", "committed", "departing", "answered"]
 
 
 async def wait_until(condition: Callable[[], Awaitable[T]], broken: str, patience: float = WAIT_TIMEOUT_S) -> T:
-    """Wait until `condition` returns a true value, and return it.
+    """Wait until `condition` returns a true value, and return it. A wait of some seconds is reported on stderr.
 
     Raises ConformanceError with the message `broken` after `patience` seconds.
     """
-    end = time.monotonic() + patience
+    begun = time.monotonic()
+    reported = begun
     while not (result := await condition()):
-        demand(time.monotonic() < end, f"{broken}: not within {patience:g} s")
+        now = time.monotonic()
+        demand(now - begun < patience, f"{broken}: not within {patience:g} s")
+        if now - reported >= REPORT_INTERVAL_S:
+            report_progress(f"waiting, for {now - begun:.0f} of {patience:g} s; if in vain: {broken}")
+            reported = now
         await asyncio.sleep(0.05)  # poll, because conditions query another process
     return result
+
+
+def report_progress(text: str) -> None:
+    """Print what a check does now to stderr, which `pytest -s` shows at once."""
+    print(f"conformance: {text}", file=sys.stderr, flush=True)
 
 
 def format_toml(value: Any) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from semel.testing.conformance import ledgers
 from semel.testing.conformance.network import ProxiedNetwork, open_network
-from semel.testing.conformance.process import DeathPoint, GatewayProcess, wait_until
+from semel.testing.conformance.process import DeathPoint, GatewayProcess, report_progress, wait_until
 from semel.testing.conformance.rig import ConformanceError, NumberedTexts, Rig, demand
 
 DEATH_POINTS: tuple[tuple[DeathPoint, int], ...] = (("received", 1), ("committed", 1), ("received", 1))
@@ -134,20 +134,25 @@ async def an_outage_leaves_no_gap_though_more_was_missed_than_a_page_holds(rig: 
         await _expect_heard_once(gateway, words, written)
         await net.down()
         missed = words.some(rig.page + 7)
+        report_progress(f"the network is down; {len(missed)} messages are written meanwhile")
         for text in missed:
             await rig.write(text, "")
         await net.up()
+        report_progress("the network is up; the channel has to find them")
         written += missed
         await _expect_heard_once(gateway, words, written)
         await gateway.wait_until_online()
         gateway.kill()
         await gateway.wait_for_death()
         late = words.some(rig.page + 7)
+        report_progress(f"the gateway is killed; {len(late)} messages are written meanwhile")
         for text in late:
             await rig.write(text, "")
         for point in DEATH_POINTS[:2]:
+            report_progress(f"the gateway starts, and is killed once it has {point[0]} one of them")
             if await gateway.start(die=point):
                 await gateway.wait_for_death()
+        report_progress("the gateway starts; the channel has to find the others")
         await gateway.start()
         written += late
         await _expect_heard_once(gateway, words, written)
