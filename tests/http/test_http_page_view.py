@@ -305,6 +305,24 @@ def test_every_control_has_a_name(page: Browser, live: LiveHouse) -> None:
     assert page.run("document.querySelector('#rows').getAttribute('role')") == "log"
 
 
+def test_time_and_copy_button_of_an_answer_cover_no_other_text(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    for role, text in (("user", "deploy it"), ("agent", "Done."), ("user", "and now?"), ("agent", "Nothing.")):
+        live.do(lambda role=role, text=text: script.entry(role, text))  # type: ignore[misc]
+    bodies(page, "deploy it", "Done.", "and now?", "Nothing.")
+    covered = page.run(
+        "[...document.querySelectorAll('#rows .aside')].flatMap((aside) => {"
+        "  const box = aside.getBoundingClientRect();"
+        "  return [...document.querySelectorAll('#rows .body')].filter((body) => {"
+        "    const other = body.getBoundingClientRect();"
+        "    return other.top < box.bottom && box.top < other.bottom && other.left < box.right && box.left < other.right;"
+        "  }).map((body) => body.innerText); })"
+    )
+    assert covered == []
+    opacity = "[...document.querySelectorAll('#rows .aside')].map((aside) => getComputedStyle(aside).opacity)"
+    assert page.run(opacity) == ["0", "1"], "that of the last answer is always there"
+
+
 def test_a_summary_is_folded_until_it_is_opened(page: Browser, live: LiveHouse) -> None:
     script = live.script()
     live.do(lambda: script.entry("user", "hello"))

@@ -141,7 +141,7 @@ export class EntryRow {
     ];
   }
 
-  /** Shown beside an agent's text while the pointer is over it: its time and a copy button. */
+  /** Shown below an agent's text while the pointer is over it, and below the last one: its time and a copy button. */
   aside(data) {
     if (data.role !== "agent") return null;
     const copy = async () => {
