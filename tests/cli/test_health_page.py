@@ -12,6 +12,8 @@ from pathlib import Path
 
 from cli_house import Cli, end, until
 
+from semel.installation import find_command
+
 PAGE = Path(__file__).parents[2] / "docs" / "health.md"
 
 
@@ -27,7 +29,8 @@ def run_samples(home: Path) -> dict[str, str]:
     finally:
         end(process)
         cli.leave()
-    return {name: text.replace(str(home), "~") for name, text in samples.items()}
+    typed = find_command()  # from a clone, another one than users have
+    return {name: text.replace(str(home), "~").replace(f"{typed} ", "semel ") for name, text in samples.items()}
 
 
 def written(page: str, samples: dict[str, str]) -> str:

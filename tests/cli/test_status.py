@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+from pathlib import Path
+
 import pytest
 from cli_house import PERMISSION, SCRIPTED, Cli, end, until
 
 from semel.faces.health.installation import examine_disk
+from semel.ledger.storage.errors import LedgerUnreadable
+from semel.ledger.storage.open_ledger import check_readable
 from semel.testing.scripted_agent import prompt
 from semel.timing.durations import format_duration
+from semel.tools import trusted_files
 
 QUESTION = prompt({"call": "ask", "arguments": {"question": "Which?", "options": ["red", "blue"]}}, "I wait.")
 FAILURE = prompt({"error": {"code": -32000, "message": "no credit left"}})
@@ -61,6 +67,21 @@ def test_without_a_gateway_the_files_tell_what_they_can(cli: Cli) -> None:
 
 def test_before_the_first_start_it_says_so(cli: Cli) -> None:
     assert "There is no ledger at" in cli("status", rc=1).stderr
+
+
+def test_the_data_of_another_user_are_said_to_be_theirs(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Path, *more: object, **options: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    end(cli.up())
+    monkeypatch.setattr(trusted_files, "read_file", refuse)  # this test may run as root, whom nothing is closed to
+    for command in (("status",), ("doctor",), ("say", "main", "hello"), ("show", "main")):
+        said = cli(*command, rc=1).stderr
+        assert said.startswith(f"semel: {cli.data} cannot be read by this user. Run this as the user who runs the ")
+    monkeypatch.undo()
+    monkeypatch.setattr(Path, "exists", refuse)
+    with pytest.raises(LedgerUnreadable, match="cannot be read by this user"):
+        check_readable(cli.data / "ledger.db", 1)
 
 
 @pytest.mark.parametrize(

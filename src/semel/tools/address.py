@@ -81,6 +81,10 @@ def _read_address(data_dir: Path, name: str) -> str:
         return str(json.loads(trusted_files.read_file(data_dir / GATEWAY_FILE))[name])
     except trusted_files.UntrustedFile as error:
         raise GatewayNotTrusted(str(error)) from None
+    except PermissionError:
+        raise GatewayNotTrusted(
+            f"{data_dir} cannot be read by this user. Run this as the user who runs the gateway (sudo -u NAME ...)"
+        ) from None
     except (OSError, ValueError, KeyError, TypeError):
         raise NoGateway(data_dir) from None
 

@@ -31,6 +31,7 @@ Config = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
+        readable=False,  # the command explains better than typer why it cannot be read
         help="The semel.toml to use. Default: $SEMEL_CONFIG, ./semel.toml, ~/.config/semel/semel.toml.",
     ),
 ]
@@ -39,6 +40,7 @@ DataDir = Annotated[
     typer.Option(
         "--data-dir",
         metavar="DIR",
+        readable=False,
         help="Where the gateway keeps its data. Default: $SEMEL_DATA, then the configuration's data_dir, "
         "then ~/.local/share/semel.",
     ),

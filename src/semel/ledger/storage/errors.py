@@ -62,6 +62,11 @@ class LedgerReadOnly(LedgerError):
     and that the file system is not mounted read-only."""
 
 
+class LedgerUnreadable(LedgerError):
+    """The ledger {path} cannot be read by this user ({why}). Run this as the user who runs the gateway
+    (sudo -u NAME ...)."""
+
+
 class LedgerPlace(LedgerError):
     """The ledger {path} lies on {place}, where SQLite's shared memory and locks do not hold.
     Put data_dir on a local disk."""

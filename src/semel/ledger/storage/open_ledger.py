@@ -24,6 +24,7 @@ from semel.ledger.storage.errors import (
     LedgerOlder,
     LedgerPlace,
     LedgerRestoring,
+    LedgerUnreadable,
     LogOfAnother,
     OldSqlite,
     to_ledger_error,
@@ -210,8 +211,12 @@ def check_readable(path: Path, known_version: int) -> Path:
     """
     refuse_old_sqlite(apsw.sqlite_lib_version())
     path = path.expanduser().resolve()
-    refuse_lost_ledger(path)
-    if not path.exists():
+    try:
+        refuse_lost_ledger(path)
+        is_missing = not path.exists()
+    except PermissionError as error:
+        raise LedgerUnreadable(path=path, why=error.strerror) from None
+    if is_missing:
         raise LedgerMissing(path=path)
     refuse_log_of_another(path)
     file_version = _read_file_version(path)
