@@ -315,7 +315,8 @@ def test_time_and_copy_button_of_an_answer_cover_no_other_text(page: Browser, li
         "  const box = aside.getBoundingClientRect();"
         "  return [...document.querySelectorAll('#rows .body')].filter((body) => {"
         "    const other = body.getBoundingClientRect();"
-        "    return other.top < box.bottom && box.top < other.bottom && other.left < box.right && box.left < other.right;"
+        "    return other.top < box.bottom && box.top < other.bottom"
+        "      && other.left < box.right && box.left < other.right;"
         "  }).map((body) => body.innerText); })"
     )
     assert covered == []

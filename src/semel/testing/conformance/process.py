@@ -49,7 +49,7 @@ async def wait_until(condition: Callable[[], Awaitable[T]], broken: str, patienc
 
 def report_progress(text: str) -> None:
     """Print what a check does now to stderr, which `pytest -s` shows at once."""
-    print(f"conformance: {text}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"conformance: {text}\n")
 
 
 def format_toml(value: Any) -> str:
