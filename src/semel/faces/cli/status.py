@@ -63,7 +63,7 @@ def _label(label: str, lines: list[str | Text]) -> Iterator[tuple[str, str | Tex
 def _describe_gateway(overview: dict[str, Any]) -> list[str | Text]:
     up = format_duration(int(overview["uptime"]))
     lines: list[str | Text] = [f"Semel {overview['version']} at {overview['url']}, up {up}"]
-    if overview["problem"]:
+    if overview.get("problem"):
         lines.append(Text(visible(f"not ready: {overview['problem']}"), "bold red"))
     return lines
 
@@ -78,7 +78,8 @@ def _list_agents(overview: dict[str, Any]) -> list[str | Text]:
         elif check["level"] == "ok":
             lines.append(name)
         else:
-            text = "; ".join(filter(None, (f"{name}: {check['text']}", check["remedy"])))
+            remedy = f"; to do: {check['remedy']}" if check.get("remedy") else ""
+            text = f"{name}: {check['text']}{remedy}"
             lines.append(Text(visible(name_command(text)), "yellow"))
     return lines
 
@@ -104,7 +105,9 @@ def _describe_need(session: dict[str, Any]) -> str:
             f"waits until {format_time(session['until'])} (since {since}): the limit of {limit['measure']} "
             f"({whose}) is used up; raise it in [limits] and restart, or wait; see: semel limits"
         )
-    turn = session["turn"]
+    turn = session.get("turn")
+    if session["why"] not in ("failed", "approval", "question"):  # a newer gateway says so
+        return f"needs someone: {session['why']} (since {since}); see: semel show {key}"
     if session["why"] == "failed":
         error = shorten_to_line(session.get("error", "no reason is known"), 120)
         return f"its last turn failed ({turn}, {since}): {error}; try again: semel say {key} /retry"

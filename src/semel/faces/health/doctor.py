@@ -116,7 +116,12 @@ def _examine_channels(configured: Mapping[str, ChannelSettings], gateway: _Gatew
 def _examine_channel(channel: Json) -> Finding:
     subject, state = f"channel {channel['name']}", str(channel["state"])
     if state in ("offline", "denied"):
-        return Finding(subject, "broken", f"{state}: {channel.get('error') or 'no reason is known'}")
+        remedy = (
+            "nothing, if its platform is away: it is tried again by itself"
+            if state == "offline"
+            else "correct it in semel.toml, and restart the gateway"
+        )
+        return Finding(subject, "broken", f"{state}: {channel.get('error') or 'no reason is known'}", remedy)
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(channel["since"] / 1000))
     return Finding(subject, "ok", f"{state} since {since}")
 

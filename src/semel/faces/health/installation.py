@@ -62,7 +62,7 @@ def examine_disk(disk: Json) -> Finding:
 
     `disk`: as in the answer of /v1/status.
     """
-    free, growth = int(disk["free"]), disk["growth"]
+    free, growth = int(disk["free"]), disk.get("growth")  # an older gateway tells no growth
     text = (
         f"{format_bytes(free)} free; the ledger takes {format_bytes(disk['ledger'])}, stored files "
         f"{format_bytes(disk['files'])}, {_describe_growth(growth)}"

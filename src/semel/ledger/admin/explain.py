@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from semel.law.turn import State as TurnState
+from semel.ledger.backup.snapshot import format_utc
 from semel.ledger.delivery import placeholders
 from semel.ledger.storage.rows import (
     ClaimRow,
@@ -19,6 +20,7 @@ from semel.ledger.storage.rows import (
 )
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
+from semel.ledger.turns.limits import LimitedRow
 from semel.text.json_types import Json
 from semel.text.wellformed import shorten_to_line
 
@@ -200,10 +202,19 @@ def _explain_hearing(tx: Tx, hearing: AddressedSession) -> list[Json]:
     out += _explain_reference(tx, hearing)
     if hearing.turn is None:
         mode = f" ({hearing.busy})" if hearing.busy else ""
-        return [*out, _line(None, f"it waits{mode} for the next turn of {hearing.key}")]
+        return [*out, _line(None, f"it waits{mode} for the next turn of {hearing.key}{_explain_limit(tx, hearing)}")]
     if hearing.busy:
         out.append(_line(None, _describe_wait(tx, hearing)))
     return out + _explain_turn(tx, hearing.turn)
+
+
+def _explain_limit(tx: Tx, hearing: AddressedSession) -> str:
+    """Return the end of a sentence that names the limit which the next turn waits for; "" if there is none."""
+    limited = tx.one(LimitedRow, "limited_get", session=hearing.session)
+    if limited is None:
+        return ""
+    whose = " ".join(filter(None, (limited.scope, limited.subject)))
+    return f", until {format_utc(limited.until)}: the limit of {limited.measure} ({whose}) is used up"
 
 
 def _explain_reference(tx: Tx, hearing: AddressedSession) -> list[Json]:
