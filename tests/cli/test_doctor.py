@@ -136,7 +136,7 @@ def test_a_clock_behind_the_ledger_and_an_old_backup_are_told(cli: Cli) -> None:
         "subject": "backup", "level": "warning", "text": "none was made yet", "remedy": "make one: semel backup",
     }  # fmt: skip
     cli("backup", str(cli.home / "copies"))
-    assert "0 minutes ago, in " in findings(cli)["backup"][0]["text"]
+    assert "less than a minute ago, in " in findings(cli)["backup"][0]["text"]
     (cli.home / "copies").rename(cli.home / "elsewhere")
     assert "which is not there now" in findings(cli)["backup"][0]["text"]
     change(cli.data / "ledger.db", f"UPDATE event SET at = at + {day_ms}")
