@@ -96,8 +96,8 @@ async def test_what_the_api_asks_for_is_told_to_whoever_tries_again(tmp_path: Pa
         caught: list[Any] = []
         ended = failures.answer_for_failure
 
-        def note(error: Exception) -> Any:
-            caught.append(ended(error))
+        def note(error: Exception, text: str) -> Any:
+            caught.append(ended(error, text))
             return caught[-1]
 
         failures.answer_for_failure = note
@@ -112,11 +112,11 @@ async def test_what_the_api_asks_for_is_told_to_whoever_tries_again(tmp_path: Pa
 
 async def test_an_api_that_is_not_there_is_a_failure_that_passes(tmp_path: Path) -> None:
     async with ModelServer() as api:
-        world = ModelWorld(tmp_path, api)
+        world, url = ModelWorld(tmp_path, api), api.url
     async with world as w:
         await w.ask("Hi")
         [notice] = await w.texts("s", "notice")
-        assert "the connection to the model's API could not be reached" in notice
+        assert f"the model's API at {url}/v1 could not be reached: nothing listens there. Start that server" in notice
 
 
 async def test_a_turn_with_a_tool_behind_it_goes_on_and_repeats_nothing(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ class AgentCheck:
 
     `program`: what it calls itself. `tools`: it reached Semel's MCP server. `session_s`: seconds to the open session.
     `memory_mb`, `processes`: of its process group, with the MCP server. `answer`: to the prompt, if there was one.
-    `notes`: what works, but differs from what people expect.
+    `notes`: what works, but differs from what people expect. `key`: which API key a model's server gets, or why none.
     """
 
     name: str
@@ -70,6 +70,7 @@ class AgentCheck:
     answer: str | None = None
     answer_s: float | None = None
     notes: list[str] = field(default_factory=list)
+    key: str = ""
 
 
 async def check_quickly(agent: AcpAgent) -> AgentCheck:
@@ -114,7 +115,7 @@ async def _check_model(agent: ModelAgent, prompt: str | None, answer_timeout: fl
     begun = time.monotonic()
     try:
         await asyncio.to_thread(agent.check)
-        check.tools = True
+        check.tools, check.key = True, f"it {agent.describe_key()}"
         if prompt is not None:
             async with asyncio.timeout(answer_timeout):
                 check.answer = (await agent.ask(prompt)).strip()

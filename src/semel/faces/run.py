@@ -323,6 +323,15 @@ def find_build_problems(config: GatewayConfig) -> list[str]:
     return problems
 
 
+def describe_model_keys(config: GatewayConfig) -> Iterator[str]:
+    """Yield which API key each model's server gets, or why none. `find_build_problems` must have found none."""
+    for settings in config.gateway.agents.values():
+        agent = build_agent(settings, config)
+        if isinstance(agent, ModelAgent):
+            agent.check()
+            yield f"[agents.{agent.name}] {agent.describe_key()}"
+
+
 def _make_inside_tools(launch: Launch) -> InProcessTools | None:
     """Make the tools of an agent that runs inside the gateway; `None` for an agent that is a process of its own."""
     return InProcessTools(launch.inside.call, launch.token) if launch.inside is not None else None

@@ -88,6 +88,11 @@ class ModelAgent:
         importlib.import_module("semel.agents.model.conversation")
         self._models = provider.ConfiguredModel(self.settings)
 
+    def describe_key(self) -> str:
+        """Say which API key is sent where, or why none. Call it after `check`."""
+        assert self._models is not None
+        return self._models.server.key_remark
+
     async def ask(self, prompt: str) -> str:
         """Send one request without history and tools. Return the text of the answer. Raises AgentError."""
         if self._models is None:

@@ -89,10 +89,11 @@ class Compactor:
             finally:
                 await self._sync_with_gateway()
         except Exception as error:
-            reason = str(error) if isinstance(error, SummaryFailed | TimeoutError) else failures.describe_error(error)
+            is_ours = isinstance(error, SummaryFailed | TimeoutError)
+            reason = str(error) if is_ours else self._models.describe_error(error)
             log.warning(
                 "agent %s: older turns were not summarised, and are left out: %s",
-                self._models.agent.name, self._models.without_key(reason or "no answer in time"),
+                self._models.agent.name, reason or "no answer in time",
             )  # fmt: skip
             return False
         return True

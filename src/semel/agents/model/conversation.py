@@ -198,8 +198,7 @@ class ModelConversation:
         try:
             return await self._answer_within_context(content)
         except Exception as error:
-            end = failures.answer_for_failure(error)
-            end = replace(end, error=self._models.without_key(end.error or ""))
+            end = failures.answer_for_failure(error, self._models.describe_error(error))
             log.info("agent %s: %s", self._agent.name, end.error, exc_info=not _is_expected(error))
             return end
 

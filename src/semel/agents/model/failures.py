@@ -6,10 +6,12 @@ pydantic-ai's exceptions are converted only here. The answer's `meta` has `passi
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 from pydantic_ai import exceptions as theirs
 
+from semel.agents.model.server import ModelServer
 from semel.gateway.ports import Answered
 
 TRANSIENT_ERRORS = (
@@ -51,8 +53,11 @@ def is_cut_inside_a_character(error: Exception) -> bool:
     return cause is not None and cause.reason == "unexpected end of data"
 
 
-def answer_for_failure(error: Exception) -> Answered:
-    """Return the answer of a prompt that failed with this error, including whether the error is transient."""
+def answer_for_failure(error: Exception, text: str) -> Answered:
+    """Return the answer to a prompt that failed with this error, and decide whether the error is transient.
+
+    `text`: describes the error to people (`ConfiguredModel.describe_error`).
+    """
     passing, after = False, None
     if isinstance(error, StreamCutOff):
         passing = True
@@ -61,36 +66,61 @@ def answer_for_failure(error: Exception) -> Answered:
         after = error.retry_after
         if isinstance(error, theirs.ModelHTTPError) and error.provider_retry_hint is False:
             passing = False
-    return error_answer(describe_error(error), passing, after)
+    return error_answer(text, passing, after)
 
 
 def error_answer(text: str, passing: bool, after: float | None = None) -> Answered:
     return Answered("error", text, {"semel": {"passing": passing, "retry_after": after}})
 
 
-def describe_error(error: Exception) -> str:
-    """Return an error in one sentence for people.
+def describe_error(error: Exception, server: ModelServer) -> str:
+    """Describe an error to people: what failed at which address, and what to do.
 
-    The caller must remove the API key (`ConfiguredModel.without_key`).
+    Callers must remove the API key (`ConfiguredModel.without_key`), which some APIs quote.
     """
     if isinstance(error, theirs.ModelContextWindowExceededError):
         return (
             f"the request was longer than the model's context window: set a lower `context` ({_extract_message(error)})"
         )
     if isinstance(error, theirs.ModelHTTPError):
-        return f"the model's API answered {error.status_code}: {_extract_message(error)}"
+        reason = f"the model's API at {server.url} answered {error.status_code}: {_extract_message(error)}"
+        return _add_advice(reason, _find_advice(error.status_code, server))
+    if isinstance(error, theirs.ModelConnectionError) and str(error.phase) in ("pool", "connect"):
+        reason = f"the model's API at {server.url} could not be reached: {_describe_root_cause(error)}"
+        return _add_advice(reason, _OWN_ADVICE if server.is_own else _BASE_URL_ADVICE)
     if isinstance(error, theirs.ModelConnectionError):
-        ending = {"pool": "could not be reached", "connect": "could not be reached"}.get(str(error.phase), "broke off")
-        return f"the connection to the model's API {ending}: {_describe_root_cause(error)}"
+        return f"the connection to the model's API at {server.url} broke off: {_describe_root_cause(error)}"
     if isinstance(error, theirs.ModelAPIError | theirs.AgentRunError | StreamCutOff | UnreadableResponse):
         return str(error)[:MAX_ERROR_CHARS]
     return f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARS]
 
 
+_OWN_ADVICE = "Is this machine connected to the network?"
+_BASE_URL_ADVICE = "Start that server, or correct `base_url`"
+
+
+def _find_advice(status: int, server: ModelServer) -> str:
+    """Return what to do about an HTTP status; "" if only the API's own message can say that."""
+    if status in (401, 403):
+        return server.key_advice
+    if status == 404:
+        address = "" if server.is_own else ", and is `base_url` the address of such an API"
+        return f"Does it have the model {server.model!r}{address}?"
+    return "The fault is the server's: its log or its provider's status page says more" if status >= 500 else ""
+
+
+def _add_advice(reason: str, advice: str) -> str:
+    return f"{reason.rstrip('.')}. {advice}" if advice else reason
+
+
 def _describe_root_cause(error: BaseException) -> str:
-    """Return the message of the innermost exception. The outer ones only say "Connection error."."""
+    """Describe the innermost exception: the outer ones only say "Connection error."."""
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner
+    if isinstance(error, ConnectionRefusedError):
+        return "nothing listens there"
+    if isinstance(error, socket.gaierror):
+        return "its host name was not found"
     return (str(error) or type(error).__name__)[:MAX_ERROR_CHARS]
 
 

@@ -20,18 +20,13 @@ import msgspec
 Create = Callable[..., Awaitable[Any]]
 
 
-def bypass_client_validation(model: Any) -> bool:
-    """Patch the model's client if it is OpenAI's: no validation of messages, no retries (Law 7).
-
-    Return whether the client was patched.
-    """
+def bypass_client_validation(model: Any) -> None:
+    """Patch the model's client if it is OpenAI's: no validation of messages."""
     client: Any = getattr(getattr(model, "provider", None), "client", None)
     if type(client).__module__.partition(".")[0] != "openai":
-        return False
-    client.max_retries = 0  # a setting of the request would make a new, unpatched client
+        return
     for resource, field in ((client.chat.completions, "messages"), (client.responses, "input")):
         resource.create = functools.partial(_create_observed, resource.create, field)
-    return True
 
 
 class StreamExtras:

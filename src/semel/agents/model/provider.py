@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import inspect
 import re
 import sys
 from typing import Any, cast
@@ -17,11 +16,10 @@ from pydantic_ai.settings import ModelSettings as Options
 
 from semel.agents.model.failures import describe_error
 from semel.agents.model.openai_patches import bypass_client_validation
+from semel.agents.model.server import PLACEHOLDERS, describe_server, make_provider
 from semel.gateway.ports import AgentError
 from semel.gateway.settings import AgentSettings
 from semel.installation import find_install_command
-
-_URL_PARAMETERS = ("base_url", "api_base", "azure_endpoint")  # providers' names of the parameter for an address
 
 _FOR_PROGRAMMERS = re.compile(r",? or pass it via `[^`]*`")
 """The part of pydantic-ai's message about a missing key that is of use only in a Python program."""
@@ -39,7 +37,8 @@ ABORTED_FINISH_REASONS = frozenset({"abort", "aborted", "cancel", "cancelled", "
 class ConfiguredModel:
     """The model of one agent, with its settings. All conversations of the agent share it and its HTTP connections.
 
-    `context`: the size of the model's context window, in tokens.
+    - `context`: the size of the model's context window, in tokens.
+    - `server`: where its requests go, and which key they carry.
     """
 
     def __init__(self, agent: AgentSettings) -> None:
@@ -47,7 +46,9 @@ class ConfiguredModel:
         self.agent = agent
         self.name = agent.model
         self.model = self._make_model()
-        self._is_patched = bypass_client_validation(self.model)
+        self.server = describe_server(self.model, agent)
+        bypass_client_validation(self.model)
+        self._has_retries = not _switch_off_retries(self.model)
         self.context = min(self.agent.context, self.model.context_window or self.agent.context)  # tokens
         self._is_chat = _is_chat(self.model)
 
@@ -69,11 +70,15 @@ class ConfiguredModel:
             return reason is not None or response.finish_reason == "content_filter"
         return reason is not None or response.finish_reason is not None
 
+    def describe_error(self, error: Exception) -> str:
+        """Describe a failed request to people: the server's address, and what to do, without the key."""
+        return self.without_key(describe_error(error, self.server))
+
     def without_key(self, text: str) -> str:
         """Return the text with the API key replaced. Some APIs quote a wrong key in their error messages."""
         client = getattr(getattr(self.model, "provider", None), "client", None)
         for key in (self.agent.key, getattr(client, "api_key", None)):
-            if isinstance(key, str) and len(key) > 3:
+            if isinstance(key, str) and len(key) > 3 and key not in PLACEHOLDERS:
                 text = text.replace(key, "(the key)")
         return text
 
@@ -81,9 +86,10 @@ class ConfiguredModel:
         """Send one request without history and tools. Return the text of the answer. Raises AgentError."""
         messages: list[ModelMessage] = [ModelRequest([UserPromptPart(prompt)])]
         try:
-            response = await model_request(self.model, messages, model_settings=self.request_options())
+            async with self.model:  # which closes its connections again
+                response = await model_request(self.model, messages, model_settings=self.request_options())
         except Exception as error:  # of the client's library, or of the server
-            raise AgentError(self.without_key(describe_error(error))) from None
+            raise AgentError(self.describe_error(error)) from None
         return "".join(part.content for part in response.parts if isinstance(part, TextPart))
 
     def request_options(self) -> Options:
@@ -95,7 +101,7 @@ class ConfiguredModel:
         if self.agent.max_tokens is not None:
             options["max_tokens"] = self.agent.max_tokens
         options |= {"framing_announcement": "never"}
-        if not self._is_patched:  # a patched client makes no retries already
+        if self._has_retries:
             options["max_retries"] = 0
         return cast(Options, options)
 
@@ -132,22 +138,19 @@ class ConfiguredModel:
             raise AgentError(f'{section} model "{name}" cannot be used: {error}') from None
 
     def _make_provider(self, name: str) -> Provider[Any]:
-        provider_class = infer_provider_class(name)
-        parameters = inspect.signature(provider_class.__init__).parameters
-        arguments: dict[str, Any] = {}
-        if self.agent.key is not None:
-            if "api_key" not in parameters:
-                raise UserError(f"the provider {name} takes no key here: leave `key` out.")
-            arguments["api_key"] = self.agent.key
-        if self.agent.base_url is not None:
-            url = next((parameter for parameter in _URL_PARAMETERS if parameter in parameters), None)
-            if url is None:
-                raise UserError(
-                    f"the provider {name} has an address of its own. For a server that speaks OpenAI's API write "
-                    'model = "openai-chat:NAME".'
-                )
-            arguments[url] = self.agent.base_url
-        return provider_class(**arguments)
+        return make_provider(infer_provider_class(name), name, self.agent)
+
+
+def _switch_off_retries(model: Model) -> bool:
+    """Switch off the retries of OpenAI's or Anthropic's client. Returns False if the client has no such switch.
+
+    A setting of each request would make a copy of the client, without its patches and with what the environment says.
+    """
+    client: Any = getattr(model.provider, "client", None)
+    if not isinstance(getattr(client, "max_retries", None), int):
+        return False
+    client.max_retries = 0
+    return True
 
 
 def _is_chat(model: Model) -> bool:

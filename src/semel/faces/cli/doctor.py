@@ -70,11 +70,14 @@ def check_configuration(json: Json = False, config: Config = None, data_dir: Dat
         warnings += describe_missing_agents(checked.config)
     if json:
         file = None if checked.path is None else str(checked.path)
-        print_json({"ok": not checked.problems, "file": file, "problems": checked.problems, "warnings": warnings})
+        found = {"problems": checked.problems, "warnings": warnings, "notes": checked.notes}
+        print_json({"ok": not checked.problems, "file": file, **found})
     else:
         print_error(*checked.problems)
         for warning in warnings:
             stdout_console().print(Text("warning:", "yellow"), Text(visible(warning)))
+        for note in checked.notes:
+            print(visible(note))
         if checked.config is not None:
             print(f"OK: {count_parts(checked.config)}")
     if checked.problems:

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 import structlog
 
 from semel.agents.known import find_known
-from semel.faces.agent_check import AgentCheck, check_quickly
+from semel.faces.agent_check import AgentCheck, check_agent, check_quickly
 from semel.faces.config.load import GatewayConfig
 from semel.faces.health.finding import Finding
-from semel.faces.run import RunningGateway, build_acp_agent, find_program_problem
+from semel.faces.run import RunningGateway, build_acp_agent, build_agent, find_program_problem
 from semel.gateway.settings import AgentSettings
 
 log = structlog.get_logger("semel.up")
@@ -38,7 +38,10 @@ async def examine_agent(settings: AgentSettings, config: GatewayConfig) -> list[
     """Try one configured agent. A model behind an API has no process; its settings and key were checked already."""
     subject = f"agent {settings.name}"
     if settings.kind == "model":
-        return [Finding(subject, "ok", f"{settings.model}: its settings are complete; nothing was sent to it")]
+        check = await check_agent(build_agent(settings, config))
+        if check.problem:
+            return list(_list_findings(subject, check))
+        return [Finding(subject, "ok", f"{settings.model}: nothing was sent to it; {check.key}")]
     return list(_list_findings(subject, await check_quickly(build_acp_agent(settings, config))))
 
 

@@ -18,7 +18,7 @@ from semel.faces.config.paths import find_config_file, read_config_file
 from semel.faces.config.problems import find_line
 from semel.faces.health.finding import Finding
 from semel.faces.http.settings import is_address
-from semel.faces.run import find_build_problems, find_program_problem
+from semel.faces.run import describe_model_keys, find_build_problems, find_program_problem
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class CheckedConfig:
     - `path`: its file; None if there is none. `raw`: the file's content as parsed TOML.
     - `config`: None if `semel up` would refuse the file. `problems`: then all its mistakes, each with its line.
     - `warnings`: what is allowed, but cannot have been meant. `agent_warnings`: agents whose program is missing.
+    - `notes`: which API key the server of each model gets, or why none.
     """
 
     path: Path | None
@@ -36,6 +37,7 @@ class CheckedConfig:
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     agent_warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -56,8 +58,9 @@ def check_config(path: Path | None, data_dir: Path | None = None, env: Mapping[s
     if problems := find_build_problems(config):
         return CheckedConfig(file, raw, problems=tuple(_place_problem(problem, config, text) for problem in problems))
     return CheckedConfig(
-        file, raw, config, (), tuple(list_warnings(config, text)), tuple(_list_agent_warnings(config, text))
-    )
+        file, raw, config, (), tuple(list_warnings(config, text)), tuple(_list_agent_warnings(config, text)),
+        tuple(describe_model_keys(config)),
+    )  # fmt: skip
 
 
 def count_parts(config: GatewayConfig) -> str:

@@ -88,7 +88,8 @@ class AgentSettings(NamedTable):
     """The model. For kind "model", PROVIDER:NAME. For kind "acp", the model that each of its sessions starts with, as
     the agent names it (`/model` lists them); default: the agent's own choice."""
     key: SecretReference | None = Field(default=None, repr=False, examples=["env:ANTHROPIC_API_KEY"])
-    """The API key: "env:NAME" or "file:PATH". Default: the environment variable that the provider documents."""
+    """The API key: "env:NAME" or "file:PATH". Default: the environment variable that the provider documents; with a
+    `base_url` on another server than the provider's, no key."""
     base_url: str | None = Field(default=None, examples=["http://127.0.0.1:11434/v1"])
     """The URL of the API, for example of a server on your own machine. Default: the provider's."""
     instructions: str = "AGENTS.md"
@@ -117,6 +118,8 @@ class AgentSettings(NamedTable):
                 raise ValueError(
                     f'model is "{self.model}", and should be PROVIDER:NAME, like "anthropic:claude-opus-5"'
                 )
+            if self.base_url is not None and not re.match("https?://.", self.base_url):
+                raise ValueError(f'base_url is "{self.base_url}", and should begin with https:// or http://')
             if self.mode is not None:
                 raise ValueError('mode is for agents of kind "acp"')
             if self.command or self.trace is not None:
