@@ -11,7 +11,9 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from cli_house import Cli, end
@@ -159,8 +161,10 @@ def test_without_a_terminal_nothing_is_asked_and_what_is_missing_is_named(cli: C
         (("--agent", "model", "--model", "gpt"), "should be PROVIDER:NAME"),
         (("--agent", "model", "--model", "openai:gpt-5"), "--key env:NAME or --key file:PATH, or set OPENAI_API_KEY"),
         (("--agent", "model", "--model", "openai:gpt-5", "--key", "sk-1"), "--key would show a secret to others"),
+        (("--agent", "model", "--base-url", "localhost:1/v1", "--model", "m"), "should begin with http:// or https://"),
+        (("--agent", "model", "--base-url", "http://localhost:1/v1"), "--model NAME, as that server calls it"),
         (("--agent", "nobody"), "no known agent is named 'nobody'"),
-        (("--agent", "demo", "--model", "openai:gpt-5"), "--model and --key belong to --agent model"),
+        (("--agent", "demo", "--model", "openai:gpt-5"), "--model, --base-url and --key belong to --agent model"),
         (("--yes", "--name", "ada"), "belong to a channel: name it with --channel KIND"),
         (("--yes", "--channel", "telgram"), 'did you mean "telegram"?'),
         (("--yes", "--channel", "telegram"), "telegram needs --set token=...: The bot's token from BotFather"),
@@ -249,6 +253,74 @@ def test_a_model_is_tried_with_one_request_and_its_key_stays_out_of_the_file(
     assert tomllib.loads(config(cli).read_text())["agents"]["main"] == {
         "kind": "model", "model": "openai-chat:gpt-5", "key": "env:OPENAI_API_KEY",
     }  # fmt: skip
+
+
+@pytest.fixture
+def model_server() -> Iterator[ThreadingHTTPServer]:
+    """A server that speaks OpenAI's API, like Ollama; it keeps the headers of its requests."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), ModelHandler) as server:
+        server.headers = []  # type: ignore[attr-defined]
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+class ModelHandler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        models = [{"id": "llama3:8b"}, {"id": "Qwen/Qwen3-8B"}]
+        self._answer({"object": "list", "data": models} if self.path == "/v1/models" else None)
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        choice = {"index": 0, "message": {"role": "assistant", "content": asked["model"]}, "finish_reason": "stop"}
+        self._answer({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]})
+
+    def _answer(self, body: object) -> None:
+        self.server.headers.append(dict(self.headers))  # type: ignore[attr-defined]
+        content = json.dumps(body).encode()
+        self.send_response(200 if body is not None else 404)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+def test_a_server_of_ones_own_is_tried_at_once_and_its_models_are_offered(
+    cli: Cli, model_server: ThreadingHTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pydantic_ai")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    url = f"http://127.0.0.1:{model_server.server_port}"
+    with dialogue(cli, "--channel", "none") as terminal:
+        terminal.answer(MENU, "model")
+        terminal.expect("At which server is the model?")
+        terminal.answer(MENU, "server")
+        terminal.answer("[http://127.0.0.1:11434/v1]:", "http://127.0.0.1:9/v1")
+        terminal.expect("http://127.0.0.1:9/v1 could not be reached: nothing listens there")
+        terminal.answer("Use this address all the same? [y/N]:")
+        terminal.answer("[http://127.0.0.1:11434/v1]:", url)
+        terminal.expect("1  llama3:8b")
+        terminal.answer(MENU, "qwen/qwen3-8b")
+        terminal.answer("Write this to semel.toml? [Y/n]:")
+        terminal.expect("main: ok")
+        terminal.expect("sends no key to")
+        assert terminal.wait() == 0
+    assert tomllib.loads(config(cli).read_text())["agents"]["main"] == {
+        "kind": "model", "model": "openai-chat:Qwen/Qwen3-8B", "base_url": f"{url}/v1",
+    }  # fmt: skip
+    assert "sk-secret" not in str(model_server.headers)  # type: ignore[attr-defined]
+
+
+def test_a_server_of_ones_own_is_named_by_options(cli: Cli, model_server: ThreadingHTTPServer) -> None:
+    pytest.importorskip("pydantic_ai")
+    url = f"http://127.0.0.1:{model_server.server_port}/v1"
+    done = cli("init", "--agent", "model", "--base-url", url, "--model", "llama3:8b")
+    assert "main: ok" in done.stdout and "'llama3:8b' after" in done.stdout
+    assert f"sends no key to {url}" in cli("config", "check").stdout
+    assert f"sends no key to {url}" in cli("agents", "check").stdout
 
 
 def test_the_reference_of_all_settings_is_printed_and_loads(cli: Cli) -> None:

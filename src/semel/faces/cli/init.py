@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import shlex
 import shutil
 import sys
@@ -15,7 +14,8 @@ import typer
 
 from semel.faces.cli.app import app
 from semel.faces.cli.init_channel import NO_CHANNEL, add_channel
-from semel.faces.cli.init_questions import Choice, Options, ask, check_reference, choose, confirm, read_settings, refuse
+from semel.faces.cli.init_model import add_model
+from semel.faces.cli.init_questions import Choice, Options, choose, confirm, read_settings, refuse
 from semel.faces.cli.printing import name_command, print_error, print_remark
 from semel.text.visible import visible
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from semel.faces.config.setup import Setup
 
 MODEL, DEMO = "model", "demo"
-DEFAULT_MODEL = "anthropic:claude-opus-5"
 MODEL_PROMPT = "Answer with the single word: ready"
 """Sent once to a model behind an API: whether its key is good shows only then."""
 
@@ -40,7 +39,20 @@ def init(
         ),
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", metavar="PROVIDER:NAME", help="The model, with --agent model.")
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="PROVIDER:NAME",
+            help="The model, with --agent model. With --base-url, its name at that server is enough.",
+        ),
+    ] = None,
+    base_url: Annotated[
+        str | None,
+        typer.Option(
+            "--base-url",
+            metavar="URL",
+            help="The address of a server that speaks OpenAI's API, such as Ollama's http://127.0.0.1:11434/v1.",
+        ),
     ] = None,
     key: Annotated[
         str | None,
@@ -84,7 +96,7 @@ def init(
         print(build_template(), end="")
         return
     asks = sys.stdin.isatty() and sys.stdout.isatty() and not yes
-    options = Options(agent, model, key, channel, read_settings(setting), name, account, asks)
+    options = Options(agent, model, base_url, key, channel, read_settings(setting), name, account, asks)
     if agent is None and not asks and not yes:
         refuse("name the agent with --agent NAME, or take the defaults with --yes")
     _check_options(options)
@@ -106,8 +118,9 @@ def _collect(path: Path, options: Options) -> tuple[Setup, str]:
 
 def _check_options(options: Options) -> None:
     """Refuse options that would have no effect."""
-    if (options.model or options.key) and options.agent != MODEL and not (options.asks and options.agent is None):
-        refuse("--model and --key belong to --agent model")
+    of_model = options.model or options.base_url or options.key
+    if of_model and options.agent != MODEL and not (options.asks and options.agent is None):
+        refuse("--model, --base-url and --key belong to --agent model")
     of_channel = options.settings or options.name or options.account
     if of_channel and options.channel in (None, NO_CHANNEL) and not options.asks:
         refuse("--set, --name and --account belong to a channel: name it with --channel KIND")
@@ -135,7 +148,7 @@ def _add_agent(setup: Setup, options: Options) -> str:
             setup.add_section("agents.demo", {"kind": "demo"})
             return DEMO
         if name == MODEL:
-            if _add_model(setup, options):
+            if add_model(setup, options):
                 return "main"
         elif (known := find_known(name)) is None:
             refuse(f"no known agent is named {name!r}: {', '.join([*_known_names(), MODEL, DEMO])}")
@@ -163,7 +176,10 @@ def _choose_agent(asks: bool) -> str:
         Choice(known.name, f"{known.cli} is installed; its adapter is not: {shlex.join(known.install_command)}")
         for known in find_agents_without_adapter()
     ]
-    others = [Choice(MODEL, "a model behind an API, with its key"), Choice(DEMO, "needs no model and no network")]
+    others = [
+        Choice(MODEL, "a model behind an API, such as Anthropic's, OpenAI's or Ollama's"),
+        Choice(DEMO, "needs no model and no network"),
+    ]
     names = _known_names()
     choices = [*installed, *without_adapter, *others]
     absent = [name for name in names if name not in {choice.name for choice in choices}]
@@ -192,41 +208,6 @@ def _is_installed(name: str, asks: bool) -> bool:
         if not asks:
             raise
     return False
-
-
-def _add_model(setup: Setup, options: Options) -> bool:
-    """Add a model behind an API. Returns False, and has said why, if it cannot be used here."""
-    from importlib.util import find_spec
-
-    from semel.installation import find_install_command
-
-    if find_spec("pydantic_ai") is None:
-        print_error(f"a model needs packages that are not installed: {find_install_command('model')}")
-        return False
-    model = options.model
-    if model is None and not options.asks:
-        refuse(f"name the model with --model PROVIDER:NAME, such as {DEFAULT_MODEL}")
-    while model is None or not re.fullmatch(r"[^:\s]+:\S+", model):
-        if not options.asks:
-            refuse(f"--model is {model!r}, and should be PROVIDER:NAME, such as {DEFAULT_MODEL}")
-        model = ask("\nWhich model, as PROVIDER:NAME", default=DEFAULT_MODEL)
-    reference = setup.keep_secret("model.key", _find_key(model.partition(":")[0], options))
-    setup.add_section("agents.main", {"kind": "model", "model": model, "key": reference})
-    return True
-
-
-def _find_key(provider: str, options: Options) -> str:
-    """Return the API key or a reference to it: as given, from the provider's usual variable, or asked for."""
-    variable = re.sub(r"\W", "_", provider.partition("-")[0]).upper() + "_API_KEY"
-    if options.key is not None:
-        check_reference("--key", options.key)
-        return options.key
-    if os.environ.get(variable):
-        print_remark(f"The key is taken from the environment variable {variable}.")
-        return f"env:{variable}"
-    if not options.asks:
-        refuse(f"say where the API key is: --key env:NAME or --key file:PATH, or set {variable}")
-    return ask("Its API key (it is not shown; env:NAME or file:PATH refers to one)", hidden=True)
 
 
 # ---------------------------------------------------------------- writing and trying

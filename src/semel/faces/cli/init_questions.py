@@ -30,11 +30,11 @@ def choose(question: str, choices: Sequence[Choice], more: Sequence[str] = ()) -
         out.print(f"  {number}  {choice.name:<{width}}  {visible(choice.remark)}".rstrip(), markup=False)
     names = [choice.name for choice in choices]
     while True:
-        answer = ask("\nNumber or name", default="1").lower()
+        answer = ask("\nNumber or name", default="1")
         if answer.isascii() and answer.isdigit() and 1 <= int(answer) <= len(names):
             return names[int(answer) - 1]
-        if answer in (*names, *more):
-            return answer
+        if named := [name for name in (*names, *more) if name.lower() == answer.lower()]:
+            return named[0]
         print_error(f"choose a number from 1 to {len(names)}, or a name from the list")
 
 
@@ -60,6 +60,7 @@ class Options:
 
     agent: str | None
     model: str | None
+    base_url: str | None
     key: str | None
     channel: str | None
     settings: dict[str, str]

@@ -1,0 +1,159 @@
+"""The model of `semel init`: ask at which server it is, which model, and for the key."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from semel.faces.cli.init_questions import Choice, Options, ask, check_reference, choose, confirm, refuse
+from semel.faces.cli.printing import print_error, print_remark
+
+if TYPE_CHECKING:
+    from semel.faces.config.setup import Setup
+    from semel.faces.model_listing import ModelListing
+
+DEFAULT_MODEL = "anthropic:claude-opus-5"
+DEFAULT_BASE_URL = "http://127.0.0.1:11434/v1"  # Ollama's
+PROVIDER, SERVER = "provider", "server"
+SERVERS = (
+    Choice(PROVIDER, "the provider's own, such as Anthropic's or OpenAI's"),
+    Choice(SERVER, "another one that speaks OpenAI's API: Ollama, LM Studio, vLLM, OpenRouter, a proxy"),
+)
+MAX_MENU_MODELS = 12
+"""The most models of a server that are listed as a menu."""
+
+KEY_QUESTION = "(it is not shown; env:NAME or file:PATH refers to one)"
+CHAT_API = "openai-chat:"
+PROVIDER_PREFIXES = (CHAT_API, "openai:", "openai-responses:", "anthropic:")
+"""What begins like this, with --base-url, names the API, too. Other names may have a colon, as in llama3:8b."""
+
+
+def add_model(setup: Setup, options: Options) -> bool:
+    """Add a model behind an API. Returns False, and has said why, if it cannot be used here."""
+    from importlib.util import find_spec
+
+    from semel.installation import find_install_command
+
+    if find_spec("pydantic_ai") is None:
+        print_error(f"a model needs packages that are not installed: {find_install_command('model')}")
+        return False
+    is_elsewhere = options.base_url is not None
+    if options.asks and not is_elsewhere and options.model is None and options.key is None:
+        is_elsewhere = choose("At which server is the model?", SERVERS) == SERVER
+    settings = _ask_server_model(options) if is_elsewhere else _ask_provider_model(options)
+    key = setup.keep_secret("model.key", settings.pop("key")) if settings["key"] else ""
+    setup.add_section("agents.main", {"kind": "model", **settings, "key": key})
+    return True
+
+
+# ---------------------------------------------------------------- a provider
+
+
+def _ask_provider_model(options: Options) -> dict[str, str]:
+    """Return the settings of a model at its provider."""
+    model = options.model
+    if model is None and not options.asks:
+        refuse(f"name the model with --model PROVIDER:NAME, such as {DEFAULT_MODEL}")
+    while model is None or not re.fullmatch(r"[^:\s]+:\S+", model):
+        if not options.asks:
+            refuse(f"--model is {model!r}, and should be PROVIDER:NAME, such as {DEFAULT_MODEL}")
+        model = ask("\nWhich model, as PROVIDER:NAME", default=DEFAULT_MODEL)
+    return {"model": model, "key": _find_key(model.partition(":")[0], options)}
+
+
+def _find_key(provider: str, options: Options) -> str:
+    """Return the API key or a reference to it: as given, from the provider's usual variable, or asked for."""
+    variable = re.sub(r"\W", "_", provider.partition("-")[0]).upper() + "_API_KEY"
+    if options.key is not None:
+        check_reference("--key", options.key)
+        return options.key
+    if os.environ.get(variable):
+        print_remark(f"The key is taken from the environment variable {variable}.")
+        return f"env:{variable}"
+    if not options.asks:
+        refuse(f"say where the API key is: --key env:NAME or --key file:PATH, or set {variable}")
+    return ask(f"Its API key {KEY_QUESTION}", hidden=True)
+
+
+# ---------------------------------------------------------------- another server
+
+
+def _ask_server_model(options: Options) -> dict[str, str]:
+    """Return the settings of a model at a server that speaks OpenAI's API."""
+    if options.key is not None:
+        check_reference("--key", options.key)
+    if not options.asks:
+        if problem := _find_url_problem(str(options.base_url)):
+            refuse(problem)
+        if options.model is None:
+            refuse("name the model with --model NAME, as that server calls it")
+        return _make_settings(str(options.base_url), options.model, options.key or "")
+    listing, key = _ask_server(options)
+    return _make_settings(listing.url, options.model or _ask_model(listing), key)
+
+
+def _make_settings(base_url: str, model: str, key: str) -> dict[str, str]:
+    name = model if model.startswith(PROVIDER_PREFIXES) else f"{CHAT_API}{model}"
+    return {"model": name, "base_url": base_url, "key": key}
+
+
+def _ask_server(options: Options) -> tuple[ModelListing, str]:
+    """Return what a server says about its models, and its key or a reference to it; "" if it needs none."""
+    from semel.faces.model_listing import ModelListing, list_models
+
+    url, key = options.base_url, options.key
+    while True:
+        url = url or ask("\nThe address of its API, such as https://openrouter.ai/api/v1", default=DEFAULT_BASE_URL)
+        problem = _find_url_problem(url)
+        listing = ModelListing(url, problem=problem) if problem else list_models(url, _resolve(key or ""))
+        if key is None and (listing.wants_key or not (listing.problem or _is_loopback(url))):
+            key = ask(f"Its API key; Enter if it needs none {KEY_QUESTION}", default="", hidden=True)
+            listing = list_models(url, _resolve(key))
+        if not listing.problem:
+            return listing, key or ""
+        print_error(listing.problem)
+        if not problem and confirm("Use this address all the same?", default=False):
+            return listing, key or ""
+        url, key = None, options.key
+
+
+def _find_url_problem(url: str) -> str:
+    return "" if re.match("https?://.", url) else f"the address {url} should begin with http:// or https://"
+
+
+def _resolve(reference: str) -> str:
+    """Return the key that a reference names, or the key itself. Exits with 2 if it cannot be read."""
+    from semel.faces.config.file import ConfigSource
+
+    try:
+        return ConfigSource(Path.cwd(), "", "key", os.environ).resolve_secret(reference)
+    except ValueError as error:
+        refuse(str(error))
+
+
+def _is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _ask_model(listing: ModelListing) -> str:
+    from semel.faces.config.problems import suggest_nearest
+
+    if 0 < len(listing.models) <= MAX_MENU_MODELS:
+        return choose("Which model?", [Choice(name, "") for name in listing.models])
+    if listing.models:
+        print_remark(f"It has {len(listing.models)} models, such as {', '.join(listing.models[:3])}.")
+    while True:
+        name = ask("Which model, as that server calls it")
+        if not listing.models or name in listing.models:
+            return name
+        print_error(f"it lists no model {name!r}{suggest_nearest(name, listing.models)}")
+        if confirm("Use this name all the same?", default=False):
+            return name
