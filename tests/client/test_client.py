@@ -208,13 +208,65 @@ def test_who_finds_no_gateway_is_told_of_the_others_and_how_to_reach_them(house:
     assert f"--data-dir {house.data}" in done.stderr
 
 
+LEAVES_A_WATCH = """
+import asyncio, sys
+from semel import AsyncClient, Client, EntryUpdate
+
+async def leave(how):
+    async with AsyncClient() as client:
+        await client.ask("main:web:left", "hello")
+        async for update in client.watch("main:web:left"):
+            if how == "return":
+                return
+            if how == "raise":
+                raise LookupError
+            break
+        async for piece in client.export("main:web:left"):
+            break
+        assert (await client.session("main:web:left")).key == "main:web:left"
+        kept = client.watch("main:web:left")
+        await anext(kept)
+
+def leave_blocking():
+    with Client() as client:
+        for update in client.watch("main:web:left"):
+            return
+
+for how in ("return", "raise", "break"):
+    try:
+        asyncio.run(leave(how))
+    except LookupError:
+        pass
+leave_blocking()
+"""
+
+
+def test_a_loop_over_a_watch_may_be_left_at_any_time_without_a_warning(house: Cli) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "default", "-c", LEAVES_A_WATCH], env=house.env, cwd=house.home, capture_output=True,
+        text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+async def test_who_asks_learns_that_a_permission_is_needed_and_waits_no_longer_than_wished(house: Cli) -> None:
+    news: asyncio.Queue[str] = asyncio.Queue()
+    async with AsyncClient(house.data) as client, asyncio.timeout(60):
+        with pytest.raises(TimeoutError, match="its turn goes on"):
+            await client.ask("demo:web:asks", PERMISSION, id="p1", timeout=0.01)
+        asking = asyncio.create_task(client.ask("demo:web:asks", PERMISSION, id="p1", on_news=news.put_nowait))
+        assert "the agent asks: rm -r ./build" in await news.get()
+        await client.stop("demo:web:asks")
+        assert (await asking).text.startswith("I would") or (await asking).notices
+
+
 def code_blocks() -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", (DOCS / "python.md").read_text(), re.M | re.S)
 
 
 def test_every_example_of_the_page_runs(house: Cli) -> None:
     blocks = code_blocks()
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     printed = []
     for block in blocks:
         done = subprocess.run(
@@ -224,4 +276,5 @@ def test_every_example_of_the_page_runs(house: Cli) -> None:
         assert done.returncode == 0, block + done.stderr
         printed.append(done.stdout)
     assert "hello" in printed[0] and "the build is green" in printed[1]
-    assert "Thank you" in printed[3] or "tidy" in printed[3]
+    assert "user hello" in printed[3]
+    assert "answered" in printed[4] and ("Thank you" in printed[4] or "tidy" in printed[4])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlencode
@@ -14,6 +15,7 @@ import msgspec
 from semel.faces.api_types import Accepted, Entry, Hit, PermissionItem, SessionRow
 from semel.faces.client import wait_for_answer as waiting
 from semel.faces.client.connection import Connection, quote_segment, session_path
+from semel.faces.client.iterators import StreamIterator
 from semel.faces.client.wait_for_answer import Answer
 from semel.faces.client.watch import Update, watch_session
 from semel.faces.config import locate
@@ -82,20 +84,44 @@ class AsyncClient(Connection):
         body.update((name, value) for name, value in optional.items() if value)
         return msgspec.convert(await self.post_message(session, body), Accepted)
 
-    async def wait_for_answer(self, session: str, event: int, on_news: Callable[[str], None] | None = None) -> Answer:
+    async def wait_for_answer(
+        self,
+        session: str,
+        event: int,
+        on_news: Callable[[str], None] | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> Answer:
         """Wait until the session is idle after `event`, and return what the turns that took the event said.
 
         `event`: of the answer to `say`. `on_news` is called with what a person should know meanwhile: retries,
-        questions and permission requests. If the gateway is away, it is waited for 30 seconds. Raises NoGateway.
+        questions and permission requests, for whose answer the agent waits. `timeout`: seconds after which TimeoutError
+        is raised; the turn goes on, and can be waited for again. If the gateway is away, it is waited for 30 seconds.
+        Raises NoGateway.
         """
-        return await waiting.wait_for_answer(self, session, event, on_news or (lambda news: None))
+        try:
+            async with asyncio.timeout(timeout):
+                return await waiting.wait_for_answer(self, session, event, on_news or (lambda news: None))
+        except TimeoutError:
+            if timeout is None:
+                raise
+            raise TimeoutError(f"no answer to event {event} within {timeout:g} s; its turn goes on") from None
 
-    async def ask(self, session: str, text: str, *, id: str | None = None, sender: str | None = None) -> Answer:
+    async def ask(
+        self,
+        session: str,
+        text: str,
+        *,
+        id: str | None = None,
+        sender: str | None = None,
+        on_news: Callable[[str], None] | None = None,
+        timeout: float | None = None,
+    ) -> Answer:
         """Send a message and wait for its answer: `say` and `wait_for_answer`. A repeat with the same `id` waits for
         the answer to the first one.
         """
         accepted = await self.say(session, text, id=id, sender=sender)
-        return await self.wait_for_answer(session, accepted.event)
+        return await self.wait_for_answer(session, accepted.event, on_news, timeout=timeout)
 
     async def stop(self, session: str, by: str | None = None) -> bool:
         """Cancel the running turn. Returns whether one was running."""
@@ -105,7 +131,7 @@ class AsyncClient(Connection):
 
     def watch(
         self, session: str, after: int | None = None, *, give_up_after: float | None = None
-    ) -> AsyncIterator[Update]:
+    ) -> StreamIterator[Update]:
         """Yield the session as it is, then every change of it as it happens, until the session is deleted.
 
         Updates are `EntryUpdate`, `ItemUpdate` and `SessionUpdate`. If the connection breaks, the iterator reconnects
@@ -113,8 +139,10 @@ class AsyncClient(Connection):
         that the caller has handled, perhaps in an earlier life; only what changed since is yielded.
 
         `give_up_after`: seconds without a gateway after which NoGateway is raised; None: never.
+
+        A loop over it may be left at any time; its connection is closed then.
         """
-        return watch_session(self, session, after, give_up_after)
+        return StreamIterator(watch_session(self, session, after, give_up_after), self.open_streams)
 
     # ------------------------------------------------------------ reading
 
@@ -191,9 +219,10 @@ class AsyncClient(Connection):
         """Return the content of a file of an entry (`entry.files`)."""
         return b"".join([piece async for piece in self.read_pieces(f"/v1/blobs/{quote_segment(id)}")])
 
-    def export(self, session: str, format: Literal["jsonl", "md", "html"] = "jsonl") -> AsyncGenerator[bytes, None]:
+    def export(self, session: str, format: Literal["jsonl", "md", "html"] = "jsonl") -> StreamIterator[bytes]:
         """Yield the session as a document, in pieces."""
-        return self.read_pieces(f"{session_path(session)}/export?format={format}")
+        pieces = self.read_pieces(f"{session_path(session)}/export?format={format}")
+        return StreamIterator(pieces, self.open_streams)
 
     async def import_file(self, path: str | Path, key: str | None = None) -> Json:
         """Import an exported session. Returns {"session", "status": "imported" | "known", "entries"}.

@@ -19,6 +19,7 @@ from urllib.parse import quote, urlencode
 
 import httpx2
 
+from semel.faces.client.iterators import OpenStreams
 from semel.text.json_types import Json
 from semel.tools.address import LOCAL_URL, GatewayUnreachable, NoGateway, find_socket
 
@@ -67,6 +68,7 @@ class Connection:
 
     def __init__(self, data_dir: Path | None, url: str | None = None, token: str | None = None):
         self.data_dir = data_dir
+        self.open_streams = OpenStreams()
         self._place = url or str(data_dir)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         if data_dir is None:
@@ -90,6 +92,7 @@ class Connection:
 
     async def close(self) -> None:
         """Close all connections."""
+        await self.open_streams.close()
         await self._http.aclose()
 
     def __repr__(self) -> str:
@@ -150,10 +153,10 @@ class Connection:
 
     # ------------------------------------------------------------ streams and files
 
-    async def stream(self, session: str, after: int | None = None) -> AsyncIterator[Json]:
+    async def stream(self, session: str, after: int | None = None) -> AsyncGenerator[Json, None]:
         """Yield the frames of one connection, {"type": "snapshot" | "change", "rev", ...}, until it ends or breaks.
 
-        `after`: the rev after which the stream resumes; without one, it begins with a snapshot.
+        `after`: the rev after which the stream resumes; without one, it begins with a snapshot. Use it with `aclosing`.
         """
         path = f"{session_path(session)}/stream" + (f"?after={after}" if after is not None else "")
         timeout = httpx2.Timeout(30, read=60)  # the gateway's heartbeat comes well within it

@@ -132,11 +132,27 @@ class Client:
             self._client.say(session, text, id=id, sender=sender, busy=busy, automatic=automatic, seen=seen)
         )
 
-    def wait_for_answer(self, session: str, event: int, on_news: Callable[[str], None] | None = None) -> Answer:
-        return self._run(self._client.wait_for_answer(session, event, on_news))
+    def wait_for_answer(
+        self,
+        session: str,
+        event: int,
+        on_news: Callable[[str], None] | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> Answer:
+        return self._run(self._client.wait_for_answer(session, event, on_news, timeout=timeout))
 
-    def ask(self, session: str, text: str, *, id: str | None = None, sender: str | None = None) -> Answer:
-        return self._run(self._client.ask(session, text, id=id, sender=sender))
+    def ask(
+        self,
+        session: str,
+        text: str,
+        *,
+        id: str | None = None,
+        sender: str | None = None,
+        on_news: Callable[[str], None] | None = None,
+        timeout: float | None = None,
+    ) -> Answer:
+        return self._run(self._client.ask(session, text, id=id, sender=sender, on_news=on_news, timeout=timeout))
 
     def stop(self, session: str, by: str | None = None) -> bool:
         return self._run(self._client.stop(session, by))

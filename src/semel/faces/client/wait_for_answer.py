@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
 import msgspec
@@ -93,17 +94,18 @@ async def _follow_until_answered(
     deadline = loop.time() + RECONNECT_TIMEOUT_S
     while True:
         try:
-            async for frame in client.stream(session, view.rev):
-                deadline = loop.time() + RECONNECT_TIMEOUT_S
-                view.apply(frame)
-                _report_questions(view, session, reported, on_news)
-                _report_retries(view, event, reported, on_news)
-                _report_agent_notices(view, event, reported, on_news)
-                if (rows := find_answer(view, event)) is not None:
-                    if rows.by_gateway:
-                        return _make_answer(rows.entries)
-                    turns = (await client.get(f"/v1/why/e{event}"))["turns"]
-                    return _make_answer(_keep_own_entries(rows.entries, turns))
+            async with aclosing(client.stream(session, view.rev)) as frames:
+                async for frame in frames:
+                    deadline = loop.time() + RECONNECT_TIMEOUT_S
+                    view.apply(frame)
+                    _report_questions(view, session, reported, on_news)
+                    _report_retries(view, event, reported, on_news)
+                    _report_agent_notices(view, event, reported, on_news)
+                    if (rows := find_answer(view, event)) is not None:
+                        if rows.by_gateway:
+                            return _make_answer(rows.entries)
+                        turns = (await client.get(f"/v1/why/e{event}"))["turns"]
+                        return _make_answer(_keep_own_entries(rows.entries, turns))
         except NoGateway:
             if loop.time() > deadline:
                 raise

@@ -7,7 +7,8 @@ watcher keeps the view of the session, and yields only what differs from it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Literal
 
@@ -60,20 +61,21 @@ Row = tuple[Literal["seq", "id"], int]
 
 async def watch_session(
     connection: Connection, session: str, after: int | None, give_up_after: float | None
-) -> AsyncIterator[Update]:
+) -> AsyncGenerator[Update, None]:
     """Yield the updates of a session until it is deleted. See `AsyncClient.watch`."""
     watcher = _Watcher(connection, session, after)
     loop = asyncio.get_running_loop()
     failures, last_contact = 0, loop.time()
     while True:
         try:
-            async for frame in connection.stream(session, watcher.view.rev):
-                failures, last_contact = 0, loop.time()
-                for update in await watcher.take(frame):
-                    yield update
-                    if isinstance(update, SessionUpdate) and update.session.state == "deleted":
-                        return
-                last_contact = loop.time()
+            async with aclosing(connection.stream(session, watcher.view.rev)) as frames:
+                async for frame in frames:
+                    failures, last_contact = 0, loop.time()
+                    for update in await watcher.take(frame):
+                        yield update
+                        if isinstance(update, SessionUpdate) and update.session.state == "deleted":
+                            return
+                    last_contact = loop.time()
         except (NoGateway, RequestRefused) as error:
             code = error.code if isinstance(error, RequestRefused) else "unavailable"  # what it answers while it stops
             if code == "no-such-session" and watcher.view.rev is not None:

@@ -1,0 +1,79 @@
+"""Iterators over what a connection streams, which a program may leave at any time.
+
+An asynchronous generator that is left by `break` or `return` is closed by the garbage collector: at an unknown time,
+and together with the generators inside it, which ends in "aclose(): asynchronous generator is already running". So the
+connection owns its generators: it closes the one of an iterator that nobody uses any more, and all when it is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any, Generic, Self, TypeVar
+
+T = TypeVar("T")
+
+
+class StreamIterator(AsyncIterator[T], Generic[T]):
+    """Yields what a stream brings. `aclose` ends it; so does the end of the client, or of the last use of it."""
+
+    def __init__(self, generator: AsyncGenerator[T, None], open_streams: OpenStreams):
+        self._generator = generator
+        self._open_streams = open_streams
+        self._loop: asyncio.AbstractEventLoop | None = None  # on which it was begun
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> T:
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._open_streams.add(self._generator)
+        try:
+            return await anext(self._generator)
+        except BaseException:  # then the generator has ended
+            self._open_streams.discard(self._generator)
+            raise
+
+    async def aclose(self) -> None:
+        self._open_streams.discard(self._generator)
+        await self._generator.aclose()
+
+    def __del__(self) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._open_streams.begin_close, self._generator)
+
+
+class OpenStreams:
+    """The generators of a connection that have not ended."""
+
+    def __init__(self) -> None:
+        self._generators: set[AsyncGenerator[Any, None]] = set()
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def add(self, generator: AsyncGenerator[Any, None]) -> None:
+        self._generators.add(generator)
+
+    def discard(self, generator: AsyncGenerator[Any, None]) -> None:
+        self._generators.discard(generator)
+
+    def begin_close(self, generator: AsyncGenerator[Any, None]) -> None:
+        """Close a generator in a task, unless it has ended or is being closed already."""
+        if generator in self._generators:
+            self._generators.discard(generator)
+            task = asyncio.get_running_loop().create_task(_close(generator))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def close(self) -> None:
+        """Close all generators, and return when they have ended."""
+        for generator in list(self._generators):
+            self.begin_close(generator)
+        await asyncio.gather(*self._closing)
+
+
+async def _close(generator: AsyncGenerator[Any, None]) -> None:
+    try:
+        await generator.aclose()
+    except RuntimeError:
+        pass  # another task waits for its next update; that one ends when the connection closes
