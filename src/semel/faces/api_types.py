@@ -214,8 +214,8 @@ class Option(Struct, omit_defaults=True):
 
 class RequestBase(ItemBase, kw_only=True):
     """What can be answered. `answer`: the id of the chosen option, null if the request was cancelled; for a question,
-    the text. `by`: who answered. `face`: where: `api` or a chat. `event`: the event of the answer. `seen`: the rev of
-    the view in which it was answered.
+    the text. `by`: who answered. `face`: where: `api` or a chat. `event`: the event of the answer; `key`: or else its
+    idempotency key, if it had one. `seen`: the rev of the view in which it was answered.
     """
 
     state: Literal["open", "answered", "cancelled", "expired"]
@@ -224,6 +224,7 @@ class RequestBase(ItemBase, kw_only=True):
     by: str | None = None
     face: str | None = None
     event: int | None = None
+    key: str | None = None
     seen: int | None = None
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from semel.gateway.api.composition import Components
 from semel.gateway.errors import NotFound
 from semel.ledger.inbound.hear import KnownEvent
-from semel.ledger.turns import replies
+from semel.ledger.storage.rows import ItemRow
+from semel.ledger.turns import permission_requests, replies
 from semel.ledger.turns.replies import KnownMessage, Reply
 
 
@@ -28,6 +29,17 @@ class ReplyApi(Components):
         if reply is None:
             raise NotFound(f"there is no request {item} in this session")
         return reply
+
+    async def describe_request_ending(self, session: str, item: int) -> str:
+        """Say how a permission request of a session ended, and who answered it; "" while it is open.
+
+        Raises NoSuchSession, NotFound.
+        """
+        number = await self.record.find_session(session)
+        row = await self.record.read(lambda tx: tx.one(ItemRow, "item_get", id=item))
+        if row is None or row.session != number:
+            raise NotFound(f"there is no request {item} in this session")
+        return permission_requests.describe_ending(row)
 
     async def find_message(self, key: str) -> KnownMessage | None:
         """Return the newest message with this event key, whatever its source; None if there is none."""

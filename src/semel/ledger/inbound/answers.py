@@ -17,10 +17,9 @@ from semel.ledger.turns import permission_requests
 class AnswerResult:
     """The result of recording an answer.
 
-    `status` of a valid answer: "answered" (recorded now), "repeat" (this same event was recorded before), "already"
-    (another answer was recorded before) or "closed" (the request had expired or was cancelled). `status` of an invalid
-    answer: "unknown", "unseen", "no such option" or "no words". `option`: the recorded answer. `outcome`: the event of
-    an answer to a question.
+    `status`: "answered" (now), "repeat" (this same event, or this key, was recorded before), "already" (another one
+    was), "closed" (the request had expired or was cancelled); or why it is no answer: "unknown", "unseen", "no such
+    option", "no words". `option`: the recorded answer. `outcome`: the event of an answer to a question.
     """
 
     status: str
@@ -31,14 +30,14 @@ class AnswerResult:
 
 @dataclass(frozen=True)
 class AnswerContext:
-    """The face and the event by which an answer was given (Law 13). `event`: the command that contained the answer.
-
-    `seen`: the rev up to which `face` had shown the session.
+    """Where an answer was given (Law 13). `event`: the command that gave it. `seen`: the rev that `face` had shown.
+    `key`: the answer's idempotency key, if it has no event.
     """
 
     face: str = permission_requests.API
     event: int | None = None
     seen: int | None = None
+    key: str | None = None
 
 
 OVER_THE_API = AnswerContext()
@@ -65,11 +64,15 @@ def record_answer(
     if body.get("state") != "open":
         if body.get("state") != "answered":
             return AnswerResult("closed", row.kind)
-        is_repeat = context.event is not None and body.get("event") == context.event
+        is_repeat = any(
+            given is not None and body.get(name) == given
+            for name, given in (("event", context.event), ("key", context.key))
+        )
         return AnswerResult("repeat" if is_repeat else "already", row.kind, option=body.get("answer"))
     if row.kind == "permission" and option is not None and option not in _option_ids(body):
         return AnswerResult("no such option", row.kind)
     where = {"face": context.face, "event": context.event, "seen": context.seen}
+    where |= {"key": context.key} if context.key is not None else {}
     entries.set_item(tx, item, live=False, body={"state": "answered", "answer": option, "by": by, **where})
     if not is_announced:
         permission_requests.add_outcome_notice(

@@ -93,14 +93,20 @@ def _read_posed(tx: Tx, row: ItemRow, answered: bool) -> PosedRequest:
     options = tuple(o for o in body.get("options", ()) if isinstance(o, dict))
     title, seq = str(body.get("title") or ""), body.get("announced")
     request = law.PermissionRequest(row.id, title, int(body.get("first") or 0), options, seq)
-    state, outcome = str(body.get("state")), ""
-    if state == "answered":
-        outcome = law.format_outcome(body.get("answer"), options, str(body.get("by") or ""), title)
-    elif state in OVER_STATES:
-        outcome = law.format_withdrawal(title, state == "expired")
-    elif answered:
+    state, outcome = str(body.get("state")), describe_ending(row)
+    if not outcome and answered:
         state, outcome = "answered", f"it was answered just before: {request.title_line}"
     return PosedRequest(request, state, row.born, _notice_parts(tx, row.session, seq), outcome)  # type: ignore[arg-type]
+
+
+def describe_ending(row: ItemRow) -> str:
+    """Say how a permission request ended, and who answered it; "" while it is open."""
+    body = entries.load(row.body)
+    state, title = body.get("state"), str(body.get("title") or "")
+    if state == "answered":
+        options = tuple(o for o in body.get("options", ()) if isinstance(o, dict))
+        return law.format_outcome(body.get("answer"), options, str(body.get("by") or ""), title)
+    return law.format_withdrawal(title, state == "expired") if state in OVER_STATES else ""
 
 
 def _notice_parts(tx: Tx, session: int, seq: int | None) -> tuple[NoticePart, ...]:
