@@ -376,13 +376,15 @@ def complete_response(name: str, rows: Sequence[Any]) -> Response:
     return json_response({name: rows, "more": False, "next": None})
 
 
-def page_response(name: str, rows: Sequence[Any], limit: int, cursor: str) -> Response:
+def page_response(name: str, rows: Sequence[Any], limit: int, *cursor: str, **members: Any) -> Response:
     """Return a page of `rows` under this name. `rows` holds one row more than `limit` if there is a next page.
 
-    `cursor`: the field of the page's last row that is the `next` of the answer.
+    `cursor`: the fields of the page's last row that are the `next` of the answer, joined by "/". `members`: what the
+    answer holds besides.
     """
     page, more = rows[:limit], len(rows) > limit
-    return json_response({name: page, "more": more, "next": str(page[-1][cursor]) if more else None})
+    next_page = "/".join(str(page[-1][field]) for field in cursor) if more else None
+    return json_response({**members, name: page, "more": more, "next": next_page})
 
 
 def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

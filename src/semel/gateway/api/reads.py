@@ -147,19 +147,19 @@ class ReadApi(Components):
         return await self.jobs.list(number, limit, after)
 
     async def limits(self, limit: int = 200, after: str = "") -> Json:
-        """Return today's use of each limit and the sessions that wait for one, in the form of `GET /v1/limits`.
+        """Return what was used today, of what, and which sessions wait: the members of what `GET /v1/limits` answers.
 
-        `after`: the "next" of the previous page. Raises BadRequest.
+        `limit`: the maximum number of `limits` and of `waiting`. `after`: "SCOPE/SUBJECT" of the line before the first.
+        Raises BadRequest.
         """
         policy = self.turns.limits
         day, ends = policy.day(self.clock.now())
         scope, _, subject = after.partition("/")
         if after and scope not in ("all", "person", "session"):
             raise BadRequest(f"after: {after!r} is no `next` of this list")
-        rows = await self.record.read(limits.list_spent, day, (scope, subject), limit + 1)
-        more, rows = len(rows) > limit, rows[:limit]
+        rows = await self.record.read(limits.list_spent, day, (scope, subject), limit)
         waiting = await self.record.read(limits.list_limited, limit)
-        page: Json = {
+        return {
             "day": day, "tz": policy.zone_name, "ends": ends,
             "limits": [_limit_json(row, policy.of(row.scope)) for row in rows],
             "waiting": [
@@ -167,9 +167,7 @@ class ReadApi(Components):
                  "until": row.until, "since": row.at}
                 for row in waiting
             ],
-            "more": more,
         }  # fmt: skip
-        return page | ({"next": f"{rows[-1].scope}/{rows[-1].subject}"} if more else {})
 
     # ------------------------------------------------------------ the books and the story
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Struct
 from starlette.responses import Response
 
-from semel.faces.http.routing import ApiCall, Param, Returns, Router, json_response
+from semel.faces.http.routing import ApiCall, Page, Param, Returns, Router, page_response
 
 router = Router("limits")
 
@@ -53,18 +53,14 @@ class WaitingSession(Struct):
     since: int
 
 
-class LimitsToday(Struct, omit_defaults=True):
-    """`day` is the date in the time zone `tz`; it ends at `ends` (milliseconds since 1970). `more`: there is another
-    page; `next` is its `after`.
-    """
+class LimitsToday(Page):
+    """`day` is the date in the time zone `tz`; it ends at `ends` (milliseconds since 1970)."""
 
     day: str
     tz: str
     ends: int
     limits: list[LimitLine]
     waiting: list[WaitingSession]
-    more: bool = False
-    next: str | None = None
 
 
 @router.route("GET", "/v1/limits", Returns("What was used today.", LimitsToday))
@@ -74,4 +70,6 @@ async def list_limits(
     after: Annotated[str, Param("The `next` of the page before.")] = "",
 ) -> Response:
     """List what was used today, with the limits, and the sessions that wait for the next day."""
-    return json_response(await call.gateway.limits(limit, after))
+    today = await call.gateway.limits(limit + 1, after)
+    waiting = today.pop("waiting")[:limit]
+    return page_response("limits", today.pop("limits"), limit, "scope", "subject", **today, waiting=waiting)
