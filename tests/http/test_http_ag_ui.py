@@ -173,11 +173,67 @@ async def test_a_message_behind_an_open_request_ends_with_that_interrupt(front: 
     assert behind == first
 
 
-async def test_an_unknown_interrupt_is_left_aside(front: Front) -> None:
-    resume = [{"interruptId": "request-x", "status": "cancelled"}]
-    running = front.run(user("hello"), resume=resume)
+async def test_an_unknown_interrupt_is_not_found_and_nothing_is_said(front: Front) -> None:
+    running = front.run(user("hello"))
     (await front.agent()).end()
-    assert types(await events(running))[-1] == "RUN_FINISHED"
+    await events(running)
+    for id in ("request-x", "request-999", f"request-{1 << 59}"):
+        for answer in ({"status": "cancelled"}, {"status": "resolved", "payload": "y"}):
+            resume = [{"interruptId": id, **answer}]
+            refused = await front.run(user("hello"), user("more", "u2"), run="r2", resume=resume)
+            assert (refused.status_code, refused.json()["type"]) == (404, "urn:semel:problem:not-found"), id
+    assert [each["text"] for each in await front.world.entries(SESSION) if each["role"] == "user"] == ["hello"]
+
+
+async def interrupt_of(front: Front) -> tuple[PlayedConversation, str]:
+    """Have the agent ask for a permission. Returns the agent and the interrupt's id."""
+    running = front.run(user("clean up"))
+    agent = await front.agent()
+    agent.ask("rm -rf build", OPTIONS)
+    return agent, (await events(running))[-1]["outcome"]["interrupts"][0]["id"]
+
+
+@pytest.mark.parametrize("payload", ["y", "n"])
+async def test_an_answer_after_another_persons_is_refused_with_the_first_one(
+    front: Front, gateway: Gateway, payload: str
+) -> None:
+    agent, interrupt = await interrupt_of(front)
+    await gateway.controls.answer(SESSION, int(interrupt.removeprefix("request-")), "n", "Ann")
+    resume = [{"interruptId": interrupt, "status": "resolved", "payload": payload}]
+    for is_over in (False, True):
+        refused = await front.run(user("clean up"), run="r2", resume=resume)
+        assert (refused.status_code, refused.json()["type"]) == (409, "urn:semel:problem:wrong-state")
+        assert refused.json()["detail"].endswith("changed nothing. No, by Ann: rm -rf build")
+        if not is_over:
+            agent.end()
+            await front.world.idle(SESSION)
+    assert agent.answers == {"1": "n"}
+
+
+async def test_an_answer_after_the_turn_is_refused(front: Front, gateway: Gateway) -> None:
+    _, interrupt = await interrupt_of(front)
+    await gateway.controls.stop_turn(SESSION, "Ann")
+    await front.world.idle(SESSION)
+    resume = [{"interruptId": interrupt, "status": "resolved", "payload": "y"}]
+    refused = await front.run(user("clean up"), run="r2", resume=resume)
+    assert refused.status_code == 409
+    assert refused.json()["detail"].endswith("changed nothing. Withdrawn: rm -rf build")
+
+
+async def test_a_repeated_answer_of_one_run_shows_the_rest_again(front: Front) -> None:
+    agent, interrupt = await interrupt_of(front)
+    resume = [{"interruptId": interrupt, "status": "resolved", "payload": "y"}]
+    first = front.run(user("clean up"), run="r2", resume=resume)
+
+    async def answered() -> bool:
+        return agent.answers == {"1": "y"}
+
+    await until(answered)
+    agent.say("Done.")
+    agent.end()
+    shown = await events(first)
+    assert await events(front.run(user("clean up"), run="r2", resume=resume)) == shown
+    assert (await front.run(user("clean up"), run="r3", resume=resume)).status_code == 409
 
 
 async def test_a_payload_that_chooses_nothing_is_refused(front: Front) -> None:

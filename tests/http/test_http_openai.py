@@ -262,6 +262,7 @@ async def test_thoughts_and_tools_are_reasoning_only_if_asked_for(asker: Asker) 
     ("change", "param"),
     [
         ({"n": 2}, "n"),
+        ({"n": 0}, "n"),
         ({"functions": [{"name": "f"}]}, "functions"),
         ({"tool_choice": "required"}, "tool_choice"),
         ({"response_format": {"type": "json_object"}}, "response_format"),
@@ -274,8 +275,9 @@ async def test_thoughts_and_tools_are_reasoning_only_if_asked_for(asker: Asker) 
             "messages",
         ),
         ({"messages": 7}, "messages"),
-        ({"metadata": {"session": "codex:web:x"}}, None),
-        ({"metadata": {"session": "a b"}}, None),
+        ({"metadata": {"session": "codex:web:x"}}, "metadata.session"),
+        ({"metadata": {"session": "a b"}}, "metadata.session"),
+        ({"stream": "yes"}, "stream"),
     ],
 )
 async def test_what_cannot_be_done_is_refused_and_nothing_is_said(
@@ -283,6 +285,29 @@ async def test_what_cannot_be_done_is_refused_and_nothing_is_said(
 ) -> None:
     refused = await client.post(CHAT, json={"model": "main", "messages": [user("hi")], **change})
     assert (refused.status_code, error(refused)["param"]) == (400, param)
+    assert await gateway.sessions() == []
+
+
+async def test_an_unknown_path_or_method_is_an_error_of_openais_form(client: httpx2.AsyncClient) -> None:
+    for method, path, status, code in (
+        ("GET", "/openai/v1/embeddings", 404, "no-such-path"),
+        ("POST", "/openai/v1", 404, "no-such-path"),
+        ("GET", CHAT, 405, "wrong-method"),
+        ("DELETE", "/openai/v1/models", 405, "wrong-method"),
+    ):
+        refused = await client.request(method, path)
+        assert (refused.status_code, error(refused)["code"]) == (status, code)
+        assert refused.headers["content-type"] == "application/json"
+    assert (await client.get("/v1/nowhere")).headers["content-type"] == "application/problem+json"
+
+
+async def test_half_a_character_is_refused_in_words(client: httpx2.AsyncClient, gateway: Gateway) -> None:
+    body = b'{"model": "main", "messages": [{"role": "user", "content": "a\\ud83d b"}]}'
+    refused = await client.post(CHAT, content=body, headers={"Content-Type": "application/json"})
+    assert refused.status_code == 400
+    assert error(refused)["message"].startswith("A text has half of a character")
+    cut_off = await client.post(CHAT, content=body[:-9], headers={"Content-Type": "application/json"})
+    assert "truncated" in error(cut_off)["message"]
     assert await gateway.sessions() == []
 
 

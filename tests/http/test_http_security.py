@@ -249,7 +249,8 @@ async def test_a_page_of_an_allowed_origin_asks_first_and_then_speaks_with_the_t
     async with client_of(gateway, with_app) as client:
         first = await client.options(MESSAGES, headers=preflight(APP, headers="authorization,idempotency-key"))
         assert (first.status_code, first.headers["access-control-allow-origin"]) == (200, APP)
-        assert "Idempotency-Key" in first.headers["access-control-allow-headers"]
+        allowed_headers = first.headers["access-control-allow-headers"].split(", ")
+        assert {"Idempotency-Key", "X-OpenWebUI-Chat-Id", "X-Semel-Session", "X-Semel-Progress"} <= set(allowed_headers)
         openai = preflight(APP, headers="authorization,content-type,x-semel-session,x-stainless-lang,x-stainless-os")
         assert (await client.options("/openai/v1/chat/completions", headers=openai)).status_code == 200
         assert "Origin" in first.headers["vary"]

@@ -13,7 +13,7 @@ from semel.faces.http import static
 from semel.faces.http.cors import AllowedOrigins
 from semel.faces.http.login_codes import LoginCodes
 from semel.faces.http.operations import agent_tools, operations
-from semel.faces.http.problems import KNOWN_ERRORS, CatchAll, handle_exception
+from semel.faces.http.problems import KNOWN_ERRORS, CatchAll, make_exception_handler
 from semel.faces.http.routing import Operation, make_routes
 from semel.faces.http.security import SecurityHeaders
 from semel.faces.http.settings import Settings
@@ -28,6 +28,7 @@ def make_app(gateway: Gateway, settings: Settings, declared: Sequence[Operation]
     Setting `app.state.stopping` ends its open streams. `app.state.page_urls` is where browsers reach the page.
     """
     declared = declared or [*agent_tools.router.operations, *operations(), *static.router.operations]
+    formats = {operation.error_format for operation in declared if operation.error_format is not None}
     app = Starlette(
         routes=make_routes(declared, gateway, settings),
         middleware=[
@@ -35,7 +36,7 @@ def make_app(gateway: Gateway, settings: Settings, declared: Sequence[Operation]
             Middleware(AllowedOrigins, origins=settings.origins),
             Middleware(CatchAll),
         ],
-        exception_handlers=dict.fromkeys(KNOWN_ERRORS, handle_exception),
+        exception_handlers=dict.fromkeys(KNOWN_ERRORS, make_exception_handler(formats)),
     )
     app.router.redirect_slashes = False
     app.state.stopping = asyncio.Event()

@@ -22,7 +22,7 @@ import msgspec
 
 from semel.faces.http.operations.messages import check_accepted
 from semel.faces.http.problems import Problem
-from semel.gateway.errors import NoSuchSession
+from semel.gateway.errors import BadRequest, NoSuchSession
 from semel.gateway.turns.prompt import INSTRUCTIONS
 from semel.law.identity import escape_address
 
@@ -34,7 +34,7 @@ MAX_ID_CHARS = 100  # of a client's conversation id in a session key; a longer o
 
 
 @dataclass(frozen=True)
-class Utterance:
+class ConversationMessage:
     """One message of a conversation."""
 
     role: Literal["user", "assistant"]
@@ -46,33 +46,33 @@ class Conversation:
     """What a client sent. `agent`: whom it addresses. `instructions`: its system messages, for the agent."""
 
     agent: str
-    utterances: tuple[Utterance, ...]
+    messages: tuple[ConversationMessage, ...]
     instructions: str = ""
 
     @property
-    def history(self) -> tuple[Utterance, ...]:
+    def history(self) -> tuple[ConversationMessage, ...]:
         """Everything up to the last answer."""
-        answers = [number for number, each in enumerate(self.utterances) if each.role == "assistant"]
-        return self.utterances[: answers[-1] + 1] if answers else ()
+        answers = [number for number, message in enumerate(self.messages) if message.role == "assistant"]
+        return self.messages[: answers[-1] + 1] if answers else ()
 
     @property
     def new_texts(self) -> list[str]:
         """What the person said after the last answer."""
-        return [each.text for each in self.utterances[len(self.history) :]]
+        return [message.text for message in self.messages[len(self.history) :]]
 
     def chain(self, count: int = 0) -> str:
         """Return the event key that stands for the content of the first `count` messages of the person (0: of all)."""
-        said = [each.text for each in self.utterances if each.role == "user"]
-        return f"chat:{_digest(self.agent, self.instructions, *said[: count or None])}"
+        texts = [message.text for message in self.messages if message.role == "user"]
+        return f"chat:{_digest(self.agent, self.instructions, *texts[: count or None])}"
 
     def chain_of_history(self) -> str | None:
         """Return the event key of the last message that was answered; `None` if none was."""
-        count = sum(each.role == "user" for each in self.history)
+        count = sum(message.role == "user" for message in self.history)
         return self.chain(count) if count else None
 
 
 @dataclass(frozen=True)
-class HeardMessage:
+class AcceptedMessage:
     """The accepted message, and the key of its session."""
 
     session: str
@@ -89,9 +89,9 @@ def name_session(agent: str, client: str, id: str) -> str:
     return f"{agent}:web:{client}-{address if len(address) <= MAX_ID_CHARS else _digest(id)}"
 
 
-async def hear_message(
+async def accept_message(
     gateway: Gateway, conversation: Conversation, session: str | None, key: str | None, client: str
-) -> HeardMessage:
+) -> AcceptedMessage:
     """Accept the conversation's new message and return after the commit. A repeat returns the first event.
 
     `session`: the key of its session; None if it is to be found. `key`: the idempotency key. `client`: begins the
@@ -99,20 +99,18 @@ async def hear_message(
     """
     if session is None:
         session, key = await _find_session(gateway, conversation, key, client)
-    await check_agent(gateway, session, conversation.agent)
     if key is None or not await gateway.is_known(f"api:{session}", key):
-        await _tell_before(gateway, session, conversation)
-    heard = await gateway.say(session, conversation.new_texts[-1], key=key)
-    check_accepted(heard)
-    return HeardMessage(session, heard.event)
+        await _accept_preceding(gateway, session, conversation)
+    message = await gateway.say(session, conversation.new_texts[-1], key=key)
+    check_accepted(message)
+    return AcceptedMessage(session, message.event)
 
 
-async def list_unheard(gateway: Gateway, session: str, conversation: Conversation) -> Conversation:
+async def remove_recorded(gateway: Gateway, session: str, conversation: Conversation) -> Conversation:
     """Return the conversation without those new messages that the session has already."""
-    count = _count_known(conversation.new_texts, await gateway.last_said(session))
-    kept = len(conversation.history)
-    utterances = conversation.utterances[:kept] + conversation.utterances[kept + count :]
-    return Conversation(conversation.agent, utterances, conversation.instructions)
+    count = _count_recorded(conversation.new_texts, await gateway.last_said(session))
+    messages = conversation.history + conversation.messages[len(conversation.history) + count :]
+    return Conversation(conversation.agent, messages, conversation.instructions)
 
 
 def check_name(gateway: Gateway, agent: str, field: str) -> None:
@@ -122,44 +120,49 @@ def check_name(gateway: Gateway, agent: str, field: str) -> None:
         raise Problem("not-found", f"There is no agent {agent!r}. The agents here: {names}.", field=field)
 
 
-async def check_agent(gateway: Gateway, session: str, agent: str) -> None:
-    """Raise a Problem if the session is, or would be, one of another agent."""
+async def check_agent(gateway: Gateway, session: str, agent: str, field: str) -> None:
+    """Raise a Problem about `field` if the session's key is none, or if it is, or would be, one of another agent."""
     try:
         owner = str((await gateway.session(session))["agent"])
     except NoSuchSession:
-        owner = gateway.inbox.target(session).agent
+        try:
+            owner = gateway.inbox.target(session).agent
+        except BadRequest as error:
+            raise Problem("bad-request", str(error), field=field) from None
     if owner != agent:
         detail = f"Session {session!r} belongs to {owner!r}, and the request is for {agent!r}. "
-        raise Problem("bad-field", detail + f"Begin the session's key with {agent}: for a session of its own.")
+        raise Problem(
+            "bad-field", detail + f"Begin the session's key with {agent}: for a session of its own.", field=field
+        )
 
 
 async def _find_session(gateway: Gateway, conversation: Conversation, key: str | None, client: str) -> tuple[str, str]:
     """Return session and event key of a conversation without a name."""
-    chain, begun = conversation.chain(), conversation.chain_of_history()
-    if key is None and (known := await gateway.find_message(chain)) is not None:
-        if not known.is_deleted:
-            return known.session, chain
-        return f"{conversation.agent}:web:{client}-{_digest(chain, str(known.event))}", chain
-    before = await gateway.find_message(begun) if begun is not None else None
+    chain, history_chain = conversation.chain(), conversation.chain_of_history()
+    if key is None and (repeated := await gateway.find_message(chain)) is not None:
+        if not repeated.is_deleted:
+            return repeated.session, chain
+        return f"{conversation.agent}:web:{client}-{_digest(chain, str(repeated.event))}", chain
+    previous = await gateway.find_message(history_chain) if history_chain is not None else None
     if (
-        before is not None
-        and not before.is_deleted
-        and (before.is_last or (key is not None and await gateway.is_known(f"api:{before.session}", key)))
+        previous is not None
+        and not previous.is_deleted
+        and (previous.is_last or (key is not None and await gateway.is_known(f"api:{previous.session}", key)))
     ):
-        return before.session, key or chain
+        return previous.session, key or chain
     return f"{conversation.agent}:web:{client}-{_digest(conversation.agent, key or chain)}", key or chain
 
 
-async def _tell_before(gateway: Gateway, session: str, conversation: Conversation) -> None:
+async def _accept_preceding(gateway: Gateway, session: str, conversation: Conversation) -> None:
     """Accept what belongs before the new message: instructions, an unknown history, messages that never arrived."""
-    said = await gateway.last_said(session)
+    recorded_texts = await gateway.last_said(session)
     if conversation.instructions:
         await _report(gateway, session, INSTRUCTIONS, conversation.instructions)
-    if conversation.history and not said:
+    if conversation.history and not recorded_texts:
         await _report(gateway, session, "history", _write_history(conversation.history))
     earlier = conversation.new_texts[:-1]
-    count = sum(each.role == "user" for each in conversation.history)
-    for number in range(_count_known(earlier, said), len(earlier)):
+    count = sum(message.role == "user" for message in conversation.history)
+    for number in range(_count_recorded(earlier, recorded_texts), len(earlier)):
         key = conversation.chain(count + number + 1)
         await gateway.say(session, earlier[number], key=key, wakes=False)
 
@@ -169,14 +172,14 @@ async def _report(gateway: Gateway, session: str, kind: str, text: str) -> None:
     await gateway.report(session, kind, text, key=f"{kind}:{_digest(text)}", wakes=False)
 
 
-def _write_history(history: Sequence[Utterance]) -> str:
+def _write_history(history: Sequence[ConversationMessage]) -> str:
     names = {"user": "User", "assistant": "Assistant"}
-    return "\n\n".join([HISTORY_HEAD, *(f"{names[each.role]}: {each.text}" for each in history)])
+    return "\n\n".join([HISTORY_HEAD, *(f"{names[message.role]}: {message.text}" for message in history)])
 
 
-def _count_known(texts: Sequence[str], said: Sequence[str]) -> int:
-    """Return how many of the first `texts` are the last that was said in the session. `said`: newest first."""
+def _count_recorded(texts: Sequence[str], recorded_texts: Sequence[str]) -> int:
+    """Return how many of the first `texts` are the last `recorded_texts` of the session, which are newest first."""
     for count in range(len(texts), 0, -1):
-        if list(reversed(texts[:count])) == list(said[:count]):
+        if list(reversed(texts[:count])) == list(recorded_texts[:count]):
             return count
     return 0

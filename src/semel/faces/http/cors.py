@@ -21,8 +21,8 @@ OPENAI_CLIENT_HEADERS = tuple(
 )
 """What OpenAI's own library sends with each request (docs/openai-api.md)."""
 REQUEST_HEADERS = (
-    "Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID", "X-Semel-Progress", "X-Semel-Session",
-    *OPENAI_CLIENT_HEADERS,
+    "Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID", "X-OpenWebUI-Chat-Id", "X-Semel-Progress",
+    "X-Semel-Session", *OPENAI_CLIENT_HEADERS,
 )  # fmt: skip
 EXPOSED_HEADERS = (
     "Allow", "Content-Disposition", "Retry-After", "WWW-Authenticate", "X-Request-Id", "X-Semel-Ignored",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -92,8 +92,12 @@ KNOWN_ERRORS = (Problem, GatewayError, AgentError, LedgerError, HTTPException)
 
 @dataclass(frozen=True)
 class ErrorFormat:
-    """How an operation of a foreign API shows problems. `type`: the shape of the body that `render` makes."""
+    """How a foreign API shows problems.
 
+    `root`: the beginning of its paths. `type`: the shape of the body that `render` makes.
+    """
+
+    root: str
     render: Callable[[Problem], Response]
     type: type[msgspec.Struct]
 
@@ -129,13 +133,18 @@ def make_problem(exc: Exception) -> Problem | None:
     return None
 
 
-async def handle_exception(request: Request, exc: Exception) -> Response:
-    """Return the answer to a request whose handler raised `exc`: the problem for a known exception, else the status of
-    the HTTPException."""
-    if (problem := make_problem(exc)) is not None:
-        return problem.response()
-    assert isinstance(exc, HTTPException)
-    return make_response(exc.status_code, exc.detail, exc.headers)
+def make_exception_handler(formats: Collection[ErrorFormat]) -> Callable[[Request, Exception], Awaitable[Response]]:
+    """Return the handler of KNOWN_ERRORS. It shows a problem as the API does whose path was requested."""
+
+    async def handle_exception(request: Request, exc: Exception) -> Response:
+        if (problem := make_problem(exc)) is None:
+            assert isinstance(exc, HTTPException)
+            return make_response(exc.status_code, exc.detail, exc.headers)
+        path = request.url.path
+        error_format = next((each for each in formats if path.startswith(each.root)), None)
+        return error_format.render(problem) if error_format is not None else problem.response()
+
+    return handle_exception
 
 
 class CatchAll:

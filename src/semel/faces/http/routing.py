@@ -16,7 +16,9 @@ checks access (security.py), then reads query, body and path, and calls the hand
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import json
 import re
 import types
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -29,7 +31,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from semel.faces.http.problems import KNOWN_ERRORS, ErrorFormat, Problem, make_problem
+from semel.faces.http.problems import ErrorFormat, Problem
 from semel.faces.http.security import Access, check_access
 from semel.faces.http.settings import NodeSettings, Settings
 
@@ -221,13 +223,7 @@ def make_routes(operations: Sequence[Operation], gateway: Gateway, settings: Set
 def _make_route(path: str, methods: Mapping[str, Operation], gateway: Gateway, settings: Settings) -> Route:
     async def endpoint(request: Request) -> Response:
         operation = methods["GET" if request.method == "HEAD" else request.method]
-        try:
-            return await _handle(request, operation, gateway, settings)
-        except KNOWN_ERRORS as error:
-            problem = make_problem(error)
-            if operation.error_format is None or problem is None:
-                raise
-            return operation.error_format.render(problem)
+        return await _handle(request, operation, gateway, settings)
 
     return Route(path, endpoint, methods=list(methods), name=path)
 
@@ -327,6 +323,7 @@ async def read_bytes(request: Request, limit: int) -> bytes:
 
 
 _ERROR_PATH = re.compile(r" - at `\$\.?(.*)`$")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _ERROR_FIELD = re.compile(r"field `(.*?)`")
 
 
@@ -345,9 +342,18 @@ def decode_body(data: bytes, type: type[RequestBody]) -> Any:
     except UnicodeDecodeError:
         raise Problem("bad-json", "It is not UTF-8.") from None
     except msgspec.DecodeError as error:
-        raise Problem("bad-json", f"{error}.") from None
+        raise Problem("bad-json", _explain_decode_error(data, str(error))) from None
     except RecursionError:
         raise Problem("bad-json", "It is nested too deeply.") from None
+
+
+def _explain_decode_error(data: bytes, reason: str) -> str:
+    """Return why a body is no JSON. msgspec calls it truncated if half of a surrogate pair is all that is wrong."""
+    if _SURROGATE.search(data):
+        with contextlib.suppress(ValueError, RecursionError):
+            json.loads(data)
+            return "A text has half of a character: one of \\ud800 to \\udfff without the other. Send whole characters."
+    return f"{reason}."
 
 
 def _describe_choices(type: type[RequestBody], name: str) -> str:

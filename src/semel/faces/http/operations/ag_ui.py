@@ -17,13 +17,14 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from semel.faces.http import conversations
-from semel.faces.http.conversations import Conversation, Utterance
+from semel.faces.http.conversations import Conversation, ConversationMessage
 from semel.faces.http.operations.messages import OWNER
 from semel.faces.http.operations.stream import Stream, encode_data
 from semel.faces.http.problems import Problem
 from semel.faces.http.routing import ApiCall, Param, Returns, Router
 from semel.faces.reply_stream import Activity, NoticePiece, Piece, ReplyEnd, TextPiece, follow_reply
 from semel.gateway.errors import NoSuchSession
+from semel.ledger.inbound.answers import AnswerContext
 from semel.ledger.turns.replies import Reply
 from semel.text.json_types import Json, text_at
 
@@ -68,16 +69,17 @@ class AgUiEvent(Struct):
     type: str
 
 
+RUN_ERRORS = ("conflict", "bad-request", "not-found", "wrong-state", "unavailable")
 RUN_EVENTS = Returns("The events of the run.", AgUiEvent, "text/event-stream", only_data=True)
 
 
-@router.route("POST", "/ag-ui/{agent}", RUN_EVENTS, errors=("conflict", "bad-request", "not-found", "unavailable"))
+@router.route("POST", "/ag-ui/{agent}", RUN_EVENTS, errors=RUN_ERRORS)
 async def run_agent(call: ApiCall, agent: Annotated[str, Param("Name of the agent.")], body: RunAgentInput) -> Response:
     """Run an agent in the AG-UI protocol, and stream what it does. A repeated run id shows the same run again."""
     conversations.check_name(call.gateway, agent, "agent")
-    is_key = body.thread_id.startswith(f"{agent}:")
-    session = body.thread_id if is_key else conversations.name_session(agent, CLIENT, body.thread_id)
-    await conversations.check_agent(call.gateway, session, agent)
+    thread, is_key = body.thread_id, body.thread_id.startswith(f"{agent}:")
+    session = thread if is_key else conversations.name_session(agent, CLIENT, thread)
+    await conversations.check_agent(call.gateway, session, agent, "threadId")
     run = _Run(call, session, body)
     await run.begin(_read_conversation(agent, body))
     stopping = run.event("RUN_ERROR", message="The gateway stops. Run again with the same id.", code="unavailable")
@@ -86,16 +88,16 @@ async def run_agent(call: ApiCall, agent: Annotated[str, Param("Name of the agen
 
 def _read_conversation(agent: str, body: RunAgentInput) -> Conversation:
     """Return the conversation of a run. Parts that are no text are left out, as the protocol demands."""
-    utterances = []
+    messages = []
     for message in body.messages:
         role, content = message.get("role"), message.get("content")
         if role == "user" and isinstance(content, list):
             content = "\n".join(part["text"] for part in content if text_at(part, "text") is not None)
         if role in ("user", "assistant"):
-            utterances.append(Utterance(role, content if isinstance(content, str) else ""))
-    given = [str(message.get("content")) for message in body.messages if message.get("role") in ("system", "developer")]
+            messages.append(ConversationMessage(role, content if isinstance(content, str) else ""))
+    texts = [str(message.get("content")) for message in body.messages if message.get("role") in ("system", "developer")]
     context = [f"{entry.description}: {entry.value}" for entry in body.context]
-    return Conversation(agent, tuple(utterances), "\n\n".join([*given, *context]))
+    return Conversation(agent, tuple(messages), "\n\n".join([*texts, *context]))
 
 
 class _Run:
@@ -115,26 +117,26 @@ class _Run:
 
     async def begin(self, conversation: Conversation) -> None:
         """Accept the answers and the message of the input. Raises a Problem if that is impossible."""
-        items = [await self._answer(entry) for entry in self._input.resume]
-        if answered := [item for item in items if item is not None]:
+        if answered := [await self._answer(entry) for entry in self._input.resume]:
             self._reads.append(lambda: self._gateway.reply_after_request(self._session, min(answered)))
-            conversation = await conversations.list_unheard(self._gateway, self._session, conversation)
-        known = await self._gateway.find_message(self._input.run_id)
+            conversation = await conversations.remove_recorded(self._gateway, self._session, conversation)
+        key = self._input.run_id
         if conversation.new_texts and conversation.new_texts[-1].strip():
-            heard = await conversations.hear_message(
-                self._gateway, conversation, self._session, self._input.run_id, "ag-ui"
-            )
-            self._reads.append(lambda: self._gateway.reply(heard.event))
-        elif known is not None and known.session == self._session:
-            self._reads.append(lambda: self._gateway.reply(known.event))
+            message = await conversations.accept_message(self._gateway, conversation, self._session, key, CLIENT)
+            self._reads.append(lambda: self._gateway.reply(message.event))
+        elif (earlier := await self._gateway.find_message(key)) is not None and earlier.session == self._session:
+            self._reads.append(lambda: self._gateway.reply(earlier.event))
 
-    async def _answer(self, entry: ResumeEntry) -> int | None:
-        """Answer a permission request. Returns its item; `None` if the run knows no such interrupt."""
+    async def _answer(self, entry: ResumeEntry) -> int:
+        """Answer a permission request, once for this run id. Returns its item. Raises a Problem if it is over."""
         if (match := REQUEST_ID.fullmatch(entry.interrupt_id)) is None:
-            return None
+            raise Problem("not-found", f"There is no interrupt {entry.interrupt_id!r}.", field="resume")
         item = int(match[1])
         option = None if entry.status == "cancelled" else await self._read_option(item, entry.payload)
-        await self._gateway.controls.answer(self._session, item, option, OWNER)
+        context = AnswerContext(key=self._input.run_id)
+        if await self._gateway.controls.answer(self._session, item, option, OWNER, context=context) != "answered":
+            ending = await self._gateway.describe_request_ending(self._session, item)
+            raise Problem("wrong-state", f"The request is over, and this answer changed nothing. {ending}")
         return item
 
     async def _read_option(self, item: int, payload: Any) -> str:
@@ -148,8 +150,6 @@ class _Run:
         if not isinstance(chosen, str):
             raise Problem("bad-field", "A payload names an option's id, or says if it is `approved`.", field="resume")
         return chosen
-
-    # ------------------------------------------------------------ events
 
     def event(self, type: str, **fields: Any) -> bytes:
         return encode_data({"type": type, **fields})
@@ -253,8 +253,7 @@ class _Run:
 
     def _end_thought(self, item: int) -> list[bytes]:
         del self._thoughts[item]
-        ends = ("REASONING_MESSAGE_END", "REASONING_END")
-        return [self.event(end, messageId=f"item-{item}") for end in ends]
+        return [self.event(end, messageId=f"item-{item}") for end in ("REASONING_MESSAGE_END", "REASONING_END")]
 
     def _close(self) -> list[bytes]:
         """End what is open. A tool call that waits for a permission gets its result from the run that answers."""

@@ -16,7 +16,15 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from starlette.responses import Response
 
-from semel.faces.http.conversations import Conversation, HeardMessage, Utterance, check_name, hear_message, name_session
+from semel.faces.http.conversations import (
+    AcceptedMessage,
+    Conversation,
+    ConversationMessage,
+    accept_message,
+    check_agent,
+    check_name,
+    name_session,
+)
 from semel.faces.http.operations.messages import IDEMPOTENCY_KEY, read_event_key
 from semel.faces.http.operations.stream import Stream, encode_data, receive_until_stopped
 from semel.faces.http.problems import CODES, ErrorFormat, Problem
@@ -157,7 +165,7 @@ def _make_error(problem: Problem) -> OpenAIError:
     return OpenAIError({"message": problem.detail, "type": kind, "param": param, "code": code})
 
 
-OPENAI_ERRORS = ErrorFormat(render_error, OpenAIError)
+OPENAI_ERRORS = ErrorFormat("/openai/", render_error, OpenAIError)
 router = Router("openai")
 SESSION_HEADER = Param("Key of the session; the same as `metadata.session`.", name="X-Semel-Session")
 CHAT_HEADER = Param("Id of a chat in Open WebUI: it gets a session of its own.", name="X-OpenWebUI-Chat-Id")
@@ -202,18 +210,20 @@ async def create_chat_completion(call: ApiCall, body: ChatRequest) -> Response:
     _check_parameters(body)
     conversation = _read_conversation(body)
     session, key = _read_place(call, body, conversation)
-    heard = await hear_message(call.gateway, conversation, session, key, OPENAI_CLIENT)
-    reply = await call.gateway.reply(heard.event)
-    answer = _Answer(call, body, heard, reply.at // 1000)
-    headers = _answer_headers(body, heard)
+    if session is not None:
+        await check_agent(call.gateway, session, body.model, "metadata.session")
+    message = await accept_message(call.gateway, conversation, session, key, OPENAI_CLIENT)
+    reply = await call.gateway.reply(message.event)
+    answer = _Answer(call, body, message, reply.at // 1000)
+    headers = _answer_headers(body, message)
     if not body.stream:
         return json_response(await _run_until_stopped(call, answer.wait()), headers=headers)
     stopping = Problem("unavailable", "The gateway is stopping. Ask again with the same key: nothing is asked twice.")
     return Stream(answer.stream(), call, encode_data(_make_error(stopping)), headers)
 
 
-def _answer_headers(body: ChatRequest, heard: HeardMessage) -> dict[str, str]:
-    headers = {"X-Semel-Session": heard.session, "X-Request-Id": f"e{heard.event}"}
+def _answer_headers(body: ChatRequest, message: AcceptedMessage) -> dict[str, str]:
+    headers = {"X-Semel-Session": message.session, "X-Request-Id": f"e{message.event}"}
     ignored = [name for name in IGNORED if getattr(body, name) is not None]
     return headers | ({"X-Semel-Ignored": ", ".join(ignored)} if ignored else {})
 
@@ -223,8 +233,8 @@ def _answer_headers(body: ChatRequest, heard: HeardMessage) -> dict[str, str]:
 
 def _check_parameters(body: ChatRequest) -> None:
     """Refuse what would change the answer's meaning if it were ignored."""
-    wrong = {
-        "n": (body.n or 1) != 1 and "An agent gives one answer; send n = 1.",
+    refusals = {
+        "n": body.n not in (None, 1) and "An agent gives one answer; send n = 1.",
         "functions": body.functions and "The agent uses its own tools, never those of a request.",
         "tool_choice": body.tool_choice not in (None, "auto", "none")
         and "The agent uses its own tools, so it cannot be made to call one of the request.",
@@ -233,25 +243,25 @@ def _check_parameters(body: ChatRequest) -> None:
         "logprobs": body.logprobs and "An agent has no log probabilities.",
         "modalities": (body.modalities or ["text"]) != ["text"] and "An agent answers in text.",
     }
-    for name, reason in wrong.items():
+    for name, reason in refusals.items():
         if reason:
             raise Problem("bad-field", str(reason), field=name)
 
 
 def _read_conversation(body: ChatRequest) -> Conversation:
     """Return the conversation of a request. Raises a Problem if it has no new message that can be said."""
-    instructions = [_read_text(each) for each in body.messages if each.role in ("system", "developer")]
-    utterances = [
-        Utterance("user" if each.role == "user" else "assistant", _read_text(each))
-        for each in body.messages
-        if each.role in ("user", "assistant")
+    instructions = [_read_text(message) for message in body.messages if message.role in ("system", "developer")]
+    messages = [
+        ConversationMessage("user" if message.role == "user" else "assistant", _read_text(message))
+        for message in body.messages
+        if message.role in ("user", "assistant")
     ]
     if not body.messages or body.messages[-1].role != "user":
         raise Problem("bad-field", "The last message must be the person's, with the role `user`.", field="messages")
     if isinstance(content := body.messages[-1].content, list) and any(part.get("type") != "text" for part in content):
         detail = "A message to an agent is text here: images, audio and files are not taken. Put files where it works."
         raise Problem("bad-field", detail, field="messages")
-    return Conversation(body.model, tuple(utterances), "\n\n".join(filter(None, instructions)))
+    return Conversation(body.model, tuple(messages), "\n\n".join(filter(None, instructions)))
 
 
 def _read_text(message: ChatMessage) -> str:
@@ -263,11 +273,11 @@ def _read_text(message: ChatMessage) -> str:
 def _read_place(call: ApiCall, body: ChatRequest, conversation: Conversation) -> tuple[str | None, str | None]:
     """Return the session's key and the event's key, as far as the request names them."""
     key, headers = read_event_key(call, None, "Idempotency-Key"), call.request.headers
-    named = {str(name) for name in (headers.get("x-semel-session"), (body.metadata or {}).get("session")) if name}
-    if len(named) > 1:
-        raise Problem("bad-field", "Header and metadata name different sessions.", field="metadata")
-    if named:  # a program that sends no history may mean a second "go on" with the same words
-        return named.pop(), key or (conversation.chain() if conversation.history else None)
+    sessions = {str(name) for name in (headers.get("x-semel-session"), (body.metadata or {}).get("session")) if name}
+    if len(sessions) > 1:
+        raise Problem("bad-field", "Header and metadata name different sessions.", field="metadata.session")
+    if sessions:  # a program that sends no history may mean a second "go on" with the same words
+        return sessions.pop(), key or (conversation.chain() if conversation.history else None)
     chat = headers.get("x-openwebui-chat-id", "")
     if chat and conversation.new_texts[-1].startswith(TASK_HEAD):
         detail = "This is a task of Open WebUI beside the chat, and an agent is not asked for it."
@@ -283,16 +293,16 @@ def _read_place(call: ApiCall, body: ChatRequest, conversation: Conversation) ->
 class _Answer:
     """Writes the reply to one message as a chat completion."""
 
-    def __init__(self, call: ApiCall, body: ChatRequest, heard: HeardMessage, created: int):
+    def __init__(self, call: ApiCall, body: ChatRequest, message: AcceptedMessage, created: int):
         self._gateway = call.gateway
         self._body = body
-        self._heard = heard
+        self._message = message
         self._url = str(call.request.base_url).rstrip("/")
         self._has_progress = call.request.headers.get("x-semel-progress") == "1"
-        self._head: Json = {"id": f"chatcmpl-e{heard.event}", "created": created, "model": body.model}
+        self._head: Json = {"id": f"chatcmpl-e{message.event}", "created": created, "model": body.model}
         self._finish = "stop"
         self._last_text: int | None = None  # id of the text that was written last; negative or 0: a notice
-        self._told: set[int] = set()  # items that were told
+        self._shown_items: set[int] = set()
 
     async def wait(self) -> ChatCompletion:
         """Return the answer when the turn has ended, or waits for a person. Raises a Problem if the turn failed."""
@@ -342,7 +352,7 @@ class _Answer:
                         yield piece
 
     async def _read(self) -> Reply:
-        return await self._gateway.reply(self._heard.event)
+        return await self._gateway.reply(self._message.event)
 
     def _separate(self, text: int) -> str:
         """Return the blank line between two texts."""
@@ -358,12 +368,12 @@ class _Answer:
         return self._separate(-int(entry["seq"])) + str(entry["text"])
 
     def _read_item(self, item: Json) -> Json | None:
-        if item["kind"] == "permission" and item.get("state") == "open" and item["id"] not in self._told:
-            self._told.add(item["id"])
+        if item["kind"] == "permission" and item.get("state") == "open" and item["id"] not in self._shown_items:
+            self._shown_items.add(item["id"])
             return {"content": self._separate(0) + self._describe_request(item), "asks": True}
-        if not self._has_progress or item["id"] in self._told or item.get("live"):
+        if not self._has_progress or item["id"] in self._shown_items or item.get("live"):
             return None
-        self._told.add(item["id"])
+        self._shown_items.add(item["id"])
         if item["kind"] == "thought":
             return {"reasoning_content": f"{item['text']}\n\n"}
         return {"reasoning_content": f"[{item.get('title') or 'tool'}]\n\n"} if item["kind"] == "tool" else None
@@ -373,14 +383,14 @@ class _Answer:
         options = "; ".join(f"{first + n}: {option.get('name')}" for n, option in enumerate(item.get("options") or ()))
         return (
             f"The agent asks: {item.get('title') or 'may it go on?'} ({options}). It waits for an answer: "
-            f"/approve N or /deny N here, or on the page: {self._url}/#/s/{self._heard.session}"
+            f"/approve N or /deny N here, or on the page: {self._url}/#/s/{self._message.session}"
         )
 
 
 def _turn_failed(reason: str, partial: str = "") -> Problem:
     """`partial`: what the agent said before. The header keeps OpenAI's clients from asking again."""
-    said = f" Before, it said: {partial}" if partial else ""
-    return Problem("turn-failed", reason + said, headers={"X-Should-Retry": "false"})
+    remark = f" Before, it said: {partial}" if partial else ""
+    return Problem("turn-failed", reason + remark, headers={"X-Should-Retry": "false"})
 
 
 async def _run_until_stopped(call: ApiCall, answer: Coroutine[Any, Any, ChatCompletion]) -> ChatCompletion:
