@@ -199,3 +199,19 @@ def test_a_repeated_run_of_ag_uis_client_ends_with_each_message_once(house: Hous
     assert [each["messages"] for each in again] == [first["messages"]] * 2
     assert [each["outcome"] for each in again] == ["success"] * 2
     assert house.texts("demo:web:ag-ui-agui-2", "user") == [text]
+
+
+@needs_node
+def test_ag_uis_client_gets_an_error_that_names_who_answered_before_it(house: House, node: Run) -> None:
+    asking = script({"permission": "rm", "allowed": ["allowed"], "denied": ["denied"]})
+    steps = [
+        {"run": "c1", "say": asking},
+        {"run": "c2", "resume": {"approved": True}, "elsewhere": "reject", "by": "Ann"},
+        {"run": "c3"},
+    ]
+    asked, late, after = node("ag_ui.mjs", steps, f"{house.url}/ag-ui/demo", token(house), "agui-3")
+
+    assert asked["outcome"] == "interrupt"
+    assert late["outcome"] is None and "409" in late["error"]
+    assert "by Ann: rm" in late["error"]
+    assert after["error"] is None

@@ -1,5 +1,6 @@
 // Runs an agent with AG-UI's own client: node ag_ui.mjs URL TOKEN THREAD, a list of steps as JSON on stdin.
-// A step is {"say": TEXT} or {"resume": PAYLOAD}, with a `run` id; a step with neither runs again what was there.
+// A step is {"say": TEXT} or {"resume": PAYLOAD}, with a `run` id; a step with neither runs again what was there. With
+// {"elsewhere": OPTION, "by": NAME}, somebody else answers the open requests just before.
 // Prints, for each step, the types of its events, the error or the outcome, and the messages the client then has.
 import { HttpAgent } from "@ag-ui/client";
 import { text } from "node:stream/consumers";
@@ -15,6 +16,15 @@ for (const step of steps) {
   const resume = step.resume === undefined ? undefined : agent.pendingInterrupts.map((interrupt) => (
     { interruptId: interrupt.id, status: "resolved", payload: step.resume }
   ));
+  for (const interrupt of step.elsewhere === undefined ? [] : agent.pendingInterrupts) {
+    const body = { item: Number(interrupt.id.replace("request-", "")), option: step.elsewhere, by: step.by };
+    const session = `${url.split("/").at(-1)}:web:ag-ui-${threadId}`;
+    await fetch(new URL(`/v1/sessions/${session}/answers`, url), {
+      method: "POST",
+      headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
+      body: JSON.stringify(body),
+    });
+  }
   const result = { events: [], error: null, outcome: null };
   await agent.runAgent({ runId: step.run, resume }, {
     onEvent: ({ event }) => { result.events.push(event.type); },

@@ -22,9 +22,9 @@ import msgspec
 
 from semel.faces.http.operations.messages import check_accepted
 from semel.faces.http.problems import Problem
-from semel.gateway.errors import BadRequest, NoSuchSession
+from semel.gateway.errors import NoSuchSession
 from semel.gateway.turns.prompt import INSTRUCTIONS
-from semel.law.identity import escape_address
+from semel.law.identity import BadKey, check_session_key, escape_address
 
 if TYPE_CHECKING:
     from semel.gateway.api.gateway import Gateway
@@ -121,19 +121,20 @@ def check_name(gateway: Gateway, agent: str, field: str) -> None:
 
 
 async def check_agent(gateway: Gateway, session: str, agent: str, field: str) -> None:
-    """Raise a Problem about `field` if the session's key is none, or if it is, or would be, one of another agent."""
+    """Raise a Problem about `field` if it is no session's key, or if the session is, or would be, another agent's."""
     try:
+        check_session_key(session)
         owner = str((await gateway.session(session))["agent"])
+    except BadKey as error:
+        raise Problem("bad-request", str(error), field=field) from None
     except NoSuchSession:
-        try:
-            owner = gateway.inbox.target(session).agent
-        except BadRequest as error:
-            raise Problem("bad-request", str(error), field=field) from None
+        owner = gateway.inbox.target(session).agent
     if owner != agent:
-        detail = f"Session {session!r} belongs to {owner!r}, and the request is for {agent!r}. "
-        raise Problem(
-            "bad-field", detail + f"Begin the session's key with {agent}: for a session of its own.", field=field
+        detail = (
+            f"Session {session!r} belongs to {owner!r}, and the request is for {agent!r}. Begin the session's key with "
+            f"{agent}: for a session of its own."
         )
+        raise Problem("bad-field", detail, field=field)
 
 
 async def _find_session(gateway: Gateway, conversation: Conversation, key: str | None, client: str) -> tuple[str, str]:
