@@ -203,7 +203,7 @@ async def test_an_answer_after_another_persons_is_refused_with_the_first_one(
     for is_over in (False, True):
         refused = await front.run(user("clean up"), run="r2", resume=resume)
         assert (refused.status_code, refused.json()["type"]) == (409, "urn:semel:problem:wrong-state")
-        assert refused.json()["detail"].endswith("changed nothing. No, by Ann: rm -rf build")
+        assert refused.json()["detail"].endswith("to go on. No, by Ann: rm -rf build")
         if not is_over:
             agent.end()
             await front.world.idle(SESSION)
@@ -217,7 +217,23 @@ async def test_an_answer_after_the_turn_is_refused(front: Front, gateway: Gatewa
     resume = [{"interruptId": interrupt, "status": "resolved", "payload": "y"}]
     refused = await front.run(user("clean up"), run="r2", resume=resume)
     assert refused.status_code == 409
-    assert refused.json()["detail"].endswith("changed nothing. Withdrawn: rm -rf build")
+    assert refused.json()["detail"].endswith("to go on. Withdrawn: rm -rf build")
+
+
+async def test_an_interrupt_that_is_over_can_be_cancelled_so_that_the_client_goes_on(
+    front: Front, gateway: Gateway
+) -> None:
+    agent, interrupt = await interrupt_of(front)
+    await gateway.controls.answer(SESSION, int(interrupt.removeprefix("request-")), "n", "Ann")
+    agent.say("As it is.")
+    agent.end()
+    await front.world.idle(SESSION)
+    shown = await events(
+        front.run(user("clean up"), run="r2", resume=[{"interruptId": interrupt, "status": "cancelled"}])
+    )
+    assert [event["delta"] for event in shown if event["type"] == "TEXT_MESSAGE_CONTENT"] == ["As it is."]
+    assert shown[-1]["outcome"] == {"type": "success"}
+    assert agent.answers == {"1": "n"}
 
 
 async def test_a_repeated_answer_of_one_run_shows_the_rest_again(front: Front) -> None:

@@ -207,11 +207,13 @@ def test_ag_uis_client_gets_an_error_that_names_who_answered_before_it(house: Ho
     steps = [
         {"run": "c1", "say": asking},
         {"run": "c2", "resume": {"approved": True}, "elsewhere": "reject", "by": "Ann"},
-        {"run": "c3"},
+        {"run": "c3", "cancel": True},
+        {"run": "c4", "say": script("more")},
     ]
-    asked, late, after = node("ag_ui.mjs", steps, f"{house.url}/ag-ui/demo", token(house), "agui-3")
+    asked, late, cancelled, after = node("ag_ui.mjs", steps, f"{house.url}/ag-ui/demo", token(house), "agui-3")
 
     assert asked["outcome"] == "interrupt"
     assert late["outcome"] is None and "409" in late["error"]
     assert "by Ann: rm" in late["error"]
-    assert after["error"] is None
+    assert (cancelled["error"], cancelled["messages"][-1]) == (None, ["assistant", "denied"])
+    assert (after["error"], after["messages"][-1]) == (None, ["assistant", "more"])

@@ -1,6 +1,6 @@
 // Runs an agent with AG-UI's own client: node ag_ui.mjs URL TOKEN THREAD, a list of steps as JSON on stdin.
-// A step is {"say": TEXT} or {"resume": PAYLOAD}, with a `run` id; a step with neither runs again what was there. With
-// {"elsewhere": OPTION, "by": NAME}, somebody else answers the open requests just before.
+// A step is {"say": TEXT}, {"resume": PAYLOAD} or {"cancel": true}, with a `run` id; a step with none runs again what
+// was there. With {"elsewhere": OPTION, "by": NAME}, somebody else answers the open requests just before.
 // Prints, for each step, the types of its events, the error or the outcome, and the messages the client then has.
 import { HttpAgent } from "@ag-ui/client";
 import { text } from "node:stream/consumers";
@@ -13,8 +13,9 @@ const results = [];
 for (const step of steps) {
   if (step.say) agent.addMessage({ id: `user-${step.run}`, role: "user", content: step.say });
   if (step.forget) agent.messages.splice(-1, 1, { ...agent.messages.at(-1), content: step.forget });
-  const resume = step.resume === undefined ? undefined : agent.pendingInterrupts.map((interrupt) => (
-    { interruptId: interrupt.id, status: "resolved", payload: step.resume }
+  const answer = step.cancel ? { status: "cancelled" } : { status: "resolved", payload: step.resume };
+  const resume = step.resume === undefined && !step.cancel ? undefined : agent.pendingInterrupts.map((interrupt) => (
+    { interruptId: interrupt.id, ...answer }
   ));
   for (const interrupt of step.elsewhere === undefined ? [] : agent.pendingInterrupts) {
     const body = { item: Number(interrupt.id.replace("request-", "")), option: step.elsewhere, by: step.by };

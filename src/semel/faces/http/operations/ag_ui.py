@@ -128,15 +128,16 @@ class _Run:
             self._reads.append(lambda: self._gateway.reply(earlier.event))
 
     async def _answer(self, entry: ResumeEntry) -> int:
-        """Answer a permission request, once for this run id. Returns its item. Raises a Problem if it is over."""
+        """Answer a permission request, once for this run id; return its item. If it is over, only cancel it."""
         if (match := REQUEST_ID.fullmatch(entry.interrupt_id)) is None:
             raise Problem("not-found", f"There is no interrupt {entry.interrupt_id!r}.", field="resume")
         item = int(match[1])
         option = None if entry.status == "cancelled" else await self._read_option(item, entry.payload)
         context = AnswerContext(key=self._input.run_id)
-        if await self._gateway.controls.answer(self._session, item, option, OWNER, context=context) != "answered":
+        outcome = await self._gateway.controls.answer(self._session, item, option, OWNER, context=context)
+        if outcome != "answered" and option is not None:
             ending = await self._gateway.describe_request_ending(self._session, item)
-            raise Problem("wrong-state", f"The request is over, and this answer changed nothing. {ending}")
+            raise Problem("wrong-state", f"The request is over; cancel the interrupt to go on. {ending}")
         return item
 
     async def _read_option(self, item: int, payload: Any) -> str:
