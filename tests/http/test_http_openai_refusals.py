@@ -1,0 +1,89 @@
+"""What OpenAI's chat API refuses, and that every refusal has the form that OpenAI's clients read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx2
+import pytest
+
+from semel.gateway import Gateway
+
+CHAT = "/openai/v1/chat/completions"
+Json = dict[str, Any]
+
+
+def user(text: str) -> Json:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str) -> Json:
+    return {"role": "assistant", "content": text}
+
+
+def error(response: httpx2.Response) -> Json:
+    assert set(response.json()) == {"error"}
+    assert set(response.json()["error"]) == {"message", "type", "param", "code"}
+    return dict(response.json()["error"])
+
+
+@pytest.mark.parametrize(
+    ("change", "param"),
+    [
+        ({"n": 2}, "n"),
+        ({"n": 0}, "n"),
+        ({"functions": [{"name": "f"}]}, "functions"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"logprobs": True}, "logprobs"),
+        ({"modalities": ["audio"]}, "modalities"),
+        ({"messages": [assistant("and then")]}, "messages"),
+        ({"messages": []}, "messages"),
+        (
+            {"messages": [user("look"), {"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
+            "messages",
+        ),
+        ({"messages": 7}, "messages"),
+        ({"metadata": {"session": "codex:web:x"}}, "metadata.session"),
+        ({"metadata": {"session": "a b"}}, "metadata.session"),
+        ({"stream": "yes"}, "stream"),
+    ],
+)
+async def test_what_cannot_be_done_is_refused_and_nothing_is_said(
+    client: httpx2.AsyncClient, gateway: Gateway, change: Json, param: str | None
+) -> None:
+    refused = await client.post(CHAT, json={"model": "main", "messages": [user("hi")], **change})
+    assert (refused.status_code, error(refused)["param"]) == (400, param)
+    assert await gateway.sessions() == []
+
+
+async def test_an_unknown_path_or_method_is_an_error_of_openais_form(client: httpx2.AsyncClient) -> None:
+    for method, path, status, code in (
+        ("GET", "/openai/v1/embeddings", 404, "no-such-path"),
+        ("POST", "/openai/v1", 404, "no-such-path"),
+        ("GET", CHAT, 405, "wrong-method"),
+        ("DELETE", "/openai/v1/models", 405, "wrong-method"),
+    ):
+        refused = await client.request(method, path)
+        assert (refused.status_code, error(refused)["code"]) == (status, code)
+        assert refused.headers["content-type"] == "application/json"
+    assert (await client.get("/v1/nowhere")).headers["content-type"] == "application/problem+json"
+
+
+async def test_half_a_character_is_refused_in_words(client: httpx2.AsyncClient, gateway: Gateway) -> None:
+    body = b'{"model": "main", "messages": [{"role": "user", "content": "a\\ud83d b"}]}'
+    refused = await client.post(CHAT, content=body, headers={"Content-Type": "application/json"})
+    assert refused.status_code == 400
+    assert error(refused)["message"].startswith("A text has half of a character")
+    cut_off = await client.post(CHAT, content=body[:-9], headers={"Content-Type": "application/json"})
+    assert "truncated" in error(cut_off)["message"]
+    assert await gateway.sessions() == []
+
+
+async def test_an_unknown_agent_is_a_model_not_found_with_the_list(client: httpx2.AsyncClient) -> None:
+    for answer in (
+        await client.post(CHAT, json={"model": "gpt-9", "messages": [user("hi")]}),
+        await client.get("/openai/v1/models/gpt-9"),
+    ):
+        assert (answer.status_code, error(answer)["code"]) == (404, "model_not_found")
+        assert "main, codex" in error(answer)["message"]
