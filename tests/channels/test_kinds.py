@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -125,3 +126,9 @@ def test_a_kind_that_makes_something_else_is_refused(install: Any) -> None:
 
 def test_the_public_names_are_those_that_are_documented() -> None:
     assert set(channels.__all__) == {"GROUP", "RESERVED", "ChannelError", "Kind", "kinds", "make", "make_all"}
+
+
+def test_the_modules_of_a_platform_are_loaded_only_where_it_is_configured() -> None:
+    program = "import sys, semel.channels; print(*(name for name in sys.modules if name.endswith('.channel')))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert {name for name in done.stdout.split() if name.startswith("semel.channels.")} == set()

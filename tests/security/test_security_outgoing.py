@@ -24,7 +24,8 @@ from semel.channels.http import request
 from semel.channels.matrix import transport
 from semel.channels.matrix.channel import MatrixChannel
 from semel.channels.matrix.settings import MatrixSettings
-from semel.channels.telegram import TelegramChannel, TelegramSettings
+from semel.channels.telegram.channel import TelegramChannel
+from semel.channels.telegram.settings import TelegramSettings
 from semel.channels.webhook import WebhookChannel, WebhookSettings
 from semel.gateway.ports import Channel, NotSent, Offline, Op, Rejected, Unknown
 from semel.testing.inbox import KeptInbox

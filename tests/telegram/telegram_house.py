@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from semel.channels.telegram import TelegramChannel, TelegramSettings
+from semel.channels.telegram.channel import TelegramChannel
+from semel.channels.telegram.settings import TelegramSettings
 from semel.gateway.ports import Op
 from semel.testing.inbox import KeptInbox
 from semel.testing.telegram import TelegramDouble, serve

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from telegram_house import ANNA, GROUP, TelegramHouse, telegram
 
-from semel.channels.telegram import TelegramChannel, TelegramSettings
 from semel.channels.telegram.address import TelegramCursor
+from semel.channels.telegram.channel import TelegramChannel
+from semel.channels.telegram.settings import TelegramSettings
 from semel.gateway.ports import Denied, Kept, Missing, NotSent, Offline
 from semel.testing.telegram import TelegramDouble, serve
 from semel.testing.telegram.model import ApiError

@@ -11,7 +11,8 @@ import pytest
 from telegram_house import ANNA, FORUM, GROUP, TelegramHouse, png, telegram
 
 from semel.channels import make
-from semel.channels.telegram import TelegramChannel, TelegramSettings
+from semel.channels.telegram.channel import TelegramChannel
+from semel.channels.telegram.settings import TelegramSettings
 from semel.gateway.ports import Answers, NotSent, Receipt, Rejected, Safety, Unknown
 from semel.gateway.settings import ChannelSettings
 from semel.testing.telegram import TOKEN, TelegramDouble

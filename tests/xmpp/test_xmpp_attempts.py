@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from wire_server import WireServer, body, bounces, drops, hangs, takes
 
-from semel.channels.xmpp import XmppChannel, XmppSettings
+from semel.channels.xmpp.channel import XmppChannel
+from semel.channels.xmpp.settings import XmppSettings
 from semel.gateway.ports import Denied, NotSent, Offline, Op, Receipt, Rejected, Safety, Unknown
 from semel.testing.inbox import KeptInbox
 

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 import pytest
 from xmpp_house import House
 
-from semel.channels.xmpp import XmppChannel
+from semel.channels.xmpp.channel import XmppChannel
 from semel.gateway.ports import NotSent, Offline, Op, Receipt, Unknown
 
 pytestmark = pytest.mark.channels

@@ -9,7 +9,8 @@ import pytest
 from prosody import Prosody
 from xmpp_house import House, element, oob, reactions, shown
 
-from semel.channels.xmpp import XmppChannel, XmppSettings
+from semel.channels.xmpp.channel import XmppChannel
+from semel.channels.xmpp.settings import XmppSettings
 from semel.gateway.ports import Answers, Denied, Kept, Missing, NotSent, Offline, Op, Receipt, Rejected
 
 pytestmark = pytest.mark.channels

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from wire_server import Entry, WireServer, entry
 
-from semel.channels.xmpp import XmppChannel, receive
+from semel.channels.xmpp import receive
 from semel.channels.xmpp.archive import parse_time
+from semel.channels.xmpp.channel import XmppChannel
 from semel.gateway.ports import Denied, Offline, Op, Person, Unknown
 from semel.testing.inbox import KeptInbox
 

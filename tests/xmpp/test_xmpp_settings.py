@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from semel.channels import make
-from semel.channels.xmpp import XmppChannel, XmppSettings
+from semel.channels.xmpp.channel import XmppChannel
+from semel.channels.xmpp.settings import XmppSettings
 from semel.gateway.settings import ChannelSettings
 
 ENOUGH: dict[str, Any] = {"jid": "bot@example.org", "password": "hunter2"}
@@ -65,7 +66,7 @@ def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyP
 
 def test_the_library_is_loaded_only_when_it_connects() -> None:
     code = (
-        "import sys, semel.channels; from semel.channels.xmpp import XmppChannel, XmppSettings; "
-        "XmppChannel('x', XmppSettings('a@b.c', 'pw')); assert 'slixmpp' not in sys.modules"
+        "import sys, semel.channels; from semel.channels.xmpp import XmppSettings, make; "
+        "make('x', XmppSettings('a@b.c', 'pw')); assert 'slixmpp' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -19,7 +19,8 @@ from types import TracebackType
 from typing import Any
 from xml.etree.ElementTree import Element, XMLPullParser, fromstring
 
-from semel.channels.xmpp import XmppChannel, XmppSettings
+from semel.channels.xmpp.channel import XmppChannel
+from semel.channels.xmpp.settings import XmppSettings
 
 HEADER = (
     "<?xml version='1.0'?><stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' "

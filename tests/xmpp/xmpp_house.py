@@ -12,7 +12,8 @@ from xml.etree.ElementTree import Element, SubElement
 from prosody import Prosody, XmppUser
 from server_process import CERTIFICATE
 
-from semel.channels.xmpp import XmppChannel, XmppSettings
+from semel.channels.xmpp.channel import XmppChannel
+from semel.channels.xmpp.settings import XmppSettings
 from semel.gateway.ports import Incoming, Op
 from semel.testing.inbox import KeptInbox
 

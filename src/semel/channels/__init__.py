@@ -16,10 +16,8 @@ from functools import cache
 from importlib import metadata
 from typing import Any
 
-from semel.channels import email, matrix
-from semel.channels.telegram import TelegramChannel, TelegramSettings
+from semel.channels import email, matrix, telegram, xmpp
 from semel.channels.webhook import WebhookChannel, WebhookSettings
-from semel.channels.xmpp import XmppChannel, XmppSettings
 from semel.gateway.ports import Caps, Channel
 from semel.gateway.settings import ChannelSettings
 
@@ -59,8 +57,8 @@ _OWN = {
     "webhook": Kind(WebhookSettings, WebhookChannel, people=False),
     "email": Kind(email.EmailSettings, email.make),
     "matrix": Kind(matrix.MatrixSettings, matrix.make),
-    "telegram": Kind(TelegramSettings, TelegramChannel, person=(r"-?[0-9]{1,19}", "123456789")),
-    "xmpp": Kind(XmppSettings, XmppChannel),
+    "telegram": Kind(telegram.TelegramSettings, telegram.make, person=(r"-?[0-9]{1,19}", "123456789")),
+    "xmpp": Kind(xmpp.XmppSettings, xmpp.make),
 }
 
 

@@ -23,7 +23,16 @@ the archive is read from the cursor on, and its messages are put into the inbox 
 the same key (its stanza-id) whether it arrived live, during a restart or while the connection was broken.
 """
 
-from semel.channels.xmpp.channel import XmppChannel
-from semel.channels.xmpp.settings import XmppSettings
+from __future__ import annotations
 
-__all__ = ["XmppChannel", "XmppSettings"]
+from semel.channels.xmpp.settings import XmppSettings
+from semel.gateway.ports import Channel
+
+__all__ = ["XmppSettings", "make"]
+
+
+def make(name: str, settings: XmppSettings) -> Channel:
+    """Create the channel. Its modules are imported here, so that a gateway without XMPP does not load them."""
+    from semel.channels.xmpp.channel import XmppChannel
+
+    return XmppChannel(name, settings)
