@@ -61,6 +61,11 @@ class Fold:
         unfinished = len(self.calls.unfinished)
         return f"<Fold {self.profile.name}: {self.board.last_id} items, {unfinished} calls unfinished>"
 
+    @property
+    def is_replaying(self) -> bool:
+        """Whether a replay was begun and not ended yet: its last message may still wait for more."""
+        return self._replay is not None
+
     def items(self) -> Iterator[ViewItem]:
         """Yield the items of the view, in the order in which a person sees them."""
         return self.board.items()

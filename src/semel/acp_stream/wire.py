@@ -42,6 +42,22 @@ class ConnectionFolder:
             self.folds[session] = Fold(self.profile, self.limits)
         return self.folds[session]
 
+    def forget(self, session: str) -> None:
+        """Forget a session's view, because the client reads the session anew."""
+        self.folds.pop(session, None)
+
+    def is_prompting(self, session: str) -> bool:
+        """Whether a prompt of the session was not answered yet."""
+        return self._prompts.get(session, 0) > 0
+
+    def is_replaying(self, session: str) -> bool:
+        """Whether the agent's next updates of the session belong to a replay."""
+        return session in self._replaying
+
+    def find_request(self, answer: Mapping[str, Any]) -> tuple[str, str]:
+        """Return (method, session) of the client's request that the agent's `answer` answers; ("", "") if unknown."""
+        return self._requests.get(("c", str(answer.get("id"))), ("", ""))
+
     def fold_sent(self, message: object) -> list[Op]:
         """Apply a message from the client to the agent."""
         if not isinstance(message, dict):

@@ -32,7 +32,7 @@ def load_commands() -> typer.Typer:
     # Importing a module registers its commands, and the import order is the order in the help.
     from semel.faces.cli import up, init, talk, transcript, archive, session  # noqa: F401, I001
     from semel.faces.cli import why, status, doctor, logs, agents, outbox, channels, channel, people, schedules  # noqa: F401
-    from semel.faces.cli import exec, jobs, limits, retention, files, docs, backup, service  # noqa: F401
+    from semel.faces.cli import acp, exec, jobs, limits, retention, files, docs, backup, service  # noqa: F401
 
     return app
 

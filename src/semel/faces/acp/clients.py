@@ -1,0 +1,62 @@
+"""Client profiles: what each editor does with updates, as data instead of code paths.
+
+A client is recognised by `clientInfo.name` in ACP's `initialize`; what it advertises there is read from its
+capabilities. A client that was never measured gets UNMEASURED. docs/editors.md says how the values were measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from semel.text.json_types import object_at, text_at
+
+
+@dataclass(frozen=True)
+class Client:
+    """How one editor shows what it is sent. The defaults suit an editor that was never measured."""
+
+    name: str = "unmeasured"
+
+    outside: Literal["direct", "push", "held"] = "held"
+    """What the client does with an agent's text, thoughts and tool calls outside of a turn. `direct`: it shows them.
+    `push`: it shows them, and draws them as a turn of the agent's own if that is announced with `session/push`. `held`:
+    it drops them, or may; so they wait for its next prompt, because what waits is late and what is dropped is lost."""
+
+    joins_messages: bool = False
+    """Whether it ignores `messageId` and joins messages that follow each other: they then need an empty line."""
+
+    drops_user_text: bool = False
+    """Whether it drops `user_message_chunk`, or reports it as a fault, unless a session is being loaded."""
+
+    takes_terminal_deltas: bool = False
+    """Whether it shows `_meta.terminal_output` as a terminal. Other clients need a tool's output as content."""
+
+    takes_notices: bool = False
+    """Whether it shows the update `notice`."""
+
+
+UNMEASURED = Client()
+
+CLIENTS: dict[str, Client] = {
+    client.name: client
+    for client in (
+        Client(name="agent-shell", outside="push", joins_messages=True, drops_user_text=True),  # 0.74.3
+        Client(name="CodeCompanion.nvim", joins_messages=True, drops_user_text=True),  # 19.22.0
+        Client(name="acpx", joins_messages=True),  # 0.19.1
+        Client(name="toad", outside="direct", joins_messages=True),  # 0.6.20
+        Client(name="zed", outside="direct"),  # from its source of November 2026
+    )
+}
+"""Measured clients by `clientInfo.name`. The first two columns of docs/editors.md come from here."""
+
+
+def read_client(initialize: Mapping[str, Any]) -> Client:
+    """Return the profile of a client, given the params of its `initialize`."""
+    capabilities = object_at(initialize, "clientCapabilities")
+    return replace(
+        CLIENTS.get(text_at(initialize, "clientInfo", "name") or "", UNMEASURED),
+        takes_terminal_deltas=object_at(capabilities, "_meta").get("terminal_output") is True,
+        takes_notices=isinstance(object_at(capabilities, "session").get("notices"), dict),
+    )

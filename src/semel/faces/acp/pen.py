@@ -1,0 +1,353 @@
+"""Write fold operations as ACP v1 `session/update` messages for one editor: pure code, without a clock or I/O.
+
+The client gets each message once, in chunks that add up to the fold's text. ACP v1 cannot take a text back, so text
+that may turn out to be another attempt at a message (`acp_stream.messages`) is withheld for as long as it equals what
+the client has. If it was an attempt, only what is new follows, under the first attempt's id; otherwise it is written
+after all. Tool calls are written by `call_rows`.
+
+An agent's own line is passed on as it came if it says exactly what the operations say.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from math import inf
+from typing import Any, NamedTuple
+
+from semel.acp_stream import Began, Changed, Ended, Grew, Op, Profile
+from semel.acp_stream.redelivery import TextCursor
+from semel.faces.acp.call_rows import CallRows, dump_json
+from semel.faces.acp.clients import Client
+
+USER, AGENT, THOUGHT = "user_message_chunk", "agent_message_chunk", "agent_thought_chunk"
+CHUNKS = (AGENT, THOUGHT, USER)
+BEGAN_AGAIN = "The agent began its answer again."
+NOTICE_TITLE_CHARS = 120
+
+encode_text = json.encoder.encode_basestring  # type: ignore[attr-defined]  # typeshed lacks it
+
+
+class Source(NamedTuple):
+    """What the agent sent: the `update` object, and the line with it, which ends with a newline."""
+
+    update: Mapping[str, Any]
+    line: bytes
+
+
+NO_SOURCE = Source({}, b"")
+
+
+class TextRow:
+    """A message or thought as the client has it. `chunk`: its `sessionUpdate`. `pieces`: what was written of it."""
+
+    __slots__ = ("chunk", "cursor", "follows", "head", "is_superseded", "message_id", "pieces", "size", "withheld")
+
+    def __init__(self, chunk: str, message_id: str, follows: TextRow | None) -> None:
+        self.chunk = chunk
+        self.message_id = message_id
+        self.follows = follows  # the earlier row that this one may be another attempt at
+        self.pieces: list[str] = []
+        self.size = 0  # characters in `pieces`
+        self.withheld: list[str] = []
+        self.cursor: TextCursor | None = None  # compares the withheld text with the earlier one
+        self.is_superseded = False
+        self.head = b""  # the line up to the text, as bytes
+
+    def __repr__(self) -> str:
+        return f"<TextRow {self.message_id} {self.size} chars, {len(self.withheld)} chunks withheld>"
+
+    def withhold(self, text: str, rival: TextRow, size: int) -> bool:
+        """Begin to withhold, if `text` may repeat the first `size` characters of the row `rival`."""
+        cursor = TextCursor(rival.pieces, size)
+        if size and cursor.feed(text):
+            self.cursor = cursor
+            self.withheld.append(text)
+            return True
+        return False
+
+
+class Pen:
+    """Writes one session's operations for one client. Each method returns whole lines, in order.
+
+    `id_prefix`: begins the message ids that the pen makes; no other pen of the session may ever use it. `terminals`:
+    the ids of the terminals that the client has, kept up to date by the caller.
+    """
+
+    def __init__(self, session: str, client: Client, profile: Profile, id_prefix: str, terminals: set[str]) -> None:
+        self._client = client
+        self._repeats_attempts = profile.retry != "continue" and not profile.exact
+        self._restarts_inside = profile.retry == "whole"
+        message = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%s,"update":'
+        self._before = message % dump_json(session)
+        self._id_prefix = id_prefix
+        self._ids: set[str] = set()
+        self._rows: dict[int, TextRow] = {}  # the texts of this turn, by the fold's item
+        self._latest: dict[str, TextRow | None] = {}  # by chunk: the row that a later attempt would repeat
+        self._withheld: list[TextRow] = []  # rows of which something is withheld
+        self._waiting: list[TextRow] = []  # those of them that have ended
+        self._quoted: set[int] = set()  # user messages that are written as text of the agent
+        self._last_text: TextRow | None = None  # what the client was sent last, if it was text
+        self._noticed = False  # a notice was written since the latest text
+        self.calls = CallRows(client, profile, terminals)
+
+    def __repr__(self) -> str:
+        return f"<Pen for {self._client.name}: {len(self._rows)} texts, {self.calls!r}>"
+
+    def write(
+        self, ops: list[Op], update: Mapping[str, Any] | None = None, line: bytes = b"", now: float = 0.0
+    ) -> list[bytes]:
+        """Write operations.
+
+        `update`: what the agent sent and what caused them, if it did. `line`: the whole line with it, and its newline.
+        `now`: a monotonic time, in seconds.
+        """
+        if update is not None and len(ops) == 1 and type(op := ops[0]) is Grew:
+            row = self._rows.get(op.id)
+            if row is None:
+                passes = self.calls.pass_delta(op, update, now)
+                if passes is not None:
+                    self._last_text = None
+                    return [line] if passes else []
+            elif row is self._last_text and row.cursor is None and not self._restarts_inside:
+                return [self._add_text(row, op.text, update, line)]
+        source = Source(update, line) if update is not None else None
+        lines: list[bytes] = []
+        for op in ops:
+            self._apply(op, source, lines)
+        self._decide(lines)
+        self._write_calls(source, now, lines)
+        return lines
+
+    def _write_calls(self, source: Source | None, now: float, lines: list[bytes]) -> None:
+        updates = self.calls.take_updates(source.update if source is not None else None, now)
+        if self.calls.has_started:
+            self._latest.clear()  # no retry undoes a call, so no later text is another attempt at an earlier one
+        if updates:
+            self._release_waiting(lines)
+            self._last_text = None
+        for update in updates:
+            passes = source is not None and update is source.update
+            lines.append(source.line if passes and source is not None else self.format_line(update))
+
+    def settle(self) -> list[bytes]:
+        """Write what is withheld, and forget the turn's texts: the turn has ended."""
+        lines: list[bytes] = []
+        for row in self._withheld[:]:
+            self._release(row, lines)
+        self._release_waiting(lines)
+        lines += self.flush(inf)
+        self._latest.clear()
+        self._last_text = None
+        self._rows.clear()
+        self._withheld.clear()
+        self._quoted.clear()
+        return lines
+
+    def flush(self, now: float) -> list[bytes]:
+        """Write the output of tool calls that is due at `now` (`calls.due_at`)."""
+        return [self.format_line(update) for update in self.calls.take_due(now)]
+
+    def format_line(self, update: Mapping[str, Any]) -> bytes:
+        """Return the line with a `session/update` message for `update`."""
+        return b"%s%s}}\n" % (self._before, dump_json(update))
+
+    # ---- operations
+
+    def _apply(self, op: Op, source: Source | None, lines: list[bytes]) -> None:
+        row = self._rows.get(op.id)
+        match op:
+            case Began(item, "message" | "thought", fields):
+                self._begin(item, op.kind, fields)
+            case Began(_, "notice", fields):
+                self._write_notice(fields, lines)
+            case Grew(_, text) if row is not None:
+                self._grow(row, op.id, text, source, lines)
+            case Changed(_, fields) if row is not None:
+                self._change(row, fields, source, lines)
+            case Ended() if row is not None:
+                self._end(row, lines)
+            case _:
+                self.calls.apply(op)
+
+    def _begin(self, item: int, kind: str, fields: Mapping[str, Any]) -> None:
+        chunk = THOUGHT if kind == "thought" else USER if fields.get("role") == "user" else AGENT
+        if chunk is USER and self._client.drops_user_text and not fields.get("history"):
+            chunk = AGENT
+            self._quoted.add(item)
+        may_repeat = self._repeats_attempts and chunk is not USER and item not in self._quoted
+        follows = self._latest.get(chunk) if may_repeat and not fields.get("history") else None
+        self._rows[item] = TextRow(chunk, self._choose_id(fields.get("message_id")), follows)
+
+    def _choose_id(self, wanted: object) -> str:
+        """Return the agent's id of a message, or one of our own if it has none or has given it to another message."""
+        if not isinstance(wanted, str) or wanted in self._ids:
+            wanted = f"{self._id_prefix}{len(self._ids)}"
+        self._ids.add(wanted)
+        return wanted
+
+    def _grow(self, row: TextRow, item: int, text: str, source: Source | None, lines: list[bytes]) -> None:
+        if item in self._quoted:
+            text = ("" if row.size else "> ") + text.replace("\n", "\n> ")
+        if row.cursor is not None:
+            row.withheld.append(text)
+            if not row.cursor.feed(text):
+                self._release(row, lines)
+            return
+        rival = row.follows
+        if not row.size and rival is not None and row.withhold(text, rival, rival.size):
+            self._withheld.append(row)
+            return
+        restarts = self._restarts_inside and row.size and row.size > len(row.pieces[0])
+        if restarts and row.withhold(text, row, row.size):
+            self._withheld.append(row)
+            return
+        self._forget_rival(row, lines)
+        lines += self._append(row, text, source)
+
+    def _change(self, row: TextRow, fields: Mapping[str, Any], source: Source | None, lines: list[bytes]) -> None:
+        if fields.get("superseded"):
+            row.is_superseded = True
+        if "content" in fields and source is not None and source.update.get("sessionUpdate") in CHUNKS:
+            self._release(row, lines)
+            lines.append(self._address_chunk(row, source))
+            self._last_text = row
+        if "text" in fields:
+            self._replace(row, str(fields["text"] or ""), lines)
+
+    def _replace(self, row: TextRow, text: str, lines: list[bytes]) -> None:
+        """Write what is new in the row's whole text. What cannot be taken back stays, and the text gets another id."""
+        written = "".join(row.pieces)
+        row.withheld, row.cursor = [], None
+        if text.startswith(written):
+            lines += self._append(row, text[len(written) :]) if len(text) > len(written) else []
+        elif not written.startswith(text):
+            row.message_id, row.pieces, row.size, row.head = self._choose_id(None), [], 0, b""
+            lines += self._write_remark() + self._append(row, text)
+
+    def _end(self, row: TextRow, lines: list[bytes]) -> None:
+        if row.cursor is not None and row.follows is not None and not row.size:
+            self._waiting.append(row)  # an attempt that is shorter than the one before it
+        else:
+            self._release(row, lines)
+
+    # ---- attempts
+
+    def _decide(self, lines: list[bytes]) -> None:
+        """After all operations of an update: continue what was superseded, and release what was no attempt."""
+        if not self._withheld:
+            return
+        self._waiting = [row for row in self._waiting if not row.is_superseded]
+        for row in self._withheld[:]:
+            if row.cursor is None or row.cursor.remaining:
+                continue
+            rival = row.follows
+            size = sum(map(len, row.withheld))
+            if rival is not None and not row.size and rival.is_superseded:
+                self._continue_row(row, rival, lines)
+            elif rival is None or row.size or size > rival.size:
+                self._release(row, lines)
+        self._withheld = [row for row in self._withheld if row.cursor is not None and not row.is_superseded]
+
+    def _continue_row(self, row: TextRow, rival: TextRow, lines: list[bytes]) -> None:
+        """Go on in the message that the client has of the failed attempt `rival`: the row repeats all of it."""
+        text = "".join(row.withheld)[rival.size :]
+        row.message_id, row.pieces, row.size, row.head = rival.message_id, rival.pieces, rival.size, rival.head
+        row.withheld, row.cursor, row.follows = [], None, None
+        self._latest[row.chunk] = row
+        if self._last_text is rival:
+            self._last_text = row
+        lines += self._append(row, text) if text else []
+
+    def _release(self, row: TextRow, lines: list[bytes]) -> None:
+        """Write what is withheld of a row."""
+        if row.cursor is None:
+            return
+        text, row.withheld, row.cursor = "".join(row.withheld), [], None
+        self._forget_rival(row, lines)
+        lines += self._append(row, text)
+
+    def _forget_rival(self, row: TextRow, lines: list[bytes]) -> None:
+        """The row is no continuation of an earlier one. Where that one was discarded, say so."""
+        rival, row.follows = row.follows, None
+        if rival is None:
+            return
+        if row in self._waiting:
+            self._waiting.remove(row)
+        self._release_waiting(lines)
+        if rival.is_superseded and row.chunk is AGENT and not self._noticed:
+            lines += self._write_remark()
+
+    def _release_waiting(self, lines: list[bytes]) -> None:
+        waiting, self._waiting = self._waiting, []
+        for row in waiting:
+            row.follows = None
+            self._release(row, lines)
+
+    # ---- lines
+
+    def _append(self, row: TextRow, text: str, source: Source | None = None) -> list[bytes]:
+        """Return the lines that add `text` to a row, after what has to be written before it."""
+        lines: list[bytes] = []
+        last = self._last_text
+        if last is row:
+            return [self._add_text(row, text, *(source or NO_SOURCE))]
+        self._release_waiting(lines)
+        is_joined = self._client.joins_messages and last is not None and last.chunk == row.chunk
+        self._last_text = self._latest[row.chunk] = row
+        self._noticed = False
+        if is_joined:
+            row.pieces.append(text)
+            row.size += len(text)
+            return [*lines, self._format_text(row, "\n\n" + text)]
+        return [*lines, self._add_text(row, text, *(source or NO_SOURCE))]
+
+    def _add_text(self, row: TextRow, text: str, update: Mapping[str, Any], line: bytes) -> bytes:
+        """Return the line that adds `text` to a row: the agent's own, if its update says just that."""
+        row.pieces.append(text)
+        row.size += len(text)
+        if (
+            update.get("messageId") == row.message_id
+            and update.get("sessionUpdate") == row.chunk
+            and type(content := update.get("content")) is dict
+            and content.get("text") == text
+        ):
+            return line
+        return self._format_text(row, text)
+
+    def _format_text(self, row: TextRow, text: str) -> bytes:
+        if not row.head:
+            start = {"sessionUpdate": row.chunk, "messageId": row.message_id}
+            row.head = b'%s%s,"content":{"type":"text","text":' % (self._before, dump_json(start)[:-1])
+        try:
+            return b"%s%s}}}}\n" % (row.head, encode_text(text).encode())
+        except UnicodeEncodeError:  # half a surrogate pair
+            return b"%s%s}}}}\n" % (row.head, dump_json(text))
+
+    def _address_chunk(self, row: TextRow, source: Source) -> bytes:
+        """Return the line of an attachment's chunk, under the row's message id."""
+        if source.update.get("messageId") == row.message_id:
+            return source.line
+        return self.format_line({**source.update, "messageId": row.message_id})
+
+    def _write_notice(self, fields: Mapping[str, Any], lines: list[bytes]) -> None:
+        text = str(fields.get("text") or "")
+        if text:
+            lines += self._format_notice(text, bool(fields.get("history")))
+
+    def _write_remark(self) -> list[bytes]:
+        return self._format_notice(BEGAN_AGAIN)
+
+    def _format_notice(self, text: str, is_history: bool = False) -> list[bytes]:
+        self._noticed = True
+        if self._client.takes_notices and not is_history:
+            title, _, rest = text.partition("\n")
+            update = {"sessionUpdate": "notice", "severity": "info", "title": title[:NOTICE_TITLE_CHARS]}
+            rest = title[NOTICE_TITLE_CHARS:] + rest
+            return [self.format_line({**update, "description": rest} if rest else update)]
+        row = TextRow(AGENT, self._choose_id(None), None)
+        latest = self._latest.get(AGENT)
+        lines = self._append(row, text)
+        self._latest[AGENT] = latest  # no later text is another attempt at a notice
+        self._noticed = True
+        return lines

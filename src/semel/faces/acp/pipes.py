@@ -1,0 +1,104 @@
+"""Bytes between processes: split them into lines, write them all, and pass on a stderr that nobody may read."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+from collections.abc import Iterator
+from typing import NamedTuple
+
+CHUNK_BYTES = 256 * 1024
+MAX_LINE_BYTES = 64 * 1024 * 1024  # a longer line is not read as a message: it passes in pieces
+MAX_STDERR_BYTES = 1024 * 1024  # kept while nobody reads; beyond that, bytes are dropped
+SAFE_WRITE_BYTES = 512  # POSIX's least PIPE_BUF: a pipe that poll() calls writable takes as much without blocking
+
+
+class Piece(NamedTuple):
+    """Some bytes. `is_line`: they are a whole line, with its newline; otherwise, part of one that is too long."""
+
+    data: bytes
+    is_line: bool
+
+
+class LineSplitter:
+    """Splits chunks into lines. The pieces that it yields add up to the chunks."""
+
+    def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._parts: list[bytes] = []
+        self._size = 0
+        self.is_inside_long_line = False
+
+    def split(self, chunk: bytes) -> Iterator[Piece]:
+        """Yield the lines that `chunk` completes, and the parts of lines that are too long."""
+        start = 0
+        while (end := chunk.find(b"\n", start) + 1) > 0:
+            self._parts.append(chunk[start:end])
+            is_line, self.is_inside_long_line = not self.is_inside_long_line, False
+            yield Piece(self.take_rest(), is_line)
+            start = end
+        if start < len(chunk):
+            self._parts.append(chunk[start:])
+            self._size += len(chunk) - start
+        if self._size > self._max_bytes or (self.is_inside_long_line and self._size):
+            self.is_inside_long_line = True
+            yield Piece(self.take_rest(), False)
+
+    def take_rest(self) -> bytes:
+        """Return the bytes that belong to no piece yet, and forget them."""
+        data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        self._parts, self._size = [], 0
+        return data
+
+
+def write_all(file: int, data: bytes) -> bool:
+    """Write all bytes to a file descriptor, however long that takes. Returns False if its reader is gone."""
+    view = memoryview(data)
+    try:
+        while view:
+            view = view[os.write(file, view) :]
+    except BlockingIOError:  # whoever started us has made the descriptor non-blocking
+        select.select([], [file], [])
+        return write_all(file, bytes(view))
+    except OSError:
+        return False
+    return True
+
+
+def pass_stderr(source: int, target: int) -> None:
+    """Copy bytes until `source` ends. If nobody reads `target`, they are dropped: `source` is always read."""
+    waiting, dropped, is_open = bytearray(), 0, True
+    poller = select.poll()
+    poller.register(source, select.POLLIN)
+    while is_open or waiting:
+        if waiting:
+            poller.register(target, select.POLLOUT)
+        for file, events in poller.poll(None if is_open else 1000) or [(-1, 0)]:
+            if file == -1:
+                return  # the end was not read within a second
+            if file == source:
+                chunk = _read(source)
+                is_open = bool(chunk)
+                kept = chunk[: max(0, MAX_STDERR_BYTES - len(waiting))]
+                waiting += kept
+                dropped += len(chunk) - len(kept)
+                if not is_open:
+                    poller.unregister(source)
+            elif events & select.POLLOUT and write_all(target, bytes(waiting[:SAFE_WRITE_BYTES])):
+                del waiting[:SAFE_WRITE_BYTES]
+            else:
+                waiting.clear()
+        if not waiting:
+            with contextlib.suppress(KeyError):
+                poller.unregister(target)
+            if dropped:
+                waiting += b"semel: %d bytes of the agent's stderr were dropped, because nobody read it\n" % dropped
+                dropped = 0
+
+
+def _read(file: int) -> bytes:
+    try:
+        return os.read(file, CHUNK_BYTES)
+    except OSError:
+        return b""

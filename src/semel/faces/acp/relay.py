@@ -1,0 +1,231 @@
+"""Run an agent for an editor, and pass bytes between the two (`semel acp --alone`).
+
+Each direction has a thread of its own that reads, decides (`stream`) and writes, and blocks if its reader does: then
+the writer at the other end blocks, too, as without us. Only the thread that reads the agent writes to the editor; what
+a line from the editor sets free is put in its queue. The descriptors that the editor gave us stay as they are, because
+it may share them: none is made non-blocking.
+
+The agent has a process group of its own. It gets our signals, and it is ended if the editor is gone: nobody closes a
+process that outlived its editor. If we are killed, a guard process ends it (`semel.agents.acp.process.Guard`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from math import inf
+
+from semel.agents.acp.process import Guard
+from semel.faces.acp.pipes import CHUNK_BYTES, LineSplitter, pass_stderr, write_all
+from semel.faces.acp.stream import EditorStream
+
+END_GRACE_S = 2.0  # how long the agent has to end by itself if the editor is gone, and again after SIGTERM
+SIGNAL_GRACE_S = 5.0  # how long it has to end after a signal that we were sent
+WORKER_GRACE_S = 1.0  # how long its workers have to end after it
+FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+STDIN, STDOUT, STDERR = 0, 1, 2
+
+
+class Relay:
+    """One agent and one editor, which is at the other end of our stdin, stdout and stderr."""
+
+    def __init__(self, command: Sequence[str], stream: EditorStream) -> None:
+        """Start the agent. Raises OSError if it cannot be started."""
+        self._stream = stream
+        self._lock = threading.Lock()  # of `_stream`
+        self._queue: deque[bytes] = deque()  # lines for the editor from the thread that reads the editor
+        self._main_wake, self._agent_wake = _Wake(), _Wake()
+        self._has_ended = False  # the agent has
+        self._is_over = False  # its process group has ended, too
+        self._is_signalled = False
+        self._next_signal, self._signal_at = signal.SIGTERM, inf
+        self._popen = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+        )
+        assert self._popen.stdin and self._popen.stdout and self._popen.stderr
+        self._stdin, self._stdout = self._popen.stdin.fileno(), self._popen.stdout.fileno()
+        self._stderr = self._popen.stderr.fileno()
+        try:
+            self._guard = Guard(self._popen.pid)
+        except BaseException:
+            self._popen.kill()
+            raise
+
+    def __repr__(self) -> str:
+        return f"<Relay {self._popen.args!r} {self._stream!r}>"
+
+    def run(self) -> int:
+        """Pass everything until the agent has ended. Returns its exit code; 128 + n if signal n ended it."""
+        for number in FORWARDED:
+            signal.signal(number, self._forward_signal)
+        reads_agent = threading.Thread(target=self._pass_from_agent, daemon=True)
+        reads_stderr = threading.Thread(target=pass_stderr, args=(self._stderr, STDERR), daemon=True)
+        threads = (reads_agent, reads_stderr, threading.Thread(target=self._pass_from_editor, daemon=True))
+        for thread in (*threads, threading.Thread(target=self._wait_for_agent, daemon=True)):
+            thread.start()
+        self._watch()
+        code = self._finish()
+        reads_agent.join(SIGNAL_GRACE_S if self._is_signalled else None)  # a slow editor still gets all of it
+        reads_stderr.join(WORKER_GRACE_S)
+        return code
+
+    # ---- the main thread
+
+    def _watch(self) -> None:
+        """Wait for the agent's end, and bring it about if the editor is gone or a signal asked for it."""
+        poller = select.poll()
+        poller.register(self._main_wake.reader, select.POLLIN)
+        poller.register(STDOUT, 0)  # its reader's end is reported without asking
+        while not self._has_ended:
+            events = dict(poller.poll(_milliseconds_until(self._signal_at)))
+            self._main_wake.clear()
+            if STDOUT in events:
+                poller.unregister(STDOUT)
+                self._schedule(signal.SIGTERM, END_GRACE_S)
+            if time.monotonic() >= self._signal_at:
+                self._send_signal(self._next_signal)
+                self._schedule(signal.SIGKILL, END_GRACE_S)
+
+    def _schedule(self, number: signal.Signals, delay_s: float) -> None:
+        self._next_signal, self._signal_at = number, time.monotonic() + delay_s
+
+    def _forward_signal(self, number: int, _frame: object) -> None:
+        """Pass a signal on to the agent. If it comes again, the agent is killed."""
+        self._send_signal(signal.SIGKILL if self._is_signalled else signal.Signals(number))
+        self._is_signalled = True
+        self._schedule(signal.SIGKILL, SIGNAL_GRACE_S)
+        self._main_wake.set()
+
+    def _send_signal(self, number: signal.Signals) -> None:
+        if not self._has_ended:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._popen.pid, number)
+
+    def _finish(self) -> int:
+        """Wait for the end of the agent's process group. Returns the agent's exit code."""
+        code = self._popen.wait()
+        deadline = time.monotonic() + WORKER_GRACE_S
+        while _group_exists(self._popen.pid) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._popen.pid, signal.SIGKILL)
+        self._guard.dismiss()
+        self._is_over = True
+        self._agent_wake.set()
+        return code if code >= 0 else 128 - code
+
+    # ---- the other threads
+
+    def _wait_for_agent(self) -> None:
+        self._popen.wait()
+        self._has_ended = True
+        self._main_wake.set()
+
+    def _pass_from_editor(self) -> None:
+        splitter = LineSplitter()
+        while chunk := _read_blocking(STDIN):
+            for piece in splitter.split(chunk):
+                if piece.is_line:
+                    with self._lock:
+                        lines = self._stream.take_from_editor(piece.data, time.monotonic())
+                    if lines:
+                        self._queue.extend(lines)
+                        self._agent_wake.set()
+            write_all(self._stdin, chunk)
+        assert self._popen.stdin
+        with contextlib.suppress(OSError):
+            self._popen.stdin.close()
+
+    def _pass_from_agent(self) -> None:
+        splitter = LineSplitter()
+        poller = select.poll()
+        poller.register(self._stdout, select.POLLIN)
+        poller.register(self._agent_wake.reader, select.POLLIN)
+        while True:
+            events = dict(poller.poll(self._milliseconds_to_flush()))
+            self._agent_wake.clear()
+            chunk = b""
+            if self._stdout in events:
+                chunk = _read_blocking(self._stdout)
+                if not chunk:
+                    break
+            elif self._is_over:
+                break  # a process that left its group may hold the pipe
+            self._write_out(splitter, chunk)
+        with self._lock:
+            lines = self._stream.end()
+        write_all(STDOUT, b"".join((*self._take_queue(), *lines, splitter.take_rest())))
+
+    def _write_out(self, splitter: LineSplitter, chunk: bytes) -> None:
+        out: list[bytes] = [] if splitter.is_inside_long_line else self._take_queue()
+        for piece in splitter.split(chunk):
+            if piece.is_line:
+                with self._lock:
+                    out += self._stream.take_from_agent(piece.data, time.monotonic())
+            else:
+                out.append(piece.data)
+        if not splitter.is_inside_long_line:
+            with self._lock:
+                out += self._stream.flush(time.monotonic())
+        write_all(STDOUT, b"".join(out))  # if nobody reads it any more, the main thread notices that
+
+    def _take_queue(self) -> list[bytes]:
+        return [self._queue.popleft() for _ in range(len(self._queue))]
+
+    def _milliseconds_to_flush(self) -> float | None:
+        with self._lock:
+            due_at = self._stream.due_at
+        return 0 if self._is_over else _milliseconds_until(inf if due_at is None else due_at)
+
+
+class _Wake:
+    """Wakes a thread that waits in poll() for `reader`."""
+
+    def __init__(self) -> None:
+        self.reader, self._writer = os.pipe()
+        os.set_blocking(self._writer, False)
+        os.set_blocking(self.reader, False)
+
+    def set(self) -> None:
+        with contextlib.suppress(BlockingIOError):  # it is set already
+            os.write(self._writer, b"w")
+
+    def clear(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self.reader, CHUNK_BYTES)
+
+
+def _milliseconds_until(deadline: float) -> float | None:
+    return None if deadline == inf else max(0.0, deadline - time.monotonic()) * 1000
+
+
+def _group_exists(pgid: int) -> bool:
+    try:
+        os.killpg(pgid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _read_blocking(file: int) -> bytes:
+    try:
+        return os.read(file, CHUNK_BYTES)
+    except BlockingIOError:  # whoever started us has made the descriptor non-blocking
+        select.select([file], [], [])
+        return _read_blocking(file)
+    except OSError:
+        return b""
