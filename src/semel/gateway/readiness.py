@@ -1,8 +1,8 @@
-"""Readiness: whether the gateway can accept messages now, which is whether its ledger takes a write, also a large one.
+"""Readiness: whether the gateway can accept messages now, that is, whether its ledger can be written.
 
-Reading goes on when the disk is full or has become read-only, so only a write can tell. A small one may find room in
-the ledger's files when the disk is full already, so their growth is tried, too. `/readyz` needs no token, so one test
-serves all callers for a few seconds: nobody can make the disk busy by asking.
+Reading works even if the disk is full or has become read-only, so only a write can tell. A small write may find room in
+the ledger's files when the disk is full already, so a test also lets the files grow. `/readyz` needs no token, so the
+result of one test serves all callers for a few seconds: nobody can keep the disk busy by asking.
 """
 
 from __future__ import annotations

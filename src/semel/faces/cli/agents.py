@@ -373,7 +373,7 @@ def print_check(check: AgentCheck) -> None:
             command = shlex.join(("semel", "agents", "check", check.name, "--prompt", "Say hello."))
             lines.append(("login", f"not tried: only a prompt shows whether its key is accepted ({command})"))
         for label, text in lines:
-            print(f"  {label:<9}{visible(text)}")
+            print(f"  {label:<9}{visible(name_command(text))}")
     if check.key:
         print(f"  {'key':<9}{visible(check.key)}")
     for note in check.notes:

@@ -21,6 +21,7 @@ from semel.faces.health import installation
 from semel.faces.health.agents import examine_agents
 from semel.faces.health.configuration import CheckedConfig, check_config, examine_config, examine_credentials
 from semel.faces.health.finding import Finding, is_sound
+from semel.faces.health.session_agents import examine_session_agents
 from semel.gateway.api.reads import audit_report, read_storage
 from semel.gateway.settings import ChannelSettings
 from semel.ledger.storage.errors import LedgerError, LedgerMissing

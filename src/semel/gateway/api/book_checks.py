@@ -4,9 +4,9 @@ Each book is read in a transaction of its own, and the check then pauses for as 
 uses one of the ledger's readers for at most half of the time, and no long transaction stops the writer from moving its
 log into the database file. The check never uses the writer, unless it has to tell the owners about a broken law.
 
-The result of the last check is in a file in the data directory: it is no part of what happened, and it must be readable
-without a gateway. The file also has how large the data were at the checks of the last days, so that their growth is
-known.
+The result of the last check is in a file in the data directory. It is not in the ledger, because it is no event, and
+because it must be readable without a gateway. The file also has how large the data were at the checks of the last days,
+so that their growth is known.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ KEPT_SIZES = 8
 
 @dataclass(frozen=True)
 class LastCheck:
-    """The result of a check: when it began (ms), how long it took, how many laws and entries, which laws are broken.
+    """The result of a check. `at`: when it began (ms). `seconds`: how long it took.
 
+    `laws`, `entries`: how many laws were checked, over how many entries. `broken`: the names of the broken laws.
     `sizes`: (when, in ms; bytes of ledger and stored files) at this check and earlier ones, the oldest first.
     """
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from semel.law.limits import Measure, Scope
 from semel.law.turn import State
 from semel.ledger.delivery import parts
@@ -47,9 +49,21 @@ class LimitedSession(Row):
     at: int
 
 
-def read_overview(tx: Tx) -> Json:
-    """Return {"attention": the sessions that need someone, "parts": the numbers of unfinished parts by state}."""
-    return {"attention": list_attention(tx), "parts": parts.count_backlog(tx)}
+def read_overview(tx: Tx, agents: ConfiguredAgents) -> Json:
+    """Return {"attention": the sessions that need someone, "parts": the numbers of unfinished parts by state}.
+
+    Also "missing_agents", see `list_missing_agents`.
+    """
+    return {
+        "attention": list_attention(tx),
+        "missing_agents": list_missing_agents(tx, agents),
+        "parts": parts.count_backlog(tx),
+    }
+
+
+def list_missing_agents(tx: Tx, agents: ConfiguredAgents) -> list[Json]:
+    """Return the agents that are not configured any more: {"agent", "successor", "sessions", "newest", "text"}."""
+    return [asdict(missing) | {"text": missing.describe()} for missing in session_agent.list_missing_agents(tx, agents)]
 
 
 def list_attention(tx: Tx) -> list[Json]:

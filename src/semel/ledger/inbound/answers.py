@@ -17,9 +17,10 @@ from semel.ledger.turns import permission_requests
 class AnswerResult:
     """The result of recording an answer.
 
-    `status`: "answered" (now), "repeat" (this same event, or this key, was recorded before), "already" (another one
-    was), "closed" (the request had expired or was cancelled); or why it is no answer: "unknown", "unseen", "no such
-    option", "no words". `option`: the recorded answer. `outcome`: the event of an answer to a question.
+    `status` of a valid answer: "answered" (recorded now), "repeat" (this same event, or this key, was recorded before),
+    "already" (another answer was recorded before) or "closed" (the request had expired or was cancelled). `status` of
+    an invalid answer: "unknown", "unseen", "no such option" or "no words". `option`: the recorded answer. `outcome`:
+    the event of an answer to a question.
     """
 
     status: str
@@ -30,8 +31,9 @@ class AnswerResult:
 
 @dataclass(frozen=True)
 class AnswerContext:
-    """Where an answer was given (Law 13). `event`: the command that gave it. `seen`: the rev that `face` had shown.
-    `key`: the answer's idempotency key, if it has no event.
+    """The face and the event by which an answer was given (Law 13). `event`: the command that contained the answer.
+
+    `seen`: the rev up to which `face` had shown the session. `key`: the answer's idempotency key, if it has no event.
     """
 
     face: str = permission_requests.API
