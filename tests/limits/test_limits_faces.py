@@ -39,7 +39,8 @@ def test_limits_are_listed_and_a_message_above_one_waits(tmp_path: Path) -> None
         assert needs["limit"] == {"scope": "person", "subject": "owner", "measure": "turns"}
         shown = house.cli("status").stdout
         assert "sessions  1 needs someone" in shown and "main:web:b  waits until " in shown
-        assert ": the limit of turns (person owner) is used up" in house.cli("why", "main:web:b#1").stdout
+        why = house.cli("why", "main:web:b#1").stdout
+        assert "the turn may not begin: the limit of turns (person owner) is used up" in why
         assert "the limit of turns (person owner) is used up; raise it in [limits] and restart" in shown
         entries = house.entries("main:web:b")
         assert any(e.get("kind") == "limit.waits" and "limit of 1 turn for owner" in e["text"] for e in entries)

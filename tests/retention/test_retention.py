@@ -89,5 +89,5 @@ def test_a_dry_run_says_what_the_next_run_removes_and_nothing_can_find_it_then(t
         (removal,) = [line for line in lines if "its content was removed by retention" in line["text"]]
         assert before <= removal["at"] <= now_ms()
         assert "17 characters, removed since" in "".join(line["text"] for line in lines)
-        house.cli("delete", "main:web:long-1", "--yes")
+        house.cli("session", "delete", "main:web:long-1", "--yes")
         wait_until(lambda: "deleted with its session" in str(house.get("/v1/why/e2")), "the erasure")

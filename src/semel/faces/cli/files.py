@@ -5,8 +5,9 @@ from __future__ import annotations
 import json as jsonlib
 import platform
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -42,13 +43,16 @@ def fold(
 
     One JSON object per line, in the order of the view.
     """
+    for item in _fold(trace, agent):
+        sys.stdout.write(escape_json(jsonlib.dumps(item, ensure_ascii=False)) + "\n")
+
+
+def _fold(trace: Path, agent: str) -> Iterator[dict[str, Any]]:
+    """Yield the items of a trace's view. Exits with 1 if it cannot be read."""
     from semel.faces.fold import TraceError, fold_file
 
     try:
-        for item in fold_file(trace, agent):
-            sys.stdout.write(escape_json(jsonlib.dumps(item, ensure_ascii=False)) + "\n")
-    except BrokenPipeError:
-        raise  # the reader of the pipe has stopped reading
+        yield from fold_file(trace, agent)
     except OSError as error:
         print_error(f"{trace} cannot be read: {error.strerror}")
         raise typer.Exit(1) from None

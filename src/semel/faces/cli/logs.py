@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json as json_format
 import re
+from collections.abc import Iterator
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.text import Text
@@ -14,6 +16,9 @@ from semel.faces.cli.app import Config, DataDir, Json, app
 from semel.faces.cli.printing import print_error, stdout_console
 from semel.faces.config import locate
 from semel.text.visible import escape_json, visible
+
+if TYPE_CHECKING:
+    from semel.faces.log_reader import LogFilter
 
 LEVEL_STYLES = {"warning": "yellow", "error": "red", "critical": "bold red"}
 HEAD = ("timestamp", "level", "logger", "event", "exception")
@@ -46,16 +51,24 @@ def logs(
     data = locate(config, data_dir)[0]
     wanted = log_reader.LogFilter(session, _parse_id(turn, "t", "--turn"), _parse_id(part, "p", "--part"), level)
     try:
+        for line in _read_lines(data, number, wanted, is_followed=follow):
+            _print_line(line, json)
+    except KeyboardInterrupt:  # how people end --follow
+        raise typer.Exit(0) from None
+
+
+def _read_lines(data: Path, number: int, wanted: LogFilter, *, is_followed: bool) -> Iterator[dict[str, Any]]:
+    """Yield lines of the log. Exits with 1 if there is none, or if it cannot be read."""
+    from semel.faces import log_reader
+
+    try:
         if not log_reader.list_log_files(data):
             print_error(f"there is no log in {data} yet; `semel up` writes it")
             raise typer.Exit(1)
-        for line in log_reader.read_log(data, number, wanted, is_followed=follow):
-            _print_line(line, json)
+        yield from log_reader.read_log(data, number, wanted, is_followed=is_followed)
     except OSError as error:
-        print_error(f"the log cannot be read: {error}")
+        print_error(f"{error.filename or 'the log'} cannot be read: {error.strerror}")
         raise typer.Exit(1) from None
-    except KeyboardInterrupt:  # how people end --follow
-        raise typer.Exit(0) from None
 
 
 def _parse_id(text: str | None, letter: str, option: str) -> int | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from semel.law.turn import State as TurnState
-from semel.ledger.backup.snapshot import format_utc
 from semel.ledger.delivery import placeholders
 from semel.ledger.storage.rows import (
     ClaimRow,
@@ -202,19 +201,23 @@ def _explain_hearing(tx: Tx, hearing: AddressedSession) -> list[Json]:
     out += _explain_reference(tx, hearing)
     if hearing.turn is None:
         mode = f" ({hearing.busy})" if hearing.busy else ""
-        return [*out, _line(None, f"it waits{mode} for the next turn of {hearing.key}{_explain_limit(tx, hearing)}")]
+        out.append(_line(None, f"it waits{mode} for the next turn of {hearing.key}"))
+        return out + _explain_limit(tx, hearing)
     if hearing.busy:
         out.append(_line(None, _describe_wait(tx, hearing)))
     return out + _explain_turn(tx, hearing.turn)
 
 
-def _explain_limit(tx: Tx, hearing: AddressedSession) -> str:
-    """Return the end of a sentence that names the limit which the next turn waits for; "" if there is none."""
+def _explain_limit(tx: Tx, hearing: AddressedSession) -> list[Json]:
+    """Return lines about the limit that keeps a session's next turn from beginning; none if there is none."""
     limited = tx.one(LimitedRow, "limited_get", session=hearing.session)
     if limited is None:
-        return ""
+        return []
     whose = " ".join(filter(None, (limited.scope, limited.subject)))
-    return f", until {format_utc(limited.until)}: the limit of {limited.measure} ({whose}) is used up"
+    return [
+        _line(limited.at, f"the turn may not begin: the limit of {limited.measure} ({whose}) is used up"),
+        _line(limited.until, "the day of that limit ends, and the turn may begin"),
+    ]
 
 
 def _explain_reference(tx: Tx, hearing: AddressedSession) -> list[Json]:
