@@ -47,7 +47,7 @@ def fold(
         sys.stdout.write(escape_json(jsonlib.dumps(item, ensure_ascii=False)) + "\n")
 
 
-def _fold(trace: Path, agent: str) -> Iterator[dict[str, Any]]:
+def _fold(trace: Path, agent: str | None) -> Iterator[dict[str, Any]]:
     """Yield the items of a trace's view. Exits with 1 if it cannot be read."""
     from semel.faces.fold import TraceError, fold_file
 
