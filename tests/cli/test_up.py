@@ -127,7 +127,7 @@ def test_a_newer_ledger_is_left_alone(cli: Cli) -> None:
 
 def test_a_place_that_cannot_be_written_is_named(cli: Cli) -> None:
     (cli.home / "file").write_text("")
-    refused = cli("up", "--data-dir", str(cli.home / "file" / "data"), rc=1).stderr
+    refused = cli("up", "--data-dir", str(cli.home / "file" / "data"), rc=2).stderr
     assert "is not a directory: move it away, or name another" in refused
 
 
