@@ -66,6 +66,8 @@ class Sample:
 
 
 def read_samples(page: str) -> list[Sample]:
+    if "$ " not in page:
+        return []  # parsing Markdown is slow, and most pages have no sample
     samples, setup, lines, is_elsewhere = [], [], page.splitlines(), False
     for token in MarkdownIt("commonmark").parse(page):
         if token.type == "html_block" and (hidden := re.fullmatch(r"<!-- first:\n(.*)-->\n?", token.content, re.S)):

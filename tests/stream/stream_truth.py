@@ -37,6 +37,12 @@ def records(trace: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
+def text_of(trace: Path) -> str:
+    """The trace as it is written: to look for a word in it takes a quarter of the time that parsing it takes."""
+    with lzma.open(trace, "rt") as lines:
+        return lines.read()
+
+
 @functools.cache
 def scenarios(trace: Path) -> list[str]:
     """The scenarios that the trace's prompts ask for, in order; sessions one after the other."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stream_truth import records, traces
+from stream_truth import records, text_of, traces
 
 from semel.acp_stream import CAREFUL, WHOLE, ConnectionFolder, Fold, Profile
 from semel.law.memory_diff import Difference, RecordedMessage, find_difference, quote_text
@@ -39,7 +39,8 @@ def wire(lines: list[dict[str, Any]], profile: Profile | None = None) -> Connect
 
 
 def loaded() -> list[Path]:
-    return [p for p in traces() if any(_asks(line, "session/load") for line in records(p))]
+    written = (p for p in traces() if '"session/load"' in text_of(p))
+    return [p for p in written if any(_asks(line, "session/load") for line in records(p))]
 
 
 def _asks(line: dict[str, Any], method: str) -> bool:
