@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 PATIENCE = 60.0  # seconds: other work may share the machine
+INTERRUPT_INTERVAL_S = 5.0  # between two presses of Ctrl-C
 
 
 class Terminal:
@@ -48,14 +49,15 @@ class Terminal:
         os.write(self._file, b"\x03")
 
     def interrupt_until_over(self) -> int:
-        """Press Ctrl-C each second until the command ends: Python does not see one that comes just before it reads.
+        """Press Ctrl-C until the command says that it was aborted: Python does not see one just before it reads.
 
-        Returns the exit code."""
+        One that it does see is given time: a second one while Python ends would end it by the signal. Returns the exit
+        code."""
         end = time.monotonic() + PATIENCE
         pressed = 0.0
         while self._read():
             assert time.monotonic() < end, f"it does not end: {self.said[self._seen :]}"
-            if time.monotonic() - pressed > 1:
+            if "aborted" not in self.said[self._seen :] and time.monotonic() - pressed > INTERRUPT_INTERVAL_S:
                 self.interrupt()
                 pressed = time.monotonic()
         return self.wait()
