@@ -43,13 +43,18 @@ async def test_a_channel_that_does_not_end_is_left_behind(tmp_path: Path) -> Non
     )
     assert process.stderr is not None
     seen = b""
-    async with asyncio.timeout(300):  # an upper bound: other work may share the machine
-        while b'"ready"' not in seen:
-            line = await process.stderr.readline()
-            assert line, seen.decode()
-            seen += line
-        process.send_signal(signal.SIGTERM)
-        rest = await process.stderr.read()
-        assert await process.wait() == 0
+    try:
+        async with asyncio.timeout(300):  # an upper bound: other work may share the machine
+            while b'"ready"' not in seen:
+                line = await process.stderr.readline()
+                assert line, seen.decode()
+                seen += line
+            process.send_signal(signal.SIGTERM)
+            rest = await process.stderr.read()
+            assert await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
     assert b"left behind" in rest and b"channel mule" in rest
     assert not (tmp_path / "data" / "gateway.json").exists()
