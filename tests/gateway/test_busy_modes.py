@@ -130,6 +130,59 @@ async def test_an_interrupt_stops_only_the_turn_that_ran_when_it_was_said(tmp_pa
             assert (await w.texts("s", "agent"))[-1] == f"b{n}"
 
 
+async def test_an_interrupt_between_a_turns_record_and_its_run_stops_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with logged(tmp_path) as w:
+        await w.gateway.say("s", script("Hello."))
+        await w.idle()
+        turns, looked_up = w.gateway.turns, asyncio.Event()
+        start, write = turns._start, turns.record.write
+
+        async def start_late(begun: Any) -> Any:
+            monkeypatch.setattr(turns, "_start", start)
+            await w.gateway.say("s", script("New answer."), busy="interrupt")
+            await asyncio.wait_for(looked_up.wait(), 10)
+            return await start(begun)
+
+        async def write_slowly(work: Any, *args: Any) -> Any:
+            result = await write(work, *args)
+            if work.__name__ == "cancel_put_off":
+                looked_up.set()
+                await until(lambda: asyncio.sleep(0, bool(turns.runs)))
+            return result
+
+        monkeypatch.setattr(turns, "_start", start_late)
+        monkeypatch.setattr(turns.record, "write", write_slowly)
+        await w.gateway.say("s", script("Old answer.", {"hang": True}))
+        await until(lambda: asyncio.sleep(0, looked_up.is_set()))
+        await w.idle()
+        assert (await w.texts("s", "agent"))[-1] == "New answer."
+
+
+async def test_a_turn_that_is_interrupted_before_its_agent_is_prompted_is_not_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with logged(tmp_path) as w:
+        await w.gateway.say("s", script("Hello."))
+        await w.idle()
+        turns = w.gateway.turns
+        plan = turns.planner.plan
+
+        async def plan_slowly(*args: Any) -> Any:
+            monkeypatch.undo()
+            await w.gateway.say("s", script("New answer."), busy="interrupt")
+            (run,) = turns.runs.values()
+            await until(lambda: asyncio.sleep(0, run.stopped is not None))
+            return await plan(*args)
+
+        monkeypatch.setattr(turns.planner, "plan", plan_slowly)
+        await w.gateway.say("s", script("Old answer.", {"hang": True}))
+        await w.idle()
+        assert await w.texts("s", "agent") == ["Hello.", "New answer."]
+        assert len(agent_saw(w)) == 2
+
+
 async def test_many_steered_messages_while_turns_end_are_each_given_to_the_agent_once(tmp_path: Path) -> None:
     async with logged(tmp_path) as w:
         for n in range(120):

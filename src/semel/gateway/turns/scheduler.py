@@ -126,18 +126,25 @@ class TurnScheduler:
             self.wake(session)  # the turn was over: the next turn takes the messages
 
     async def _interrupt(self, addressed: Addressed) -> None:
-        """Stop the turn that ran when a newer message or a new chapter was recorded; never stop a later turn."""
-        run, root = self.runs.get(addressed.session), addressed.root
+        """Stop the turn that ran when a newer message or a new chapter was recorded, but never a later turn."""
+        session, root = addressed.session, addressed.root
         by = StopRequest(
             law.STOPPED_BY_NEW_CHAPTER if addressed.command else law.STOPPED_BY_NEWER_MESSAGE, addressed.seq
         )
-        if run is not None and run.begun.root == root:
+        if root is None or (self._run_of(session, root) is None and await self._stop_waiting(session, by, root)):
+            pass  # nothing runs
+        elif (run := self._run_of(session, root)) is not None:  # it may have begun since
             await run.cancel(by)
-        elif root is not None and not await self._stop_waiting(addressed.session, by, root):
-            if addressed.session in self.tasks:
-                self._overtaken[addressed.session] = root, by
-            self._stop_start(addressed.session, root)
-        self.wake(addressed.session)
+        else:
+            if session in self.tasks:
+                self._overtaken[session] = root, by
+            self._stop_start(session, root)
+        self.wake(session)
+
+    def _run_of(self, session: int, root: int) -> Run | None:
+        """Return the session's run, if it is of a turn of this root."""
+        run = self.runs.get(session)
+        return run if run is not None and run.begun.root == root else None
 
     def _stop_start(self, session: int, root: int | None = None) -> None:
         """Cancel the start of an agent for a turn of this session. `root`: only for a turn of this root."""
@@ -380,7 +387,7 @@ class TurnScheduler:
             await self._fail(fence, begun, plan.reason)
         elif plan.how == "recall":
             await run.end_unanswered("end_turn")
-        elif (by := self._take_stop(begun)) is not None:
+        elif (by := run.stopped or self._take_stop(begun)) is not None:
             run.stopped = by
             await run.end_unanswered("cancelled")
         else:
