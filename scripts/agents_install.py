@@ -26,14 +26,21 @@ AGENTS: dict[str, dict[str, str]] = {
     "gemini": {"@google/gemini-cli": "0.61.0"},
     "qwen": {"@qwen-code/qwen-code": "0.24.4"},
     "pi": {"pi-acp": "0.0.34", "@earendil-works/pi-coding-agent": "0.87.1"},
+    "kimi": {"@moonshot-ai/kimi-code": "2.1.0"},
+    "openclaw": {"openclaw": "2026.9.6"},
+    "kilo": {"@kilocode/cli": "7.7.7"},
+    "nanocoder": {"@nanocollective/nanocoder": "1.30.0"},
 }
 
-PYTHON_AGENTS: dict[str, tuple[str, tuple[int, int]]] = {
-    "vibe": ("mistral-vibe==3.0.2", (3, 12)),
-    "fast-agent": ("fast-agent-mcp==0.10.46", (3, 13)),
+PYTHON_AGENTS: dict[str, tuple[str, int, int]] = {
+    "vibe": ("mistral-vibe==3.0.2", 12, 14),
+    "fast-agent": ("fast-agent-mcp==0.10.46", 13, 14),
+    "hermes": ("hermes-agent[acp,mcp]==0.19.0", 12, 13),
+    "agentao": ("agentao==0.5.17", 12, 13),
+    "openhands": ("openhands==1.16.0", 12, 12),
+    "gptme": ("gptme[acp]==0.35.1", 12, 13),
 }
-"""Agents from PyPI: the package, and the oldest Python that it takes."""
-NEWEST_PYTHON = 14
+"""Agents from PyPI: the package, and the oldest and newest Python 3 that it takes."""
 
 
 class CannotInstall(Exception):
@@ -57,24 +64,30 @@ def node() -> str:
     return str(ROOT / "node/node_modules/node/bin/node")
 
 
-def find_python(oldest: tuple[int, int]) -> str | None:
-    """The newest Python on PATH that is not older than this."""
-    names = [f"python3.{minor}" for minor in range(NEWEST_PYTHON, oldest[1] - 1, -1)]
-    return next((path for name in names if (path := shutil.which(name))), None)
+def find_python(oldest: int, newest: int) -> str | None:
+    """The newest Python 3 between these that is on PATH and runs (a shim of pyenv may name one that does not)."""
+    paths = (shutil.which(f"python3.{minor}") for minor in range(newest, oldest - 1, -1))
+    return next((path for path in paths if path and runs(path)), None)
+
+
+def runs(python: str) -> bool:
+    try:
+        return subprocess.run([python, "--version"], capture_output=True, timeout=60, check=False).returncode == 0
+    except (OSError, subprocess.SubprocessError):
+        return False
 
 
 def install_python(name: str) -> None:
     """An agent from PyPI, in the virtual environment `.agents/<name>`."""
-    package, oldest = PYTHON_AGENTS[name]
+    package, oldest, newest = PYTHON_AGENTS[name]
     home = ROOT / name
     stamp = home / ".installed"
     if stamp.exists() and stamp.read_text() == package:
         return
-    python = find_python(oldest)
+    python = find_python(oldest, newest)
     if python is None:
-        raise CannotInstall(
-            f"{package} needs Python {oldest[0]}.{oldest[1]} or newer: install it, or choose other agents with AGENTS"
-        )
+        needed = f"3.{oldest}" if oldest == newest else f"3.{oldest} to 3.{newest}"
+        raise CannotInstall(f"{package} needs Python {needed}: install it, or choose other agents with AGENTS")
     print(f"Installing {package} ...", flush=True)  # noqa: T201
     shutil.rmtree(home, ignore_errors=True)
     pip = [sys.executable, "-m", "pip", "--python", str(home / "bin/python"), "install", "-q", package]

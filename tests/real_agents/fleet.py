@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import socket
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,7 +39,8 @@ class RealAgent:
 
     `memory`: the files below home that hold a message as soon as it is complete, before the turn is over. `tools`: its
     model calls Semel's tools as functions, from its first turn on. `asks`: it asks for permission. `asks_aside`: it
-    asks its model once more about an answer, such as what to suggest next.
+    asks its model once more about an answer, such as what to suggest next. `streams`: its model's words are shown as
+    they come. `companion(command)`: the program that must run beside it; it listens at the port of `command`'s address.
     """
 
     name: str
@@ -48,6 +50,8 @@ class RealAgent:
     tools: bool = True
     asks: bool = True
     asks_aside: bool = False
+    streams: bool = True
+    companion: Callable[[list[str]], list[str]] | None = None
 
 
 def _base(home: Path) -> Env:
@@ -104,8 +108,8 @@ def _codex_zed(home: Path, port: int) -> tuple[list[str], Env]:
     return [str(found[0])], _codex_config(home, port)
 
 
-def _opencode(home: Path, port: int) -> tuple[list[str], Env]:
-    (home / ".config/opencode").mkdir(parents=True)
+def _opencode_config(home: Path, port: int, name: str) -> Env:
+    (home / f".config/{name}").mkdir(parents=True)
     model = {
         "name": "Scripted", "reasoning": True, "tool_call": True, "interleaved": {"field": "reasoning_content"},
         "limit": {"context": 200000, "output": 32000},
@@ -118,10 +122,18 @@ def _opencode(home: Path, port: int) -> tuple[list[str], Env]:
         "autoupdate": False, "share": "disabled", "model": "scripted/scripted", "small_model": "scripted/scripted",
         "permission": {"bash": "ask", "edit": "ask"}, "provider": {"scripted": provider},
     }  # fmt: skip
-    (home / ".config/opencode/opencode.json").write_text(json.dumps(config))
+    (home / f".config/{name}/{name}.json").write_text(json.dumps(config))
     quiet = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
-    env = {**_base(home), **{f"OPENCODE_DISABLE_{what}": "1" for what in quiet}}
+    return {**_base(home), **{f"{name.upper()}_DISABLE_{what}": "1" for what in quiet}}
+
+
+def _opencode(home: Path, port: int) -> tuple[list[str], Env]:
+    env = _opencode_config(home, port, "opencode")
     return [str(ROOT / "opencode/node_modules/.bin/opencode"), "acp"], env
+
+
+def _kilo(home: Path, port: int) -> tuple[list[str], Env]:
+    return [str(ROOT / "kilo/node_modules/.bin/kilo"), "acp"], _opencode_config(home, port, "kilo")
 
 
 def _copilot(home: Path, port: int) -> tuple[list[str], Env]:
@@ -214,6 +226,93 @@ def _fast_agent(home: Path, port: int) -> tuple[list[str], Env]:
     return command, {**_base(home), **keys, "FAST_AGENT_DISABLE_UPDATE_CHECK": "1"}
 
 
+def _kimi(home: Path, port: int) -> tuple[list[str], Env]:
+    (home / ".kimi-code").mkdir()
+    (home / ".kimi-code/config.toml").write_text(f"""
+default_model = "scripted"
+[models.scripted]
+provider = "scripted"
+model = "scripted"
+max_context_size = 200000
+[providers.scripted]
+type = "openai"
+base_url = "http://127.0.0.1:{port}/v1"
+api_key = "none"
+""")
+    main = ROOT / "kimi/node_modules/@moonshot-ai/kimi-code/dist/main.mjs"
+    env = {"KIMI_CODE_HOME": str(home / ".kimi-code"), "KIMI_CODE_NO_AUTO_UPDATE": "1"}
+    return [INSTALLER.node(), str(main), "acp"], {**_base(home), **env}
+
+
+def _hermes(home: Path, port: int) -> tuple[list[str], Env]:
+    (home / ".hermes").mkdir()
+    model = {
+        "default": "scripted", "provider": "custom", "base_url": f"http://127.0.0.1:{port}/v1", "api_key": "none",
+        "context_length": 200000,
+    }  # fmt: skip
+    memory = {"memory_enabled": False, "user_profile_enabled": False}
+    config = {"model": model, "memory": memory, "approvals": {"mode": "manual"}}
+    (home / ".hermes/config.yaml").write_text(json.dumps(config))
+    env = {"HERMES_HOME": str(home / ".hermes"), "OPENAI_API_KEY": "none"}
+    return [str(ROOT / "hermes/bin/hermes"), "acp"], {**_base(home), **env}
+
+
+def _nanocoder(home: Path, port: int) -> tuple[list[str], Env]:
+    (home / ".config/nanocoder").mkdir(parents=True)
+    provider = {
+        "name": "scripted", "baseUrl": f"http://127.0.0.1:{port}/v1", "apiKey": "none", "models": ["scripted"],
+    }  # fmt: skip
+    config = {"nanocoder": {"providers": [provider]}}
+    (home / ".config/nanocoder/agents.config.json").write_text(json.dumps(config))
+    command = [str(ROOT / "nanocoder/node_modules/.bin/nanocoder"), "--acp"]
+    return [INSTALLER.node(), *command], {**_base(home), "NANOCODER_CONFIG_DIR": str(home / ".config/nanocoder")}
+
+
+def _agentao(home: Path, port: int) -> tuple[list[str], Env]:
+    keys = {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1", "OPENAI_MODEL": "scripted"}
+    return [str(ROOT / "agentao/bin/agentao"), "--acp", "--stdio"], {**_base(home), **keys}
+
+
+def _gptme(home: Path, port: int) -> tuple[list[str], Env]:
+    keys = {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1", "MODEL": "local/scripted"}
+    return [str(ROOT / "gptme/bin/gptme-acp")], {**_base(home), **keys}
+
+
+def _openhands(home: Path, port: int) -> tuple[list[str], Env]:
+    keys = {"LLM_API_KEY": "none", "LLM_BASE_URL": f"http://127.0.0.1:{port}/v1", "LLM_MODEL": "openai/scripted"}
+    return [str(ROOT / "openhands/bin/openhands"), "acp", "--override-with-envs"], {**_base(home), **keys}
+
+
+def _openclaw(home: Path, port: int) -> tuple[list[str], Env]:
+    (home / ".openclaw").mkdir()
+    model = {
+        "id": "scripted", "name": "Scripted", "reasoning": True, "input": ["text"], "contextWindow": 200000,
+        "maxTokens": 8192, "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0},
+    }  # fmt: skip
+    provider = {
+        "baseUrl": f"http://127.0.0.1:{port}/v1", "apiKey": "none", "api": "openai-completions", "models": [model],
+    }  # fmt: skip
+    config = {
+        "gateway": {"mode": "local"}, "models": {"mode": "merge", "providers": {"scripted": provider}},
+        "agents": {"defaults": {"model": {"primary": "scripted/scripted"}, "workspace": str(home / "workspace")}},
+    }  # fmt: skip
+    (home / ".openclaw/openclaw.json").write_text(json.dumps(config))
+    main = ROOT / "openclaw/node_modules/openclaw/openclaw.mjs"
+    address = f"ws://127.0.0.1:{free_port()}"
+    return [INSTALLER.node(), str(main), "acp", "--url", address, "--token", "none"], _base(home)
+
+
+def _openclaw_gateway(command: list[str]) -> list[str]:
+    port = command[4].rpartition(":")[2]
+    return [*command[:2], "gateway", "run", "--port", port, "--auth", "token", "--token", "none"]
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
 AGENTS = {
     one.name: one
     for one in (
@@ -227,6 +326,14 @@ AGENTS = {
         RealAgent("pi", "openai", _pi, tools=False, asks=False),
         RealAgent("vibe", "openai", _vibe, tools=False),  # its model calls them in TypeScript
         RealAgent("fast-agent", "openai", _fast_agent, asks=False),
+        RealAgent("kimi", "openai", _kimi),
+        RealAgent("kilo", "openai", _kilo),
+        RealAgent("hermes", "openai", _hermes),
+        RealAgent("nanocoder", "openai", _nanocoder, tools=False),
+        RealAgent("agentao", "openai", _agentao, asks=False),  # it refuses dangerous commands by itself
+        RealAgent("gptme", "openai", _gptme, tools=False),
+        RealAgent("openhands", "openai", _openhands),
+        RealAgent("openclaw", "openai", _openclaw, tools=False, asks=False, companion=_openclaw_gateway),
     )
 }
 

@@ -7,8 +7,9 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,10 @@ class House:
             self.model = await stack.enter_async_context(Server(api(self.script)))
             self.receiver = await stack.enter_async_context(Server(self._received))
             self.http = await stack.enter_async_context(httpx2.AsyncClient(timeout=30, trust_env=False))
-            self._configure()
+            command, env = self.agent.start(self.home, self.model.port)
+            self._configure(command, env)
+            if self.agent.companion is not None:
+                await stack.enter_async_context(self._beside(self.agent.companion(command), env))
             stack.push_async_callback(self._down)
             await self.up()
             self._stack = stack.pop_all()
@@ -62,8 +66,20 @@ class House:
         self.posts.append({"id": request.headers["webhook-id"], **request.json()["data"]})
         await reply.send(200, {})
 
-    def _configure(self) -> None:
-        command, env = self.agent.start(self.home, self.model.port)
+    @contextlib.asynccontextmanager
+    async def _beside(self, command: list[str], env: dict[str, str]) -> AsyncIterator[None]:
+        """The program that the agent needs, from when it listens until the house is left."""
+        with (self.path / "companion").open("wb") as out:
+            process = await asyncio.create_subprocess_exec(*command, env=env, stdout=out, stderr=out, cwd=self.home)
+        try:
+            port = int(command[command.index("--port") + 1])
+            await self.until(lambda: listens(port), "the agent's companion listens")
+            yield
+        finally:
+            process.terminate()
+            await process.wait()
+
+    def _configure(self, command: list[str], env: dict[str, str]) -> None:
         lines = [
             "[gateway]", 'listen = "127.0.0.1:0"', f"data_dir = {_toml(self.path / 'data')}", 'grace = "2s"',
             "check_agents = false",  # a scenario finds the agent's process by its being alone
@@ -145,7 +161,8 @@ class House:
             await self.kill_gateway()
 
     def log(self) -> str:
-        return (self.path / "log").read_text()[-4000:]
+        log = self.path / "log"
+        return log.read_text()[-4000:] if log.exists() else ""
 
     # ------------------------------------------------------------ talking and looking
 
@@ -214,6 +231,12 @@ class House:
         async with asyncio.timeout(PATIENCE):
             code = await process.wait()
         assert code == 0, out.read_text()
+
+
+def listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
 
 
 def _toml(value: object) -> str:

@@ -212,5 +212,8 @@ PLANS: dict[str, Plan] = {
 
 NEED_TOOLS = frozenset(PLANS) - {"plain", "think2", "perm", "cancel_text", "steer", "interrupt", "drop", "kill_said"}
 """The scenarios in which the model calls Semel's tools."""
-UNABLE = frozenset({("gemini", "load")})
-"""(agent, scenario): Gemini CLI cannot load a session within the minute in which it was made."""
+UNABLE = frozenset(
+    {("gemini", "load"), ("nanocoder", "cancel_text"), ("nanocoder", "interrupt"), ("nanocoder", "kill_said")}
+)
+"""(agent, scenario): Gemini CLI cannot load a session within the minute in which it was made. nanocoder tells each
+piece of a text when the next one comes, so that the text before a pause of the model is never whole."""

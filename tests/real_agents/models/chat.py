@@ -45,9 +45,42 @@ class OpenAI:
         if body.get("stream"):
             await _Stream(self.script, tools, base, reply).run(acts)
         else:
-            message = {"role": "assistant", "content": "".join(a.text for a in acts if type(a) is Text)}
-            choice = {"index": 0, "message": message, "finish_reason": "stop"}
-            await reply.send(200, {**base, "object": "chat.completion", "choices": [choice], "usage": USAGE})
+            await self._whole(acts, tools, base, reply)
+
+    async def _whole(self, acts: Attempt, tools: dict[str, Json], base: Json, reply: Reply) -> None:
+        """The answer in one piece, for a program that does not ask for a stream."""
+        calls: list[Json] = []
+        for act in acts:
+            match act:
+                case Cut():
+                    await reply.cut()
+                    return
+                case Gate():
+                    await self.script.gate(act.name).wait()
+                case Text():
+                    if act.hold:
+                        await self.script.gate(act.hold).wait()
+                case _:
+                    name, arguments = _call(tools, act)
+                    function = {"name": name, "arguments": json.dumps(arguments)}
+                    calls.append({"id": self.script.new_id("call"), "type": "function", "function": function})
+        message: Json = {"role": "assistant", "content": "".join(a.text for a in acts if type(a) is Text)}
+        if calls:
+            message["tool_calls"] = calls
+        if thoughts := "".join(a.text for a in acts if isinstance(a, Think)):
+            message["reasoning_content"] = thoughts
+        choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}
+        await reply.send(200, {**base, "object": "chat.completion", "choices": [choice], "usage": USAGE})
+
+
+def _call(tools: dict[str, Json], act: Act) -> tuple[str, Json]:
+    """(name, arguments) of a call as the agent's tools want it."""
+    if isinstance(act, Tool):
+        return our_tool(tools, act.name), act.arguments
+    assert isinstance(act, Shell)
+    call = shell_call(tools, act.command)
+    assert call is not None
+    return call
 
 
 def _turns(messages: list[Json]) -> list[Turn]:
@@ -98,13 +131,7 @@ class _Stream:
         await self.reply.end()
 
     async def _call(self, act: Act) -> None:
-        if isinstance(act, Tool):
-            name, arguments = our_tool(self.tools, act.name), act.arguments
-        else:
-            assert isinstance(act, Shell)
-            call = shell_call(self.tools, act.command)
-            assert call is not None
-            name, arguments = call
+        name, arguments = _call(self.tools, act)
         function = {"name": name, "arguments": ""}
         first = {"index": self.calls, "id": self.script.new_id("call"), "type": "function", "function": function}
         await self._send({"tool_calls": [first]})

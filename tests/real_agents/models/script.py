@@ -152,7 +152,10 @@ def broken(acts: Attempt, n: int) -> bool:
     return n + 1 < len(acts) and isinstance(acts[n + 1], Cut)
 
 
-SHELLS = ("Bash", "exec_command", "shell_command", "shell", "bash", "local_shell", "run_shell_command")
+SHELLS = (
+    "Bash", "exec_command", "shell_command", "shell", "bash", "local_shell", "run_shell_command", "terminal",
+    "execute_bash", "execute",
+)  # fmt: skip
 
 
 def shell_call(tools: Mapping[str, Json], command: str) -> tuple[str, Json] | None:
