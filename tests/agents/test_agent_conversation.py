@@ -331,6 +331,29 @@ async def test_half_an_emoji_is_storable_text(house: House) -> None:
 # ---------------------------------------------------------------- modes and models
 
 
+@pytest.mark.parametrize(
+    ("name", "alone"), [("Kimi Code CLI", "auto"), ("Kimi Code CLI", "yolo"), ("hermes-agent", "dont_ask")]
+)
+async def test_an_agent_that_opens_its_session_in_a_mode_without_questions_is_put_into_one_with_them(
+    house: House, name: str, alone: str
+) -> None:
+    """The modes of Kimi Code 2.1.0 and Hermes 0.19.0."""
+    talk = await house.opened(
+        f"""
+        m = expect("initialize")
+        out(id=m["id"], result={{"agentInfo": {{"name": {name!r}, "version": "1"}}}})
+        modes = [{{"id": id, "name": id}} for id in ("default", {alone!r})]
+        m = expect("session/new")
+        out(id=m["id"], result={{"sessionId": "s1", "modes": {{"currentModeId": {alone!r}, "availableModes": modes}}}})
+        m = expect("session/set_mode")
+        assert m["params"] == {{"sessionId": "s1", "modeId": "default"}}, m
+        out(id=m["id"], result={{}})
+        read()
+        """
+    )
+    assert talk.modes and talk.modes["currentModeId"] == "default" and not talk.decides_alone
+
+
 async def test_modes_and_models_are_set_and_unknown_ones_are_named(house: House) -> None:
     talk = await house.scripted()
     assert talk.modes and talk.models and talk.modes["currentModeId"] == "auto"

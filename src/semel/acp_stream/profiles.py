@@ -251,7 +251,14 @@ PROFILES: dict[str, Profile] = {
             window_marks=(_OPENCODE_CUT, _DOTS),
             second="steers",
         ),
-        replace(CAREFUL, name="kimi", retry="whole", content_before_result="arguments"),
+        replace(
+            CAREFUL,
+            name="kimi",
+            retry="whole",
+            content_before_result="arguments",
+            unattended_modes=frozenset(("auto", "yolo")),
+            asking_mode="default",
+        ),
         replace(
             CAREFUL,
             name="hermes",
@@ -261,6 +268,8 @@ PROFILES: dict[str, Profile] = {
             result_prose=_HERMES_RESULT,
             cut_notes=(_HERMES_CUT,),
             permission_is_call=False,
+            unattended_modes=frozenset(("accept_edits", "dont_ask")),
+            asking_mode="default",
         ),
         replace(
             CAREFUL,
