@@ -20,6 +20,7 @@ ROWS = {
     "search": ("hits", "seq"), "listParts": ("parts", "id"), "listQuarantined": ("quarantined", "event"),
     "listSessionJobs": ("jobs", "id"), "listJobs": ("jobs", "id"), "listChannels": ("channels", "name"),
     "listSchedules": ("schedules", "name"), "listPeople": ("people", "name"),
+    "listLimits": ("limits", "subject"),
 }  # fmt: skip
 
 
@@ -27,13 +28,15 @@ def in_pages(operation: Operation) -> bool:
     return any(param.name == "limit" for param in operation.query)
 
 
-def add_rows(tx: Tx, events: list[int]) -> None:
-    """Five jobs of the session `s`, and five events in quarantine."""
+def add_rows(tx: Tx, events: list[int], day: str) -> None:
+    """Five jobs of the session `s`, five events in quarantine, and five people who used something on that day."""
     session = tx.one(SessionRow, "session_by_key", key="s")
     assert session is not None
     for n in range(5):
         about = {"session": session.id, "agent": "main", "turn": None}
         tx.run("quarantine_add", event=events[n], channel="chat", why="unreadable")
+        used = {"turns": n, "tokens": 0, "cost": 0.0, "unreported": 0}
+        tx.run("spent_add", day=day, scope="person", subject=f"person-{n}", **used)
         tx.value(int, "job_add", run=f"job-{n}", command="make", name="", seconds=60, at=tx.now, **about)
 
 
@@ -45,7 +48,8 @@ async def filled(world: GatewayHouse) -> GatewayHouse:
     script = await world.script("s")
     await script.entries([("user", f"hello {n}", {}) for n in range(5)])
     events = [(await world.gateway.report("s", "note", f"note {n}", wakes=False)).event for n in range(5)]
-    await world.gateway.record.write(add_rows, events)
+    today = await world.gateway.limits()
+    await world.gateway.record.write(add_rows, events, today["day"])
     await world.hold("hello " * 20)
     return world
 
