@@ -51,11 +51,14 @@ def small_disk(folder: Path, size: str) -> str:
     return f"mount -t tmpfs -o size={size} tmpfs {shlex.quote(str(folder))}"
 
 
-def check(result: dict[str, Any]) -> None:
+FILE_LIMIT = ("LedgerFileLimit", "Raise the limit on the size of files ('ulimit -f'")
+
+
+def check(result: dict[str, Any], error: str, remedy: str) -> None:
     assert result["accepted"] > 8
     assert result["clients refused"] == 8
-    assert result["refused"] == ["LedgerFull"]
-    assert "Free some space: writing goes on by itself" in result["message"]
+    assert result["refused"] == [error]
+    assert remedy in result["message"]
     assert result["readable while full"]
     assert result["refused but there"] == []
     assert result["all accepted are there after"]
@@ -63,14 +66,15 @@ def check(result: dict[str, Any]) -> None:
 
 def test_on_a_full_disk_nothing_accepted_is_lost_and_space_brings_writing_back(tmp_path: Path) -> None:
     if mounting():
-        check(program("full", str(tmp_path), mounts=small_disk(tmp_path, "8m")))
+        result = program("full", str(tmp_path), mounts=small_disk(tmp_path, "8m"))
+        check(result, "LedgerFull", "Free some space: writing goes on by itself")
     else:  # the same program against a limit on the size of files
-        check(program("limit", str(tmp_path)))
+        check(program("limit", str(tmp_path)), *FILE_LIMIT)
 
 
 def test_a_limit_on_the_size_of_files_is_a_full_disk(tmp_path: Path) -> None:
     result = program("limit", str(tmp_path))
-    check(result)
+    check(result, *FILE_LIMIT)
     assert "File too large" in result["message"]
 
 
