@@ -27,7 +27,7 @@ def render_terminal(text: str) -> str:
 
 
 class Display:
-    """A growing output, rendered as it comes. The result does not depend on where its chunks begin and end."""
+    """A growing output, shown as a terminal would show it. How it is divided into chunks makes no difference."""
 
     def __init__(self) -> None:
         self._settled = 0  # characters that cannot change any more

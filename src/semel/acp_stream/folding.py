@@ -338,9 +338,10 @@ class Fold:
         return ops + self.talk.announce_retry()
 
     def _fold_version2(self, kind: str, data: Mapping[str, Any]) -> list[Op]:
-        """Apply an update that only ACP v2 has.
+        """Apply an update of a kind that only ACP v2 has. `kind`: its `sessionUpdate`.
 
-        In a replay, and for a user message, process each of its blocks as a chunk.
+        A user message, and in a replay any whole message, is applied as one chunk for each of its content blocks. A
+        replay's other updates of these kinds are ignored.
         """
         if self._replay is None and kind != "user_message":
             return self.v2.update(kind, data)

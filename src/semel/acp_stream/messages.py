@@ -358,10 +358,10 @@ class BlockAssembler:
         return []
 
     def _settle_held(self, block: TextBlock, text: str = "") -> list[Op]:
-        """Decide about the chunk that was held back, if there is one. `text`: the next chunk; "" if there is none.
+        """Add to the block the chunk that was held back, if there is one. `text`: the next chunk; "" if there is none.
 
-        If nothing or an empty line follows, the chunk is a copy, and only the new text after the copy in it is added to
-        the block. Otherwise the whole chunk is added.
+        The chunk begins with a probable copy. If no chunk follows, or one that begins with an empty line, it is taken
+        for a copy, and only the text after it is added. Otherwise the whole chunk is added.
         """
         if block.held_copy is None:
             return []

@@ -288,7 +288,10 @@ class ToolOutput:
         return self._equals_but_for_space(text)
 
     def _equals_but_for_space(self, text: str) -> str | None:
-        """Return "" if the text equals the known text except for white space at the end, else None."""
+        """Return "", for no new text, if the text equals the known text except for white space at the end; else None.
+
+        None also if their lengths differ by more than 8 characters, or if a middle of the known text was dropped.
+        """
         if abs(len(text) - self.total) > 8 or self._tail is not None:
             return None
         return "" if self._joined_head().rstrip() == text.rstrip() else None

@@ -78,7 +78,10 @@ def join_growth(changes: Iterable[Json]) -> list[Json]:
 
 
 def _growth_key(change: Json) -> tuple[bool, Any, Any, Any]:
-    """Return (whether the change only extends a text, and three values that identify that text)."""
+    """Return the key by which `join_growth` groups changes. Changes that extend the same text have equal keys.
+
+    The first value of the key says whether the change only extends a text.
+    """
     return change["op"] in GROWTH_OPS, change["op"], change.get("seq"), change.get("id")
 
 

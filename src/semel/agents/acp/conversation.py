@@ -286,7 +286,10 @@ class AcpConversation:
             log.debug("agent %s answered a request we did not make: %s", self.name, reply.id)
 
     def _explain_error(self, error: str, code: object) -> str:
-        """Add to the error of a prompt what a person can do about it. A session opens even with a key that is wrong."""
+        """Return the error of a prompt, followed by what a person can do about it. `code`: the JSON-RPC error's code.
+
+        A wrong key is often noticed only here, because agents open a session without trying the key.
+        """
         if code == AUTH_REQUIRED and self.key_variable is not None:
             error = (
                 f"{error}. {self.key_variable} is set, so this key was probably refused: correct it and restart the "

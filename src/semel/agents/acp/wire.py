@@ -117,7 +117,10 @@ def _whole_end(head: bytes) -> bytes:
 
 
 def _whole_beginning(tail: bytes) -> bytes:
-    """Return the end of a JSON text without its first character, which may belong to an escape sequence."""
+    """Return `tail`, which begins after a gap in a JSON text, without an incomplete escape sequence at its beginning.
+
+    The backslash of such a sequence may lie in the gap. So leading backslashes are removed, and one character more.
+    """
     return tail.lstrip(b"\\")[1:]
 
 

@@ -21,7 +21,10 @@ Create = Callable[..., Awaitable[Any]]
 
 
 def bypass_client_validation(model: Any) -> None:
-    """Patch the model's client if it is OpenAI's: no validation of messages."""
+    """If the model's client is OpenAI's, patch it so that it sends messages and tools without validating them.
+
+    Its chat completions then also fill the `StreamExtras` in `current_extras`.
+    """
     client: Any = getattr(getattr(model, "provider", None), "client", None)
     if type(client).__module__.partition(".")[0] != "openai":
         return

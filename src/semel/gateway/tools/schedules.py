@@ -58,9 +58,11 @@ class ScheduleManager:
     # ------------------------------------------------------------ the timer
 
     async def configure(self, configured: Mapping[str, ScheduleSettings]) -> None:
-        """Apply the configured schedules.
+        """Make the ledger's schedules agree with the configured ones: add new ones, replace those that changed.
 
-        A one-shot schedule never fires if its time is past when it is first configured.
+        A schedule that was configured earlier and is not any more is removed. Schedules that people and agents made
+        stay, unless a configured one has the same name. A one-shot schedule never fires if its time is past when it is
+        first configured.
         """
         definitions = [
             self._define(s.name, s.session, s.text, s.form, s.spec, s.tz, s.downtime, "config")

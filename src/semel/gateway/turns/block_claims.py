@@ -302,7 +302,12 @@ class BlockClaims:
         return self._take_pieces(block, block.reader.hand(named))
 
     def _hand_over(self, block: StreamedBlock, name: str | None, named: Mapping[str, Any]) -> list[turn_ops.Op]:
-        """Claim a file for the destination with this name (None: home). `named`: see `attach`."""
+        """Claim the file `named` (as in `attach`) for one destination. Return the operations to apply now.
+
+        `name`: the destination in the agent's markup; None if the file stands outside markup, so that it goes home. A
+        file for another destination than home is claimed later, with the rest of the block. If the file could not be
+        stored, it is added to `missing_files`; for another destination, a claim states why as its `problem`.
+        """
         at_home = name is None or self._is_home(name)
         file = named.get("file")
         if isinstance(file, AgentFile):

@@ -220,7 +220,7 @@ def is_self_guarded(tool_call: Json, announced: Json) -> bool:
 
 
 def _holds_command(input: object) -> bool:
-    """Return whether the input contains a command. None of SELF_GUARDED_TOOLS takes a command."""
+    """Return whether a tool's input contains a command. If it does, the tool is not one of SELF_GUARDED_TOOLS."""
     return isinstance(input, dict) and any(name in input for name in ("command", "cmd"))
 
 

@@ -20,7 +20,7 @@ MARK = "[semel: "
 
 
 def make_inert(text: str) -> str:
-    """Return text from outside in which the opening brackets of imitated Semel marks are replaced by parentheses."""
+    """Return a text with every imitation of Semel's marks escaped: "(" takes the place of the opening bracket."""
     return prompt_marks.escape_semel_markers(text)
 
 

@@ -206,9 +206,10 @@ def deliver_last_block(tx: Tx, session: HomeSession, ending_turn: int | None = N
 
 
 def deliver_block(tx: Tx, session: HomeSession, claim: int) -> int | None:
-    """Send all claims of the block to which `claim` belongs to the session's home, in order.
+    """Send all claims that a block makes at the session's home, in order. `claim`: the id of any claim of the block.
 
-    Return the last claim sent, or None.
+    In place of an echo, its original is sent. A claim that has parts already is skipped (`queue_closing_block`). Return
+    the id of the last claim that is sent now; None if there is none.
     """
     block = tx.get(ClaimRow, "claim_get", id=claim)
     departed_claim = None

@@ -95,6 +95,6 @@ def _advance(tx: Tx, dest: str) -> None:
 
 
 def touch_entries(tx: Tx, claim: int) -> None:
-    """Make each entry of this claim a change for watchers, because its delivery state changed."""
+    """Give each entry of this claim a new rev, so that watchers get its changed delivery state."""
     for entry in tx.all(ClaimEntry, "entries_of_claim", claim=claim):
         entries.touch_entry(tx, entry.session, entry.seq)

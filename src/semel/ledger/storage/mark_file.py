@@ -97,7 +97,7 @@ def _encode_slot(mark: LedgerMark) -> bytes:
 
 
 class MarkFile:
-    """The mark file of an open ledger, for writing.
+    """The writer of an open ledger's mark file, by which an older copy of the ledger is recognised (Law 14).
 
     The constructor raises OSError if it cannot write the file. If a later write fails, the file keeps an older mark.
     """

@@ -118,7 +118,8 @@ class Store:
     ) -> Self:
         """Open the ledger without threads: `write_sync` and `read_sync` run on the caller's thread, on one connection.
 
-        Tests pass `migrations`, to use other migrations, and `vfs`, to simulate another disk.
+        `exclusive`, `announce` and the errors raised: as in `open`. Tests pass `migrations`, to use other migrations,
+        and `vfs`, to simulate another disk.
         """
         migrations = migrations or migrate.list_migrations()
         opened = open_for_writing(

@@ -69,7 +69,7 @@ def next_rev(tx: Tx, session: int) -> int:
 
 
 def touch_session(tx: Tx, session: int) -> None:
-    """Make the session itself a change for watchers: its state, waiting events or title changed."""
+    """Give the session a new rev, so that watchers get its changed state, waiting events or title."""
     _mark_dirty(tx, session, "session", 0, next_rev(tx, session))
 
 
@@ -141,7 +141,7 @@ def hold_item_files(tx: Tx, session: int, files: Sequence[Mapping[str, Any]]) ->
 
 
 def touch_entry(tx: Tx, session: int, seq: int) -> None:
-    """Make the entry a change for watchers, because its delivery state or its echoes changed."""
+    """Give the entry a new rev, so that watchers get its changed delivery state or echoes."""
     rev = next_rev(tx, session)
     tx.run("entry_touch", session=session, seq=seq, rev=rev)
     _mark_dirty(tx, session, "entry", seq, rev)

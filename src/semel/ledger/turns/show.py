@@ -243,6 +243,10 @@ def show_late(
 
 
 def deliver_closing(tx: Tx, claims_by_slot: Mapping[int, int], closing: int | None, legs: tuple[Leg, ...]) -> bool:
-    """Send the text in slot `closing` as the parts `legs`, if there are any. Return whether it is sent now."""
+    """Queue a closing text for its chat, as the parts `legs`. Return whether parts were queued.
+
+    `closing`: the slot of the text; None if there is none. Nothing is queued if `legs` is empty, or if the text has
+    parts already, because it was sent when it was said (`queue_closing_block`).
+    """
     claim = claims_by_slot.get(closing) if closing is not None else None
     return claim is not None and bool(legs) and cutting.queue_closing_block(tx, claim, legs)
