@@ -10,6 +10,10 @@ from typing import Any
 import pytest
 from gateway_world import World
 
+from semel.gateway.ports import Safety
+from semel.gateway.settings import ChannelSettings
+from semel.testing import FakeChannel, Platform
+
 AGENT = """
 import json, sys
 def out(**m): print(json.dumps({"jsonrpc": "2.0", **m}), flush=True)
@@ -67,6 +71,20 @@ async def test_a_failure_that_the_agent_tells_itself_is_told_once(world: World) 
         ("agent", "**Error:** No such model: mock."),
         ("notice", "The agent's turn failed, as it says itself."),
     ]
+
+
+async def test_in_a_chat_a_failure_that_the_agent_tells_itself_is_told_once_and_the_books_hold(tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text(AGENT)
+    platform = Platform()
+    channel = FakeChannel("chat", Safety.IDEMPOTENT, platform)
+    async with World(
+        tmp_path, command=(sys.executable, str(tmp_path / "agent.py")), channels={"chat": channel},
+        channel_settings={"chat": ChannelSettings(name="chat", kind="fake")},
+    ) as world:  # fmt: skip
+        await world.ask("fail", "demo:chat:room")
+        await world.sent()
+        assert [post.text for post in platform.log] == ["**Error:** No such model: mock."]
+        await world.balanced()
 
 
 async def test_a_retry_that_the_agent_announces_is_shown(world: World) -> None:

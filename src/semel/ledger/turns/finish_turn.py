@@ -106,15 +106,17 @@ def _add_end_notices(
     turn = tx.get(TurnRow, "turn_get", id=turn_id)
     if end.stopped is not None:
         return turns.add_stop_notice(tx, session.id, turn, end.stopped.notice_text, end.stopped.seq)
-    notice_seqs = [
-        turns.add_notice(tx, session.id, notice.text, turn=turn_id, kind=notice.kind, tell=notice.tell)
-        for notice in notices
-    ]
-    if notice_seqs:
-        return Evidence("notice", notice_seqs[-1])
     evidence = end_evidence.find_evidence(tx, session, turn)
     if evidence is None and attached is not None and attached > (tx.value(int, "turn_asked_last", turn=turn_id) or 0):
         evidence = Evidence("notice", attached)
+    notice_seq = None
+    for notice in notices:
+        # A notice that repeats the agent's own words is for its chat only if those words did not get there.
+        kind = notice.kind if evidence or notice.kind.startswith("turn.") else f"turn.{notice.kind}"
+        seq = turns.add_notice(tx, session.id, notice.text, turn=turn_id, kind=kind, tell=notice.tell)
+        notice_seq = seq if kind.startswith("turn.") else notice_seq
+    if notice_seq is not None:
+        return Evidence("notice", notice_seq)
     if evidence := evidence or end_evidence.find_quiet(tx, turn):
         return evidence
     seq = turns.add_notice(tx, session.id, EMPTY_TURN_NOTICE, turn=turn_id, kind="turn.empty", tell=False)
