@@ -61,7 +61,7 @@ _TRANSIENT_ERROR = re.compile(
     r"|internal server error|econnreset|econnrefused|etimedout|eai_again|enetunreach|socket hang up"
     r"|connection (?:was |is )?(?:reset|closed|refused|error|lost|aborted|dropped)|stream (?:ended|closed|disconnected)"
     r"|network error|fetch failed|server disconnected|\bterminated\b|other side closed|und_err_socket"
-    r"|resource (?:has been )?exhausted",
+    r"|invalid.eof.state|resource (?:has been )?exhausted",
     re.I,
 )
 _RETRY_AFTER = re.compile(
