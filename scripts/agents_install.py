@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -113,7 +114,9 @@ def install(folder: str, packages: dict[str, str]) -> None:
     manifest = {"name": f"semel-agent-{folder}", "private": True, "dependencies": packages}
     (home / "package.json").write_text(json.dumps(manifest, indent=2))
     quiet = ["--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"]
-    done = subprocess.run([npm, "install", *quiet], cwd=home, check=False)
+    # What a package runs when it is installed gets the node that its agent will get.
+    env = {**os.environ, "PATH": f"{Path(node()).parent}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run([npm, "install", *quiet], cwd=home, env=env, check=False)
     if done.returncode:
         raise CannotInstall(
             f"npm could not install {', '.join(packages)} (exit {done.returncode}): see its words above"
