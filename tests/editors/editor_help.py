@@ -20,6 +20,11 @@ NAMES = sorted(
     for path in TRACES.glob("*/*.jsonl.xz")
     if ".mcp." not in path.name
 )
+CAPABILITIES: dict[str, dict[str, Any]] = {
+    "content": {},
+    "terminals": {"_meta": {"terminal_output": True}},
+    "notices": {"session": {"notices": {}}},
+}
 STEP_S = 0.01  # between two lines from the agent
 
 
@@ -36,7 +41,11 @@ def connections(name: str) -> list[list[Record]]:
 
 
 def line_of(message: object) -> bytes:
-    return json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+    text = json.dumps(message, ensure_ascii=False)
+    try:
+        return text.encode() + b"\n"
+    except UnicodeEncodeError:  # half a surrogate pair, which only an escape can say
+        return json.dumps(message).encode() + b"\n"
 
 
 class Player:
@@ -79,6 +88,17 @@ class Player:
         self.editor.read(lines)
 
 
+@cache
+def played(name: str, capability: str) -> list[Player]:
+    """Return a trace's connections, each played for an editor with one of CAPABILITIES."""
+    return [Player(CAPABILITIES[capability]).play(records) for records in connections(name)]
+
+
+@cache
+def folded(name: str) -> list[dict[str, list[ViewItem]]]:
+    return [fold_connection(records) for records in connections(name)]
+
+
 def fold_connection(records: list[Record]) -> dict[str, list[ViewItem]]:
     """Return what `semel fold` shows of each session since the editor opened it last."""
     wire = ConnectionFolder(limits=WHOLE)
@@ -115,3 +135,52 @@ def texts_of(items: list[ViewItem], kind: str) -> list[str]:
 def attempts_in(items: list[ViewItem], kind: str) -> list[str]:
     """Return the texts of failed attempts, which an editor may have shown before they failed."""
     return [item.text for item in items if item.kind == kind and item.fields.get("superseded")]
+
+
+# ---- short ways to say what an agent or an editor sends
+
+
+def update(kind: str, session: str = "s", /, **fields: Any) -> Record:
+    params = {"sessionId": session, "update": {"sessionUpdate": kind, **fields}}
+    return {"jsonrpc": "2.0", "method": "session/update", "params": params}
+
+
+def say(text: object, mid: str | None = None, kind: str = "agent_message_chunk") -> Record:
+    named = {} if mid is None else {"messageId": mid}
+    return update(kind, content={"type": "text", "text": text}, **named)
+
+
+def call(cid: str = "t", **fields: Any) -> Record:
+    return update("tool_call", toolCallId=cid, title="Run", status="in_progress", **fields)
+
+
+def result(cid: str = "t", **fields: Any) -> Record:
+    return update("tool_call_update", toolCallId=cid, **fields)
+
+
+def content(text: str) -> list[Any]:
+    return [{"type": "content", "content": {"type": "text", "text": text}}]
+
+
+def delta(text: str, key: str = "terminal_output", cid: str = "t") -> Record:
+    return result(cid, _meta={key: {"terminal_id": cid, "data": text}})
+
+
+def request(number: object, method: str, session: str = "s", **params: Any) -> Record:
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": {"sessionId": session, **params}}
+
+
+def prompt(text: str = "go", number: object = 1) -> Record:
+    return request(number, "session/prompt", prompt=[{"type": "text", "text": text}])
+
+
+def answer(number: object = 1, **fields: Any) -> Record:
+    return {"jsonrpc": "2.0", "id": number, "result": fields or {"stopReason": "end_turn"}}
+
+
+def start(capabilities: dict[str, Any] | None = None, client: str = "zed", agent: str = "some-agent") -> Player:
+    """Return a player whose two sides have agreed on ACP v1."""
+    player = Player(capabilities, client)
+    player.say({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}})
+    player.hear(answer(0, protocolVersion=1, agentInfo={"name": agent, "version": "1"}, agentCapabilities={}))
+    return player

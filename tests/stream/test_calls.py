@@ -473,3 +473,13 @@ def test_two_calls_that_say_the_same_are_two_if_one_was_asked_for_under_its_own_
     a_fold.permission({"toolCallId": "p", "rawInput": {"command": "other"}})
     a_fold.end("end_turn")
     assert len([item for item in a_fold.items() if item.kind == "tool"]) == 3
+
+
+def test_a_window_longer_than_what_is_kept_of_the_output_continues_it() -> None:
+    output = "".join(f"line {n} of a long output\n" for n in range(4_000))
+    a_fold = Fold(PROFILES["opencode"], Limits(head=1_000, tail=1_000, window=20_000))
+    a_fold.update(call())
+    windows = [output[max(0, end - 10_000) : end] for end in range(3_000, len(output), 3_000)]
+    for text in [*windows, output[-10_000:]]:
+        a_fold.update(result(status="in_progress", content=content("...\n\n" * (text[0] != output[0]) + text)))
+    assert a_fold.calls.by_id["t"].output.total == len(output)

@@ -312,7 +312,8 @@ class ToolOutput:
         if size < LEAST_OVERLAP or len(text) < PROBE_CHARS:
             return 0
         known_end = self.end(min(size, len(text)))
-        offset = text.find(known_end[:PROBE_CHARS]) if size <= len(text) else -1
+        # Less than a window may be kept of a long output: then the window begins before what is kept.
+        offset = text.find(known_end[:PROBE_CHARS]) if len(known_end) <= len(text) else -1
         if offset >= 0 and text.startswith(known_end, offset):
             return offset + len(known_end)
         return _overlap_length(known_end, text)

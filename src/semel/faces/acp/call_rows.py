@@ -5,7 +5,8 @@ agent put it (`_meta`, `rawOutput`, terminals that the client does not have), ou
 statuses that go back, and a first word about a call that is not `tool_call`.
 
 A tool's output as content replaces what the client had, so it is sent at most twice a second and at the end, as the
-beginning, the size of what is left out, and the end. All of it together stays below about twice the output's own size.
+beginning, the size of what is left out, and the end. All of it together stays below about twice the output's own size;
+a result that the agent states whole, at the end and nowhere else, passes as it is.
 """
 
 from __future__ import annotations
@@ -242,10 +243,14 @@ class CallRows:
 
     def _states_output(self, row: CallRow, source: Mapping[str, Any], text: str) -> bool:
         """Whether the agent's content is the whole output, readable as it is. `text`: as the fold reads it."""
-        output, gap, _ = row.output.shown()
-        is_whole = not gap and text.rstrip() == output.rstrip() and render_terminal(output) == output
+        head, gap, tail = row.output.shown()
+        if gap:
+            is_whole = len(text) == row.output.total and text.startswith(head) and text.endswith(tail)
+        else:
+            is_whole = text.rstrip() == head.rstrip()
         given = content_text(source.get("content"))
-        return is_whole and bool(given) and not is_wrapped(given) and not _is_large(source.get("rawOutput"))
+        is_readable = bool(given) and not is_wrapped(given) and render_terminal(head) == head
+        return is_whole and is_readable and not _is_large(source.get("rawOutput"))
 
     def _is_new_delta(self, row: CallRow, source: Mapping[str, Any]) -> bool:
         """Whether the update's terminal output is new, all of it, and where the client looks for it."""
@@ -350,7 +355,7 @@ class CallRows:
     def _is_affordable(self, row: CallRow) -> bool:
         """Whether a running call's output may be sent again: what was sent is in proportion to the output."""
         size = min(row.output.total, RUNNING_HEAD + RUNNING_TAIL)
-        return row.sent_chars + size <= FREE_CHARS + row.output.total * 3 // 2
+        return row.sent_chars + size <= FREE_CHARS + row.output.total
 
     def take_due(self, now: float) -> Iterator[Json]:
         """Yield the updates with output whose time has come. If `now` is infinite, no further update will come."""

@@ -24,8 +24,9 @@ USER, AGENT, THOUGHT = "user_message_chunk", "agent_message_chunk", "agent_thoug
 CHUNKS = (AGENT, THOUGHT, USER)
 BEGAN_AGAIN = "The agent began its answer again."
 NOTICE_TITLE_CHARS = 120
+MAX_WAITING = 8  # messages withheld whole: no agent was seen that tries more often
 
-encode_text = json.encoder.encode_basestring  # type: ignore[attr-defined]  # typeshed lacks it
+encode_text = json.encoder.encode_basestring
 
 
 class Source(NamedTuple):
@@ -228,6 +229,8 @@ class Pen:
     def _end(self, row: TextRow, lines: list[bytes]) -> None:
         if row.cursor is not None and row.follows is not None and not row.size:
             self._waiting.append(row)  # an attempt that is shorter than the one before it
+            if len(self._waiting) > MAX_WAITING:
+                self._release_waiting(lines)
         else:
             self._release(row, lines)
 

@@ -8,6 +8,7 @@ so do lines that are no JSON, and everything if the two agree on another version
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Mapping
 from math import inf
 from typing import Any
@@ -24,6 +25,24 @@ MAX_HELD_BYTES = 8 * 1024 * 1024  # of updates that wait for the client's next p
 REPLAY_PAUSE_S = 0.5  # silence after which the last message of a replay that has no other end is complete
 
 
+class HeldLines:
+    """Lines that wait for the client's next prompt: MAX_HELD_BYTES at most."""
+
+    def __init__(self) -> None:
+        self.lines: deque[bytes] = deque()
+        self._size = 0
+
+    def add(self, lines: list[bytes]) -> list[bytes]:
+        """Add lines. Returns the oldest ones, as many as there is no room for."""
+        self.lines.extend(lines)
+        self._size += sum(map(len, lines))
+        excess: list[bytes] = []
+        while self._size > MAX_HELD_BYTES:
+            excess.append(self.lines.popleft())
+            self._size -= len(excess[-1])
+        return excess
+
+
 class EditorStream:
     """One connection. The `take_` methods return the lines to be written to the editor, each with its newline.
 
@@ -37,7 +56,7 @@ class EditorStream:
         self._folder = ConnectionFolder(limits=Limits())
         self._pens: dict[str, Pen] = {}
         self._terminals: set[str] = set()  # those that the client made
-        self._held: dict[str, list[bytes]] = {}  # by session: what waits for the client's next prompt
+        self._held: dict[str, HeldLines] = {}  # by session: what waits for the client's next prompt
         self._resumed: set[str] = set()  # sessions whose history the client has already
         self._late_replays: dict[str, float] = {}  # replays that go on after their answer -> when the last update came
         self._pen_count = 0
@@ -76,10 +95,15 @@ class EditorStream:
 
     def _take_prompt(self, session: str, message: Json, now: float) -> list[bytes]:
         lines = self._end_replay(session)
+        if not self._folder.is_prompting(session):
+            lines += self._hold(session, self._pen(session).settle())
         self._late_replays.pop(session, None)
         self._resumed.discard(session)
         lines += self._pen(session).write(self._folder.fold_sent(message), now=now)
-        return lines + self._held.pop(session, [])
+        return lines + self._take_held(session)
+
+    def _take_held(self, session: str) -> list[bytes]:
+        return list(self._held.pop(session, HeldLines()).lines)
 
     def _open_anew(self, session: str, is_resumed: bool) -> None:
         """The client opens a session: it has nothing of it on this connection, or (`is_resumed`) its history."""
@@ -122,7 +146,7 @@ class EditorStream:
             if session in self._late_replays:
                 self._late_replays[session] = now
             return [] if session in self._resumed else lines
-        return self._hold(session, lines) if self._client.outside == "held" and lines else lines
+        return self._hold(session, lines)
 
     def _take_answer(self, message: Json, line: bytes, now: float) -> list[bytes]:
         """Return the lines for an agent's answer: all that belongs before it, and the answer itself."""
@@ -146,17 +170,10 @@ class EditorStream:
 
     def _hold(self, session: str, lines: list[bytes]) -> list[bytes]:
         """Return the lines, or keep them for the next prompt of a client that drops what comes outside of a turn."""
-        if self._folder.is_prompting(session):
+        if self._client.outside != "held" or not lines or self._folder.is_prompting(session):
             return lines
-        held = self._held.setdefault(session, [])
-        held += lines
-        excess = sum(map(len, held)) - MAX_HELD_BYTES
-        count = 0
-        while excess > 0:
-            excess -= len(held[count])
-            count += 1
-        released, held[:count] = held[:count], []
-        return released
+        held = self._held.setdefault(session, HeldLines())
+        return held.add(lines)
 
     # ---- time
 
@@ -168,15 +185,14 @@ class EditorStream:
                 lines += self._end_replay(session)
                 self._late_replays[session] = inf  # until the next replayed update
         for session, pen in self._pens.items():
-            due = pen.flush(now)
-            lines += self._hold(session, due) if self._client.outside == "held" and due else due
+            lines += self._hold(session, pen.flush(now))
         return lines
 
     def end(self) -> list[bytes]:
         """Return all that is still withheld, because the agent has ended."""
         lines: list[bytes] = []
         for session in list(self._pens):
-            lines += self._held.pop(session, []) + self._end_replay(session) + self._pen(session).settle()
+            lines += self._take_held(session) + self._end_replay(session) + self._pen(session).settle()
         return lines
 
     def _end_replay(self, session: str) -> list[bytes]:
@@ -200,6 +216,8 @@ class EditorStream:
 def _is_folded(update: Mapping[str, Any]) -> bool:
     """Whether an update is one that the pen writes, and has what it needs for that."""
     kind = update.get("sessionUpdate")
+    if type(kind) is not str:
+        return False
     if kind in ROLES:
         content = update.get("content")
         return type(content) is dict and (type(content.get("text")) is str or kind == "agent_message_chunk")

@@ -1,0 +1,422 @@
+"""What the pen writes for one editor, case by case."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from editor_help import Player, answer, call, content, delta, line_of, prompt, request, result, say, start, update
+
+from semel.faces.acp.call_rows import FREE_CHARS, SNAPSHOT_INTERVAL_S
+from semel.faces.acp.pen import BEGAN_AGAIN
+from semel.faces.acp.stream import MAX_HELD_BYTES
+
+LONG = "A sentence that is long enough to be told from chance, and then some more words. "
+WHOLE = "".join(f"Sentence {n} differs from the others. " for n in range(200))  # longer than any honest repeat
+
+
+def texts(player: Player, role: str = "agent") -> list[str]:
+    return player.editor.sessions["s"].texts(role) if "s" in player.editor.sessions else []
+
+
+def ask(player: Player, *messages: dict[str, object]) -> Player:
+    """Send a prompt, and what the agent says to it."""
+    player.say(prompt())
+    for message in messages:
+        player.hear(message)
+    return player
+
+
+# ---- messages
+
+
+def test_a_line_that_says_what_the_view_says_passes_byte_for_byte() -> None:
+    player = start()
+    player.say(prompt())
+    line = (
+        b'{"params": {"update":{"content":{"text":"h\\u00e9","type":"text","annotations":null},"x":1,"messageId":"m",'
+    )
+    line += b'"sessionUpdate":"agent_message_chunk"},  "sessionId":"s"},"method":"session/update","jsonrpc":"2.0"}\r\n'
+    assert player.stream.take_from_agent(line, 1.0) == [line]
+    assert player.stream.take_from_agent(line, 1.0) == [line]
+
+
+def test_messages_without_an_id_get_one_each() -> None:
+    player = ask(start(), say("one"), call(), result(status="completed"), say("two "), say("more"))
+    assert texts(player) == ["one", "two more"]
+    assert len(set(player.editor.sessions["s"].order)) == 3
+
+
+def test_an_id_that_is_used_again_after_a_tool_call_becomes_another() -> None:
+    player = ask(start(), say("one", "m"), call(), result(status="completed"), say("two", "m"))
+    assert texts(player) == ["one", "two"]
+
+
+def test_a_copy_of_a_streamed_message_is_not_shown() -> None:
+    pieces = [say(LONG[n : n + 5], "m") for n in range(0, len(LONG), 5)]
+    assert texts(ask(start(), *pieces, say(LONG, "other"))) == [LONG]
+
+
+def test_a_prompt_that_comes_back_is_not_shown() -> None:
+    player = start()
+    player.say(prompt("What is the time?"))
+    player.hear(say("What is the time?", "u", "user_message_chunk"))
+    assert texts(player, "user") == []
+
+
+def test_an_attempt_inside_one_message_is_shown_once_while_it_streams() -> None:
+    player = start(agent="codex-acp")
+    player.say(prompt())
+    seen = []
+    for text in (WHOLE, WHOLE):
+        for n in range(0, len(text), 50):
+            player.hear(say(text[n : n + 50]))
+            seen.append(sum(map(len, texts(player))))
+    player.hear(say("The end."))
+    player.hear(answer())
+    assert texts(player) == [WHOLE + "The end."]
+    assert max(seen) == len(WHOLE)
+
+
+def test_a_text_that_only_begins_like_the_one_before_is_shown_whole() -> None:
+    player = ask(start(agent="codex-acp"), say("ha"), say("ha"), say("ha"), say(" ho"), answer())
+    assert texts(player) == ["hahaha ho"]
+    player = ask(start(), say("Done. More", "a"), say("Done.", "b"), say(" Else", "b"), answer())
+    assert texts(player) == ["Done. More", "Done. Else"]
+
+
+def test_an_equal_message_is_shown_at_the_latest_before_the_answer() -> None:
+    player = ask(start(), say("Yes.", "a"), say("Yes.", "b"), say("Yes.", "c"))
+    player.hear(answer())
+    assert texts(player) == ["Yes.", "Yes.", "Yes."]
+    assert json.loads(player.out[-1])["id"] == 1
+
+
+def test_withheld_text_keeps_its_place_before_a_tool_call() -> None:
+    player = ask(start(), say("Yes.", "a"), say("Yes.", "b"), call(), answer())
+    assert player.editor.sessions["s"].order == ["a", "b", "t"]
+
+
+def test_another_attempt_in_other_words_is_announced() -> None:
+    failure = update("session_info_update", _meta={"jetbrains": {"air": {"sessionFailure": {
+        "title": "Stream broke", "severity": "warning"}}}})  # fmt: skip
+    player = ask(start(), say("First wording, which will vanish", "a"), failure, say("Second wording.", "b"), answer())
+    assert texts(player) == ["First wording, which will vanish", "Stream broke", "Second wording."]
+    signal = {"jsonrpc": "2.0", "method": "_session/retrying", "params": {"sessionId": "s", "category": "x"}}
+    player = ask(start(agent="vibe"), say("First words", "a"), signal, say("First words and more", "b"), answer())
+    assert [text for text in texts(player) if "trying again" not in text] == ["First words and more"]
+    assert BEGAN_AGAIN not in texts(player)
+
+
+def test_clients_that_join_messages_get_an_empty_line_between_them() -> None:
+    player = ask(start(client="CodeCompanion.nvim"), say("one", "a"), say("two", "b"), say("!", "b"), answer())
+    assert "".join(texts(player)) == "one\n\ntwo!"
+    player = ask(start(client="zed"), say("one", "a"), say("two", "b"), answer())
+    assert texts(player) == ["one", "two"]
+
+
+def test_a_notice_is_one_where_the_client_shows_notices() -> None:
+    failure = update(
+        "session_info_update", _meta={"codex": {"error": {"message": "No money\nleft", "willRetry": False}}}
+    )
+    player = ask(start({"session": {"notices": {}}}), failure)
+    (notice,) = [other for other in player.editor.sessions["s"].others if other["sessionUpdate"] == "notice"]
+    assert notice == {"sessionUpdate": "notice", "severity": "info", "title": "No money", "description": "left"}
+    assert texts(ask(start(), failure)) == ["No money\nleft"]
+
+
+def test_an_attachment_stays_in_its_message() -> None:
+    image = {"type": "image", "mimeType": "image/png", "data": "aGk="}
+    player = ask(start(), say("Look: "), update("agent_message_chunk", content=image), say("nice."))
+    chunks = [json.loads(line)["params"]["update"] for line in player.out if b"_chunk" in line]
+    assert [chunk["content"]["type"] for chunk in chunks] == ["text", "image", "text"]
+    assert len({chunk["messageId"] for chunk in chunks}) == 1
+
+
+def test_halves_of_a_surrogate_pair_are_joined() -> None:
+    player = ask(start(), say("smile \ud83d", "m"), say("\ude00!", "m"), answer())
+    assert texts(player) == ["smile \U0001f600!"]
+
+
+# ---- tool calls
+
+DIALECTS = ("terminal_output", "terminal_output_delta", "terminal-output")
+
+
+@pytest.mark.parametrize("key", DIALECTS)
+def test_output_in_meta_is_shown_as_content_while_the_tool_runs(key: str) -> None:
+    player = ask(start(), call(content=[{"type": "terminal", "terminalId": "t"}]))
+    shown = player.editor.sessions["s"].calls["t"]
+    assert "content" not in shown.fields
+    for n in range(5):
+        player.now += 1.0
+        player.hear(delta(f"tick {n}\n", key))
+        assert shown.text.split("\n")[n] == f"tick {n}"
+    player.hear(result(status="completed"))
+    assert shown.text == "".join(f"tick {n}\n" for n in range(5))
+    assert shown.fields["status"] == "completed"
+
+
+def test_a_client_with_terminals_gets_the_agents_lines() -> None:
+    player = start({"_meta": {"terminal_output": True}})
+    player.say(prompt())
+    terminal = {"content": [{"type": "terminal", "terminalId": "t"}], "_meta": {"terminal_info": {"terminal_id": "t"}}}
+    said = [call(**terminal), delta("one\n"), delta("two\n"), result(status="completed")]
+    before = len(player.out)
+    for message in said:
+        player.hear(message)
+    assert player.out[before:] == [line_of(message) for message in said]
+
+
+def test_cumulative_terminal_output_becomes_deltas() -> None:
+    player = start({"_meta": {"terminal_output": True}}, agent="claude-agent-acp")
+    terminal = {"content": [{"type": "terminal", "terminalId": "t"}], "_meta": {"terminal_info": {"terminal_id": "t"}}}
+    text = "".join(f"line {n}\n" for n in range(100))
+    ask(player, call(**terminal), *(delta(text[: n * 7]) for n in range(1, 101)), delta(text), answer())
+    shown = player.editor.sessions["s"].calls["t"]
+    assert shown.terminal == text
+    assert shown.sent < 40 * len(text)  # the deltas sent again and again are 50 times the text
+
+
+def test_cumulative_content_is_sent_at_most_twice_a_second_and_at_the_end() -> None:
+    text = "".join(f"line {n} of the output\n" for n in range(2_000))
+    player = ask(start(), call())
+    size = len(text) // 1_000
+    for n in range(1, 1_001):
+        player.hear(result(status="in_progress", content=content(text[: n * size])))
+    player.hear(result(status="completed", content=content(text)))
+    shown = player.editor.sessions["s"].calls["t"]
+    assert shown.text == text
+    assert shown.sent < 3 * len(text)
+    sent = [line for line in player.out if b'"content":[' in line or b'"content": [' in line]
+    assert len(sent) <= 10.0 / SNAPSHOT_INTERVAL_S + 2
+
+
+@pytest.mark.parametrize("pause", [0.001, 0.05, 1.0])
+def test_long_output_costs_at_most_three_times_its_bytes(pause: float) -> None:
+    player = ask(start(), call())
+    for n in range(5_000):
+        player.now += pause
+        player.hear(delta(f"line {n} of the long output abcdefghijklmnopqrstuvwxyz\n"))
+    player.hear(result(status="completed"))
+    shown = player.editor.sessions["s"].calls["t"]
+    output = "".join(f"line {n} of the long output abcdefghijklmnopqrstuvwxyz\n" for n in range(5_000))
+    assert shown.sent <= 3 * len(output)
+    match = re.fullmatch(r"(.*)\n\[(\d+) characters not shown\]\n(.*)", shown.text, re.DOTALL)
+    assert match is not None
+    assert output.startswith(match[1]) and output.endswith(match[3])
+    assert len(match[1]) + int(match[2]) + len(match[3]) == len(output)
+
+
+def test_output_that_waits_is_due_later() -> None:
+    player = ask(start(), call(), delta("one\n"), delta("two\n"))
+    shown = player.editor.sessions["s"].calls["t"]
+    assert shown.text == "one\n"
+    due_at = player.stream.due_at
+    assert due_at is not None and 0 < due_at - player.now <= SNAPSHOT_INTERVAL_S
+    assert player.stream.flush(due_at - 0.01) == []
+    player.take(player.stream.flush(due_at))
+    assert shown.text == "one\ntwo\n"
+    assert player.stream.due_at is None
+
+
+def test_a_little_output_is_always_shown_in_time() -> None:
+    player = ask(start(), call())
+    for n in range(100):
+        player.now += 1.0
+        player.hear(delta("tick\n"))
+        assert player.editor.sessions["s"].calls["t"].text == "tick\n" * (n + 1)
+    assert player.editor.sessions["s"].calls["t"].sent < 2 * FREE_CHARS + 100 * 300
+
+
+def test_a_final_result_that_is_sent_again_is_sent_once() -> None:
+    final = result(status="completed", content=content("the result\n" * 500))
+    player = ask(start(), call(), final)
+    before = len(player.out)
+    player.hear(final)
+    assert player.out[before:] == []
+
+
+def test_parallel_calls_keep_their_own_output() -> None:
+    player = ask(start(), call("a"), call("b"))
+    for n in range(10):
+        player.now += 1.0
+        player.hear(delta(f"a{n}\n", cid="a"))
+        player.hear(delta(f"b{n}\n", cid="b"))
+    player.hear(result("b", status="completed"))
+    player.hear(result("a", status="failed"))
+    calls = player.editor.sessions["s"].calls
+    assert [calls[name].text for name in "ab"] == ["".join(f"{name}{n}\n" for n in range(10)) for name in "ab"]
+    assert [calls[name].fields["status"] for name in "ab"] == ["failed", "completed"]
+
+
+def test_the_first_word_about_a_call_is_tool_call() -> None:
+    player = ask(start(), result("late", title="Read x", kind="read", status="completed", locations=[{"path": "/x"}]))
+    fields = player.editor.sessions["s"].calls["late"].fields
+    assert (fields["title"], fields["kind"], fields["locations"]) == ("Read x", "read", [{"path": "/x"}])
+
+
+def test_diffs_and_locations_pass_and_are_kept_beside_output() -> None:
+    diff = {"type": "diff", "path": "/x", "oldText": "a", "newText": "b"}
+    edit = result(content=[diff], locations=[{"path": "/x", "line": 3}])
+    player = ask(start(), call(), edit)
+    assert line_of(edit) in player.out
+    player.hear(delta("formatted\n"))
+    player.hear(result(status="completed"))
+    shown = player.editor.sessions["s"].calls["t"]
+    assert diff in shown.fields["content"] and shown.text == "formatted\n"
+    assert shown.fields["locations"] == [{"path": "/x", "line": 3}]
+
+
+def test_a_terminal_that_the_client_made_is_left_in_place() -> None:
+    player = start({"terminal": True})
+    player.say({"jsonrpc": "2.0", "id": 7, "result": {"terminalId": "term-1"}})
+    shows = call(content=[{"type": "terminal", "terminalId": "term-1"}])
+    ask(player, shows, call("u", content=[{"type": "terminal", "terminalId": "nobodys"}]))
+    assert line_of(shows) in player.out
+    assert "content" not in player.editor.sessions["s"].calls["u"].fields
+
+
+def test_a_cancelled_turn_ends_its_calls_and_nothing_revives_them() -> None:
+    player = ask(start(), call())
+    player.say({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "s"}})
+    shown = player.editor.sessions["s"].calls["t"]
+    assert shown.fields["status"] == "failed"
+    player.hear(result(status="in_progress"))
+    player.hear(answer(1, stopReason="cancelled"))
+    assert shown.fields["status"] == "failed"
+
+
+def test_output_in_raw_output_alone_is_shown_as_content() -> None:
+    raw = {"result": {"content": [{"type": "text", "text": "delivered"}]}, "error": None}
+    player = ask(start(), call(), result(status="completed", rawOutput=raw))
+    shown = player.editor.sessions["s"].calls["t"]
+    assert shown.text.strip() == "delivered" and shown.fields["rawOutput"] == raw
+
+
+def test_colours_and_fences_in_output_do_not_break_the_fence() -> None:
+    player = ask(start(), call(), delta("\x1b[31mred\x1b[0m\n```\n"), result(status="completed"))
+    (part,) = player.editor.sessions["s"].calls["t"].fields["content"]
+    assert part["content"]["text"] == "````console\nred\n```\n````"
+
+
+# ---- sessions
+
+
+def test_a_session_that_is_loaded_again_is_shown_whole() -> None:
+    player = ask(start(), say("The answer.", "m"), answer())
+    player.say(request(2, "session/load"))
+    for message in (say("go", "u", "user_message_chunk"), say("The ", "m"), say("answer.", "m")):
+        player.hear(message)
+    player.hear(answer(2, modes=None))
+    assert texts(player) == ["The answer."] and texts(player, "user") == ["go"]
+    assert json.loads(player.out[-1])["id"] == 2
+    ask(player, say("The answer.", "n"), answer())
+    assert texts(player) == ["The answer.", "The answer."]
+
+
+def test_a_session_that_is_resumed_shows_nothing_that_the_editor_has() -> None:
+    player = start(agent="hermes-agent")
+    player.say(request(2, "session/resume"))
+    for message in (say("go", None, "user_message_chunk"), say("Old answer."), call("old"), answer(2, modes=None)):
+        player.hear(message)
+    assert "s" not in player.editor.sessions
+    assert texts(ask(player, say("New answer."), answer())) == ["New answer."]
+
+
+def test_a_replay_that_goes_on_after_its_answer_is_shown_when_it_pauses() -> None:
+    player = start(agent="gemini-cli")
+    player.say(request(2, "session/load"))
+    player.hear(answer(2, modes=None))
+    player.hear(say("Old ", "a"))
+    player.hear(say("answer.", "a"))
+    assert texts(player) == []
+    due_at = player.stream.due_at
+    assert due_at is not None
+    player.take(player.stream.flush(due_at))
+    assert texts(player) == ["Old answer."]
+
+
+OUTSIDE = {"zed": True, "toad": True, "agent-shell": True, "CodeCompanion.nvim": False, "acpx": False, "unknown": False}
+
+
+@pytest.mark.parametrize("client", OUTSIDE)
+def test_what_comes_outside_of_a_turn_waits_for_clients_that_drop_it(client: str) -> None:
+    player = ask(start(client=client), say("In the turn.", "a"), answer())
+    later = [say("Later.", "b"), call("c"), update("current_mode_update", currentModeId="x")]
+    for message in later:
+        player.hear(message)
+    assert (texts(player) == ["In the turn.", "Later."]) is OUTSIDE[client]
+    assert len(player.editor.sessions["s"].others) == 1
+    player.say(prompt("again", 2))
+    assert texts(player) == ["In the turn.", "Later."]
+    assert "c" in player.editor.sessions["s"].calls
+
+
+def test_what_waits_is_bounded_and_never_dropped() -> None:
+    player = start(client="unknown")
+    sent = [say(f"{n} " + "x" * 100_000, f"m{n}") for n in range(2 * MAX_HELD_BYTES // 100_000)]
+    for message in sent:
+        player.hear(message)
+    assert 0 < len(texts(player)) < len(sent)
+    player.say(prompt())
+    assert len(texts(player)) == len(sent)
+
+
+def test_a_persons_text_is_quoted_for_clients_that_drop_it() -> None:
+    spoken = say("On my phone:\nstop", "u", "user_message_chunk")
+    assert texts(ask(start(client="agent-shell"), spoken, say("Stopping.", "m"))) == [
+        "> On my phone:\n> stop",
+        "\n\nStopping.",
+    ]
+    assert texts(ask(start(client="zed"), spoken), "user") == ["On my phone:\nstop"]
+
+
+def test_another_version_of_acp_passes_untouched() -> None:
+    player = Player(client="zed")
+    player.say({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}})
+    player.hear(answer(0, protocolVersion=2))
+    player.say(prompt())
+    again = [say("twice", None), say("twice", None)]
+    out = [player.stream.take_from_agent(line_of(message), 1.0) for message in again]
+    assert out == [[line_of(message)] for message in again]
+
+
+UNREADABLE = [
+    b"\n",
+    b"not json\n",
+    b"\xff\xfe\n",
+    b'"text"\n',
+    b"[]\n",
+    b"[" * 100_000 + b"\n",
+    b'{"jsonrpc":"2.0"}\n',
+    b'{"method":"session/update"}\n',
+    b'{"method":"session/update","params":{"sessionId":7,"update":{"sessionUpdate":"agent_message_chunk"}}}\n',
+    b'{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk"}}}\n',
+    b'{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call_update"}}}\n',
+    b'{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":["x"]}}}\n',
+    b'{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"never_heard_of","x":1}}}\n',
+    b'{"method":7,"params":[]}\n',
+    b'{"id":null,"error":{"code":-32700,"message":"x"}}\n',
+    b'{"id":[1],"result":3}\n',
+]
+
+
+@pytest.mark.parametrize("line", UNREADABLE, ids=range(len(UNREADABLE)))
+def test_what_cannot_be_read_passes_byte_for_byte(line: bytes) -> None:
+    player = start()
+    player.say(prompt())
+    assert player.stream.take_from_editor(line, 0.0) == []
+    assert player.stream.take_from_agent(line, 0.0) == [line]
+
+
+def test_sessions_do_not_mix() -> None:
+    player = start()
+    for session in ("s", "other"):
+        player.say(request(session, "session/prompt", session, prompt=[]))
+    for n in range(10):
+        for session in ("s", "other"):
+            player.hear(update("agent_message_chunk", session, content={"type": "text", "text": f"{session}{n} "}))
+    for session in ("s", "other"):
+        assert player.editor.sessions[session].texts() == ["".join(f"{session}{n} " for n in range(10))]
