@@ -17,13 +17,11 @@ KINDS = (("message", "agent"), ("thought", "thought"))
 ON_THE_WIRE = {"done": "completed", "failed": "failed", "cancelled": "failed"}
 
 
-@pytest.mark.parametrize("capability", ["content", "terminals"])
 @pytest.mark.parametrize("name", NAMES)
-def test_each_message_adds_up_to_what_semel_fold_shows(name: str, capability: str) -> None:
-    for player, view in zip(played(name, capability), folded(name), strict=True):
-        editor = player.editor
+def test_each_message_adds_up_to_what_semel_fold_shows(name: str) -> None:
+    for player, view in zip(played(name, "content"), folded(name), strict=True):
         for session, items in view.items():
-            shown = editor.sessions.get(session)
+            shown = player.editor.sessions.get(session)
             for kind, role in KINDS:
                 texts = shown.texts(role) if shown else []
                 extra = _remove_in_order(texts, texts_of(items, kind))
@@ -63,9 +61,9 @@ def test_a_failed_attempt_is_continued_and_not_shown_twice(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_tool_calls_end_as_in_the_view_with_their_output(name: str, capability: str) -> None:
     for player, view in zip(played(name, capability), folded(name), strict=True):
-        editor = player.editor
         for session, items in view.items():
-            calls = editor.sessions[session].calls if session in editor.sessions else {}
+            shown = player.editor.sessions.get(session)
+            calls = shown.calls if shown else {}
             for item in items:
                 if item.kind == "tool" and (item.fields["call"] in calls or not _is_only_requested(item)):
                     _check_call(calls[item.fields["call"]], item, capability == "terminals")
@@ -116,11 +114,10 @@ def test_the_schema_check_sees_a_violation() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_no_message_and_no_tool_call_passes_byte_for_byte_in_order(name: str) -> None:
-    for records in connections(name):
-        said = [
-            line_of(record["msg"]) for record in records if record["dir"] == "a2c" and not _is_folded(record["msg"])
-        ]
-        assert [line for line in player.out if line in set(said)] == said
+    for player, records in zip(played(name, "content"), connections(name), strict=True):
+        said = [record["msg"] for record in records if record["dir"] == "a2c"]
+        lines = [line_of(message) for message in said if not _is_folded(message)]
+        assert [line for line in player.out if line in set(lines)] == lines
 
 
 def _is_folded(message: dict[str, object]) -> bool:
