@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stream_help import call, content, folded, messages, response, result, run, say, terminal, tool, user
+from stream_help import call, content, folded, messages, response, result, run, say, terminal, think, tool, user
 
-from semel.acp_stream import CAREFUL, PROFILES, Changed, Fold, Grew, Limits
+from semel.acp_stream import CAREFUL, PROFILES, Changed, Fold, Grew, Limits, profile_for
 
 LINES = "".join(f"line {i} of the long output abcdefghijklmnopqrstuvwxyz\n" for i in range(1, 2001))
 WRAPPED = "<persisted-output>\nOutput too large. Full output saved to: /x\n\nPreview:\nline 1\n</persisted-output>"
@@ -215,6 +215,18 @@ def test_hermes_asks_under_an_id_of_its_own() -> None:
     a_fold.update(call())
     assert a_fold.permission({"toolCallId": "perm-check-1", "title": "?"}) == []
     assert len(list(a_fold.items())) == 1
+
+
+def test_openhands_shows_neither_its_system_prompt_nor_its_questions_as_the_agents_doing() -> None:
+    """Frames of OpenHands 1.16.0."""
+    a_fold = Fold(profile_for("OpenHands CLI ACP Agent"))
+    a_fold.update(user("list the files"))
+    assert a_fold.update(think("System Prompt:\nYou are OpenHands agent, a helpful AI assistant ...")) == []
+    a_fold.update(think("**Reasoning**:\nLet me look.\n"))
+    asked = {"kind": "other", "status": "pending", "title": "Confirm Agent Actions", "toolCallId": "confirmation-1121"}
+    assert a_fold.permission(asked) == []
+    a_fold.end("end_turn")
+    assert [item.kind for item in a_fold.items()] == ["message", "thought", "turn"]
 
 
 def test_names_may_change() -> None:

@@ -101,7 +101,9 @@ class BlockAssembler:
             mid = None
         if not isinstance(text, str):
             return self._add_attachment(kind, mid, content)
-        if kind is THOUGHT and self.profile.thought_frame:
+        if kind is THOUGHT:
+            if self.profile.system_prompt and text.startswith(self.profile.system_prompt):
+                return []
             text = text.removeprefix(self.profile.thought_frame)
         if not text:
             return self._end_paragraph(kind, data)

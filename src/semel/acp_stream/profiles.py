@@ -56,6 +56,10 @@ class Profile:
     thought_frame: str = ""
     """What the adapter puts before every chunk of a thought: the markup of a title without the title. It is removed."""
 
+    system_prompt: str = ""
+    """How the thought begins, in one chunk, in which the adapter hands over its model's system prompt. It is left out:
+    the model did not think it."""
+
     terminal: Literal["delta", "snapshot", "flips"] = "delta"
     """What `_meta.terminal_output.data` is. `delta`: new output. `snapshot`: all of the output. `flips`: new output,
     but a long text that overlaps the output so far is the newest part of the output."""
@@ -313,6 +317,7 @@ PROFILES: dict[str, Profile] = {
             unattended_modes=frozenset(("auto-accept", "yolo")),  # it starts in auto-accept
             asking_mode="normal",
         ),
+        replace(CAREFUL, name="openhands", system_prompt="System Prompt:\n", permission_is_call=False),
         replace(CAREFUL, name="agentao", unattended_modes=frozenset(("full-access",)), asking_mode="workspace-write"),
     )
 }
@@ -341,6 +346,7 @@ _NAMES: tuple[tuple[str, str], ...] = (
     ("gptme", "gptme"),
     ("nanocoder", "nanocoder"),
     ("agentao", "agentao"),
+    ("openhands", "openhands"),
 )
 
 
