@@ -39,7 +39,6 @@ PYTHON_AGENTS: dict[str, tuple[str, int, int]] = {
     "hermes": ("hermes-agent[acp,mcp]==0.19.0", 12, 13),
     "agentao": ("agentao==0.5.17", 12, 13),
     "openhands": ("openhands==1.16.0", 12, 12),
-    "gptme": ("gptme[acp]==0.35.1", 12, 13),
 }
 """Agents from PyPI: the package, and the oldest and newest Python 3 that it takes."""
 

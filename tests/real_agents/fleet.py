@@ -273,14 +273,11 @@ def _agentao(home: Path, port: int) -> tuple[list[str], Env]:
     return [str(ROOT / "agentao/bin/agentao"), "--acp", "--stdio"], {**_base(home), **keys}
 
 
-def _gptme(home: Path, port: int) -> tuple[list[str], Env]:
-    keys = {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1", "MODEL": "local/scripted"}
-    return [str(ROOT / "gptme/bin/gptme-acp")], {**_base(home), **keys}
-
-
 def _openhands(home: Path, port: int) -> tuple[list[str], Env]:
-    keys = {"LLM_API_KEY": "none", "LLM_BASE_URL": f"http://127.0.0.1:{port}/v1", "LLM_MODEL": "openai/scripted"}
-    return [str(ROOT / "openhands/bin/openhands"), "acp", "--override-with-envs"], {**_base(home), **keys}
+    (home / ".openhands").mkdir()
+    llm = {"model": "openai/scripted", "api_key": "none", "base_url": f"http://127.0.0.1:{port}/v1"}
+    (home / ".openhands/agent_settings.json").write_text(json.dumps({"kind": "Agent", "llm": llm}))
+    return [str(ROOT / "openhands/bin/openhands"), "acp"], _base(home)
 
 
 def _openclaw(home: Path, port: int) -> tuple[list[str], Env]:
@@ -331,8 +328,7 @@ AGENTS = {
         RealAgent("hermes", "openai", _hermes),
         RealAgent("nanocoder", "openai", _nanocoder, tools=False),
         RealAgent("agentao", "openai", _agentao, asks=False),  # it refuses dangerous commands by itself
-        RealAgent("gptme", "openai", _gptme, tools=False),
-        RealAgent("openhands", "openai", _openhands),
+        RealAgent("openhands", "openai", _openhands, streams=False),
         RealAgent("openclaw", "openai", _openclaw, tools=False, asks=False, companion=_openclaw_gateway),
     )
 }

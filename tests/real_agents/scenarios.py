@@ -212,6 +212,8 @@ PLANS: dict[str, Plan] = {
 
 NEED_TOOLS = frozenset(PLANS) - {"plain", "think2", "perm", "cancel_text", "steer", "interrupt", "drop", "kill_said"}
 """The scenarios in which the model calls Semel's tools."""
+NEED_STREAM = frozenset({"cancel_text", "steer", "interrupt"}) | {name for name in PLANS if name.startswith("kill")}
+"""The scenarios in which something happens while an answer streams."""
 UNABLE = frozenset(
     {("gemini", "load"), ("nanocoder", "cancel_text"), ("nanocoder", "interrupt"), ("nanocoder", "kill_said")}
 )

@@ -11,7 +11,7 @@ from expected import Expected, expected
 from fleet import AGENTS, chosen, installed
 from models.script import SUGGESTION, Json, Script
 from real_house import ROOM, House
-from scenarios import NEED_TOOLS, ORPHANED, PLANS, SCENARIOS, UNABLE
+from scenarios import NEED_STREAM, NEED_TOOLS, ORPHANED, PLANS, SCENARIOS, UNABLE
 from watcher import Watcher, row
 
 pytestmark = pytest.mark.agents
@@ -25,6 +25,7 @@ def cases() -> list[tuple[str, str]]:
         for scenario in PLANS
         if (AGENTS[agent].tools or scenario not in NEED_TOOLS)
         and (AGENTS[agent].asks or scenario != "perm")
+        and (AGENTS[agent].streams or scenario not in NEED_STREAM)
         and (agent, scenario) not in UNABLE
     ]
 

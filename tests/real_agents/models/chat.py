@@ -8,7 +8,22 @@ import time
 
 from .http import Json, Reply, Request
 from .responses import Responses
-from .script import Act, Attempt, Cut, Gate, Script, Shell, Text, Think, Tool, Turn, our_tool, pieces, shell_call
+from .script import (
+    Act,
+    Attempt,
+    Cut,
+    Gate,
+    Script,
+    Shell,
+    Text,
+    Think,
+    Tool,
+    Turn,
+    demanded,
+    our_tool,
+    pieces,
+    shell_call,
+)  # fmt: skip
 
 USAGE = {"prompt_tokens": 100, "completion_tokens": 25, "total_tokens": 125}
 
@@ -76,7 +91,8 @@ class OpenAI:
 def _call(tools: dict[str, Json], act: Act) -> tuple[str, Json]:
     """(name, arguments) of a call as the agent's tools want it."""
     if isinstance(act, Tool):
-        return our_tool(tools, act.name), act.arguments
+        name = our_tool(tools, act.name)
+        return name, act.arguments | demanded(tools[name])
     assert isinstance(act, Shell)
     call = shell_call(tools, act.command)
     assert call is not None

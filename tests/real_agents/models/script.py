@@ -154,7 +154,7 @@ def broken(acts: Attempt, n: int) -> bool:
 
 SHELLS = (
     "Bash", "exec_command", "shell_command", "shell", "bash", "local_shell", "run_shell_command", "terminal",
-    "execute_bash", "execute",
+    "execute_bash", "execute", "exec",
 )  # fmt: skip
 
 
@@ -169,14 +169,21 @@ def shell_call(tools: Mapping[str, Json], command: str) -> tuple[str, Json] | No
             if known.get("command", {}).get("type") == "array":
                 return name, {"command": ["bash", "-lc", command]}
             more = {"description": "Run the command"} if "description" in known else {}
-            return name, {"command": command, **more}
+            return name, {"command": command, **more, **demanded(tools[name])}
     return None
 
 
+def demanded(schema: Json) -> Json:
+    """What an agent wants its model to say of every call, besides the tool's own arguments."""
+    return {"security_risk": "HIGH"} if "security_risk" in (schema.get("properties") or {}) else {}
+
+
 def our_tool(names: Iterable[str], tool: str) -> str:
-    """How the agent calls our tool: `mcp__semel__send_message`, `semel_send_message` ..."""
+    """How the agent calls our tool: `mcp__semel__send_message`, `semel_send_message` ..., or `send_message` alone."""
     names = list(names)
     for name in names:
         if name.endswith(tool) and "semel" in name:
             return name
+    if tool in names:
+        return tool
     raise LookupError(f"the agent offers the model no {tool} of ours: {names}")
