@@ -253,7 +253,11 @@ DIFFERS: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
     ("openclaw", "cancel_text"): _stripped("cancel_text"),
     ("openclaw", "interrupt"): _stripped("interrupt"),
     ("openclaw", "steer"): _stripped("steer"),
-    ("openclaw", "drop"): {"rows": (f"agent: {DROPPED}And now the complete answer.",)},
+    **{
+        (name, "drop"): {"rows": (f"agent: {DROPPED}And now the complete answer.",)}
+        for name in ("openclaw", "openhands")
+    },
+    ("openclaw", "kill_said"): {**_GOES_ON, "asked": (*_GOES_ON["asked"], "kill_said:resumed")},  # it asks once more
     # What its model says before a call is a thought. It asks before every call, Semel's tools included, and names none.
     ("openhands", "send"): {
         "rows": (f"agent: {SENT}",),
@@ -268,6 +272,17 @@ DIFFERS: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
         "items": (
             "thought: **Reasoning**:\nA thought before the tool.\n\n**Thought**:\nLet me check that.",
             "tool done: terminal",
+            "permission answered",
+        ),
+    },
+    ("openhands", "load"): {
+        "rows": tuple(row for at, row in enumerate(EXPECTED["load"].rows) if at not in (0, 2)),
+        "items": (
+            "thought: **Reasoning**:\nA thought before the tool.\n\n**Thought**:\nLet me check that.",
+            "tool done: terminal",
+            "permission answered",
+            "thought: **Thought**:\nOn it.",
+            "tool done: send_message",
             "permission answered",
         ),
     },
