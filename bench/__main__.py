@@ -17,6 +17,7 @@ PARTS = {
     "startup": "from the command to accepting",
     "outage": "what a channel that hangs for ever adds to the delay of another",
     "fold": "folding streams, beside json.loads and a list",
+    "editor": "semel acp --alone: beside folding, a tool's output, and the latency that it adds",
 }
 
 

@@ -1,0 +1,137 @@
+"""`semel acp --alone`: CPU time beside folding alone, a tool's output to an editor, and the latency that it adds.
+
+Targets: 1.5 times folding for 10,000 chunks of 100 bytes; 100,000 chunks at most 11 times that; a tool's output of
+280 KB at most 3 times its bytes; added to an update's latency p50 1 ms and p99 5 ms.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+
+from bench.fold import KINDS, cpu, line, lines, verdict
+from semel.acp_stream import ConnectionFolder, Limits
+from semel.faces.acp.stream import EditorStream
+
+INITIALIZE = {"clientInfo": {"name": "zed"}, "protocolVersion": 1}
+TERMINALS = {"_meta": {"terminal_output": True}}
+FEW, MANY = 10_000, 100_000
+ROUNDS = 1_000  # updates whose latency is measured
+OUTPUT_LINES = 5_000
+AGENT = """
+import sys, time
+line = sys.argv[1].encode() + b"\\n"
+for each in sys.stdin.buffer:
+    sys.stdout.buffer.write(line.replace(b"NOW", str(time.monotonic_ns()).encode()))
+    sys.stdout.buffer.flush()
+"""
+
+
+def request(number: int, method: str, **params: object) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode() + b"\n"
+
+
+def make_stream(capabilities: dict[str, object]) -> EditorStream:
+    stream = EditorStream("bench")
+    stream.take_from_editor(request(0, "initialize", **INITIALIZE, clientCapabilities=capabilities), 0.0)
+    stream.take_from_editor(request(1, "session/prompt", sessionId="s", prompt=[]), 0.0)
+    return stream
+
+
+def write(stream_lines: list[bytes], capabilities: dict[str, object], step_s: float = 0.001) -> int:
+    """Return how many bytes an editor gets if a line comes every `step_s` seconds."""
+    stream = make_stream(capabilities)
+    size = 0
+    for number, each in enumerate(stream_lines):
+        size += sum(map(len, stream.take_from_agent(each, number * step_s)))
+    return size
+
+
+def fold(stream_lines: list[bytes]) -> None:
+    folder = ConnectionFolder(limits=Limits())
+    for each in stream_lines:
+        folder.fold_received(json.loads(str(each, "utf-8")))
+
+
+def tool_call() -> bytes:
+    update = {"sessionUpdate": "tool_call", "toolCallId": "t", "title": "make", "status": "in_progress"}
+    terminal = {"content": [{"type": "terminal", "terminalId": "t"}], "_meta": {"terminal_info": {"terminal_id": "t"}}}
+    return line({**update, **terminal}).encode() + b"\n"
+
+
+def chunks() -> None:
+    print(f"{'':44} {'fold':>10} {'fold and write':>16}")
+    for kind in KINDS:
+        for name, capabilities in (("", {}), (", terminals", TERMINALS)) if kind == "tool call" else (("", {}),):
+            took = {}
+            for size in (FEW, MANY):
+                stream_lines = [each.encode() + b"\n" for each in lines(kind, size)]
+                if kind == "tool call":
+                    stream_lines.insert(0, tool_call())
+                base = cpu(lambda stream_lines=stream_lines: fold(stream_lines), 5)  # type: ignore[misc]
+                took[size] = cpu(
+                    lambda stream_lines=stream_lines, capabilities=capabilities: write(stream_lines, capabilities), 5
+                )  # type: ignore[misc]
+                ratio = verdict(took[size] / base, 1.5)
+                print(
+                    f"{f'{kind}{name}, {size:,} chunks':44} {base * 1e3:7.1f} ms {took[size] * 1e3:13.1f} ms  {ratio}"
+                )
+            print(f"{'':44} growth from 10,000 to 100,000: {verdict(took[MANY] / took[FEW], 11)}", flush=True)
+
+
+def tool_output() -> None:
+    output = [f"line {n} of the long output abcdefghijklmnopqrstuvwxyz\n" for n in range(OUTPUT_LINES)]
+    size = sum(map(len, output))
+    meta = [{"_meta": {"terminal_output_delta": {"terminal_id": "t", "data": text}}} for text in output]
+    updates = [
+        {"sessionUpdate": "tool_call_update", "toolCallId": "t", **each} for each in (*meta, {"status": "completed"})
+    ]
+    for step_s in (0.0001, 0.01, 0.1):
+        stream_lines = [tool_call(), *(line(update).encode() + b"\n" for update in updates)]
+        ratio = verdict(write(stream_lines, {}, step_s) / size, 3)
+        print(
+            f"a tool's output of {size / 1000:.0f} KB in {step_s * OUTPUT_LINES:.1f} s, as content: {ratio} x its bytes"
+        )
+
+
+def measure_latency(command: list[str]) -> list[float]:
+    """Return the sorted times from an agent's write to the editor's read, in milliseconds."""
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin and process.stdout
+    process.stdin.write(request(0, "initialize", **INITIALIZE))
+    times = []
+    for number in range(-100, ROUNDS):
+        process.stdin.write(request(number, "x"))
+        process.stdin.flush()
+        text = json.loads(process.stdout.readline())["params"]["update"]["content"]["text"]
+        took = (time.monotonic_ns() - int(text.split()[0])) / 1e6
+        times += [took] if number >= 0 else []
+        time.sleep(0.001)
+    process.stdin.close()
+    process.wait()
+    return sorted(times)
+
+
+def latency() -> None:
+    update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "NOW "}}
+    agent = [sys.executable, "-S", "-c", AGENT, line(update)]
+    direct = measure_latency(agent)
+    through = measure_latency([sys.executable, "-m", "semel", "acp", "--alone", "--", *agent])
+    for name, share, target in (("p50", 0.5, 1), ("p99", 0.99, 5)):
+        place = int(ROUNDS * share)
+        added = verdict(through[place] - direct[place], target)
+        print(
+            f"an update, agent -> editor, {name}: {direct[place]:.2f} ms directly, {through[place]:.2f} ms, added {added}"
+        )
+
+
+def main() -> None:
+    chunks()
+    tool_output()
+    latency()
+
+
+if __name__ == "__main__":
+    main()
