@@ -10,13 +10,17 @@ import json
 import subprocess
 import sys
 import time
+from functools import partial
+from typing import Any
 
 from bench.fold import KINDS, cpu, line, lines, verdict
 from semel.acp_stream import ConnectionFolder, Limits
 from semel.faces.acp.stream import EditorStream
 
-INITIALIZE = {"clientInfo": {"name": "zed"}, "protocolVersion": 1}
-TERMINALS = {"_meta": {"terminal_output": True}}
+Json = dict[str, Any]
+
+INITIALIZE: Json = {"clientInfo": {"name": "zed"}, "protocolVersion": 1}
+TERMINALS: Json = {"_meta": {"terminal_output": True}}
 FEW, MANY = 10_000, 100_000
 ROUNDS = 1_000  # updates whose latency is measured
 OUTPUT_LINES = 5_000
@@ -29,18 +33,18 @@ for each in sys.stdin.buffer:
 """
 
 
-def request(number: int, method: str, **params: object) -> bytes:
+def request(number: int, method: str, **params: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode() + b"\n"
 
 
-def make_stream(capabilities: dict[str, object]) -> EditorStream:
+def make_stream(capabilities: Json) -> EditorStream:
     stream = EditorStream("bench")
     stream.take_from_editor(request(0, "initialize", **INITIALIZE, clientCapabilities=capabilities), 0.0)
     stream.take_from_editor(request(1, "session/prompt", sessionId="s", prompt=[]), 0.0)
     return stream
 
 
-def write(stream_lines: list[bytes], capabilities: dict[str, object], step_s: float = 0.001) -> int:
+def write(stream_lines: list[bytes], capabilities: Json, step_s: float = 0.001) -> int:
     """Return how many bytes an editor gets if a line comes every `step_s` seconds."""
     stream = make_stream(capabilities)
     size = 0
@@ -64,36 +68,34 @@ def tool_call() -> bytes:
 def chunks() -> None:
     print(f"{'':44} {'fold':>10} {'fold and write':>16}")
     for kind in KINDS:
-        for name, capabilities in (("", {}), (", terminals", TERMINALS)) if kind == "tool call" else (("", {}),):
-            took = {}
-            for size in (FEW, MANY):
-                stream_lines = [each.encode() + b"\n" for each in lines(kind, size)]
-                if kind == "tool call":
-                    stream_lines.insert(0, tool_call())
-                base = cpu(lambda stream_lines=stream_lines: fold(stream_lines), 5)  # type: ignore[misc]
-                took[size] = cpu(
-                    lambda stream_lines=stream_lines, capabilities=capabilities: write(stream_lines, capabilities), 5
-                )  # type: ignore[misc]
-                ratio = verdict(took[size] / base, 1.5)
-                print(
-                    f"{f'{kind}{name}, {size:,} chunks':44} {base * 1e3:7.1f} ms {took[size] * 1e3:13.1f} ms  {ratio}"
-                )
-            print(f"{'':44} growth from 10,000 to 100,000: {verdict(took[MANY] / took[FEW], 11)}", flush=True)
+        compare(kind, kind, {})
+    compare("tool call, to a client with terminals", "tool call", TERMINALS)
+
+
+def compare(what: str, kind: str, capabilities: Json) -> None:
+    took: dict[int, float] = {}
+    for size in (FEW, MANY):
+        stream_lines = [each.encode() + b"\n" for each in lines(kind, size)]
+        if kind == "tool call":
+            stream_lines.insert(0, tool_call())
+        base = cpu(partial(fold, stream_lines), 5)
+        took[size] = cpu(partial(write, stream_lines, capabilities), 5)
+        times = f"{base * 1e3:7.1f} ms {took[size] * 1e3:13.1f} ms"
+        print(f"{f'{what}, {size:,}':44} {times}  {verdict(took[size] / base, 1.5)}")
+    print(f"{'':44} growth from 10,000 to 100,000: {verdict(took[MANY] / took[FEW], 11)}", flush=True)
 
 
 def tool_output() -> None:
     output = [f"line {n} of the long output abcdefghijklmnopqrstuvwxyz\n" for n in range(OUTPUT_LINES)]
     size = sum(map(len, output))
-    meta = [{"_meta": {"terminal_output_delta": {"terminal_id": "t", "data": text}}} for text in output]
-    updates = [
-        {"sessionUpdate": "tool_call_update", "toolCallId": "t", **each} for each in (*meta, {"status": "completed"})
-    ]
+    head: Json = {"sessionUpdate": "tool_call_update", "toolCallId": "t"}
+    deltas: list[Json] = [{"terminal_output_delta": {"terminal_id": "t", "data": text}} for text in output]
+    updates: list[Json] = [*({**head, "_meta": meta} for meta in deltas), {**head, "status": "completed"}]
+    stream_lines = [tool_call(), *(line(update).encode() + b"\n" for update in updates)]
     for step_s in (0.0001, 0.01, 0.1):
-        stream_lines = [tool_call(), *(line(update).encode() + b"\n" for update in updates)]
+        duration_s = step_s * OUTPUT_LINES
         ratio = verdict(write(stream_lines, {}, step_s) / size, 3)
-        print(
-            f"a tool's output of {size / 1000:.0f} KB in {step_s * OUTPUT_LINES:.1f} s, as content: {ratio} x its bytes"
-        )
+        print(f"a tool's output of {size / 1000:.0f} KB in {duration_s:.1f} s, as content: {ratio} x its bytes")
 
 
 def measure_latency(command: list[str]) -> list[float]:
@@ -121,10 +123,8 @@ def latency() -> None:
     through = measure_latency([sys.executable, "-m", "semel", "acp", "--alone", "--", *agent])
     for name, share, target in (("p50", 0.5, 1), ("p99", 0.99, 5)):
         place = int(ROUNDS * share)
-        added = verdict(through[place] - direct[place], target)
-        print(
-            f"an update, agent -> editor, {name}: {direct[place]:.2f} ms directly, {through[place]:.2f} ms, added {added}"
-        )
+        times = f"{direct[place]:.2f} ms directly, {through[place]:.2f} ms through semel acp"
+        print(f"an update, agent -> editor, {name}: {times}, added {verdict(through[place] - direct[place], target)}")
 
 
 def main() -> None:

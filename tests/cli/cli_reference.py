@@ -32,7 +32,7 @@ GROUPS = {
         ["sessions", "show", "search", "export", "import", "why", "fold"],
     ),
     "Operate": ("[Is everything all right?](health.md)", ["status", "logs", "doctor", "config"]),
-    "Agents": ("[Use an agent](use-an-agent.md).", ["agents"]),
+    "Agents": ("[Use an agent](use-an-agent.md), [in your editor](editors.md).", ["agents", "acp"]),
     "Service": ("[Operate a gateway](operate.md).", ["service"]),
     "Backup": ("[Backup and restore](backup.md).", ["backup", "restore"]),
     "Schedules": ("[Schedules](schedules.md). Those of the configuration are changed there.", ["schedules"]),
