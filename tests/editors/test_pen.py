@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from editor_help import Player, answer, call, content, delta, line_of, prompt, request, result, say, start, update
 
 from semel.faces.acp.call_rows import FREE_CHARS, SNAPSHOT_INTERVAL_S
+from semel.faces.acp.clients import CLIENTS, read_client
 from semel.faces.acp.pen import BEGAN_AGAIN
 from semel.faces.acp.stream import MAX_HELD_BYTES
 
+PAGE = Path(__file__).parent.parent.parent / "docs" / "editors.md"
 LONG = "A sentence that is long enough to be told from chance, and then some more words. "
 WHOLE = "".join(f"Sentence {n} differs from the others. " for n in range(200))  # longer than any honest repeat
 
@@ -26,6 +29,22 @@ def ask(player: Player, *messages: dict[str, object]) -> Player:
     for message in messages:
         player.hear(message)
     return player
+
+
+# ---- clients
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_the_page_says_of_each_editor_what_its_profile_says(name: str) -> None:
+    row = next(line for line in PAGE.read_text().splitlines() if re.match(rf"\| {name.split('.')[0]} ", line, re.I))
+    _, _, outside, in_a_row, _ = row.split("|")
+    client = CLIENTS[name]
+    assert outside.strip().startswith("dropped" if client.outside == "held" else "shown")
+    assert in_a_row.strip().startswith("joined" if client.joins_messages else "told apart")
+
+
+def test_an_unmeasured_client_is_made_to_wait() -> None:
+    assert read_client({"clientInfo": {"name": "something new"}}).outside == "held"
 
 
 # ---- messages

@@ -49,7 +49,7 @@ CLIENTS: dict[str, Client] = {
         Client(name="zed", outside="direct"),  # from its source of November 2026
     )
 }
-"""Measured clients by `clientInfo.name`. The first two columns of docs/editors.md come from here."""
+"""Measured clients by `clientInfo.name`, with the version that was measured. docs/editors.md has them as a table."""
 
 
 def read_client(initialize: Mapping[str, Any]) -> Client:
