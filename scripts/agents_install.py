@@ -126,8 +126,11 @@ def install(folder: str, packages: dict[str, str]) -> None:
 def main() -> int:
     everyone = [*AGENTS, *PYTHON_AGENTS]
     parser = argparse.ArgumentParser(description="Install real agents below .agents/ for `make test-agents`.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which agents; all if none: {', '.join(everyone)}")
-    names = parser.parse_args().names or everyone
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"which agents; all if none, or if it is all: {', '.join(everyone)}"
+    )
+    names = parser.parse_args().names
+    names = everyone if names in ([], ["all"]) else names
     if unknown := [name for name in names if name not in everyone]:
         parser.error(f"no agent is called {unknown[0]!r}; there are {', '.join(everyone)}")
     try:

@@ -335,8 +335,9 @@ AGENTS = {
 
 
 def chosen() -> list[str]:
-    """The agents of this run: those that the environment's AGENTS names, or all."""
-    names = os.environ.get("AGENTS", "").split() or list(AGENTS)
+    """The agents of this run: those that the environment's AGENTS names; all if it names none, or is `all`."""
+    names = os.environ.get("AGENTS", "all").split()
+    names = list(AGENTS) if names in ([], ["all"]) else names
     if unknown := [name for name in names if name not in AGENTS]:
         raise pytest.UsageError(f"AGENTS names {unknown[0]!r}; there are {', '.join(AGENTS)}")
     return names
