@@ -40,7 +40,8 @@ class RealAgent:
     `memory`: the files below home that hold a message as soon as it is complete, before the turn is over. `tools`: its
     model calls Semel's tools as functions, from its first turn on. `asks`: it asks for permission. `asks_aside`: it
     asks its model once more about an answer, such as what to suggest next. `streams`: its model's words are shown as
-    they come. `companion(command)`: the program that must run beside it; it listens at the port of `command`'s address.
+    they come. `asks_in_order`: its questions come behind the call that they are about. `companion(command)`: the
+    program that must run beside it; it listens at the port of `command`'s address.
     """
 
     name: str
@@ -51,6 +52,7 @@ class RealAgent:
     asks: bool = True
     asks_aside: bool = False
     streams: bool = True
+    asks_in_order: bool = True
     companion: Callable[[list[str]], list[str]] | None = None
 
 
@@ -328,7 +330,7 @@ AGENTS = {
         RealAgent("hermes", "openai", _hermes),
         RealAgent("nanocoder", "openai", _nanocoder, tools=False),
         RealAgent("agentao", "openai", _agentao, asks=False),  # it refuses dangerous commands by itself
-        RealAgent("openhands", "openai", _openhands, streams=False),
+        RealAgent("openhands", "openai", _openhands, streams=False, asks_in_order=False),
         RealAgent("openclaw", "openai", _openclaw, tools=False, asks=False, companion=_openclaw_gateway),
     )
 }
