@@ -116,6 +116,15 @@ def test_files_that_others_can_read_are_told_with_the_chmod_to_type(cli: Cli) ->
     assert "0123456789abcdef" not in json.dumps(found)
 
 
+def test_a_file_in_the_place_of_the_data_directory_keeps_its_mode(cli: Cli, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("of another program")
+    found = cli.json("doctor", "--data-dir", str(other), rc=1)["findings"]
+    [told] = [finding for finding in found if finding["subject"] == "files"]
+    assert (told["level"], told["text"]) == ("broken", f"{other} is not a directory")
+    assert not any("chmod" in finding["remedy"] for finding in found)
+
+
 def test_an_address_that_another_program_has_is_told(cli: Cli) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

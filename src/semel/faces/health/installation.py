@@ -36,6 +36,9 @@ def examine_files(data_dir: Path, ledger: Path) -> list[Finding]:
 
 
 def _list_file_faults(data_dir: Path, ledger: Path) -> Iterator[Finding]:
+    if not data_dir.is_dir():  # another program's file, whose mode is none of our business
+        yield Finding("files", "broken", f"{data_dir} is not a directory", "move it away, or name another directory")
+        return
     if not os.access(data_dir, os.W_OK | os.X_OK):
         yield Finding("files", "broken", f"{data_dir} cannot be written by this user", f"chown -R $USER {data_dir}")
     if _is_open(data_dir):
