@@ -245,5 +245,9 @@ def test_an_item_of_a_list_is_named_by_its_number(home: Path) -> None:
 
 
 def test_a_list_or_a_table_of_the_wrong_type_is_said_to_be_one(home: Path) -> None:
-    assert "\"command\" is 'x', and should be a list" in problems(home, '[agents.a]\ncommand = "x"')
+    assert '"command" is \'x -y\', and should be a list, like ["x", "-y"]' in problems(
+        home, '[agents.a]\ncommand = "x -y"'
+    )
+    assert problems(home, "[agents.a]\ncommand = 'x \"y z\"'").endswith("and should be a list")
+    assert problems(home, 'gateway = "x"').endswith("\"gateway\" is 'x', and should be a table")
     assert '"env" is a list, and should be a table' in problems(home, '[agents.a]\ncommand = ["x"]\nenv = ["a"]')

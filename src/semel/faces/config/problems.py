@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -87,12 +88,22 @@ def _describe_problem(problem: ErrorDetails, location: Location, root: type[Base
         message = problem["msg"].removeprefix("Value error, ")
         is_table = isinstance(problem["input"], dict)
         return f"{format_section(location)}: {message}" if is_table else f'{table} "{key}"{item}: {message}'
-    return f'{table} "{key}"{item} is {_format_value(problem["input"])}, and {describe(problem["msg"])}'.strip()
+    example = _format_list_example(problem["input"]) if problem["type"] in ("list_type", "tuple_type") else ""
+    return (
+        f'{table} "{key}"{item} is {_format_value(problem["input"])}, and {describe(problem["msg"])}{example}'.strip()
+    )
+
+
+def _format_list_example(value: object) -> str:
+    """Format the list that a string was probably meant to be, one item for each word; "" if that is not clear."""
+    words = value.split() if isinstance(value, str) and not set(value) & set("\"'\\") else ()
+    return f", like {json.dumps(words, ensure_ascii=False)}" if words else ""
 
 
 def describe(message: str) -> str:
     """Convert a pydantic message to the end of a sentence, such as "should be a string"."""
     message = re.sub("valid (list|tuple)", "list", message).replace("valid dictionary", "table")
+    message = re.sub(r" or instance of \w+", "", message)  # the name of a class of ours
     message = message.replace("a mapping", "a table").replace("a valid integer", "an integer").replace("valid ", "")
     return re.sub(r"^[A-Z]\w+ should", "should", message)
 
