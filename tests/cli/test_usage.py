@@ -25,6 +25,7 @@ from cli_house import Cli
         ("show main -n x", "'-n'"),
         ("outbox drop e1", "is not a part's id"),
         ("exec", "exec: give a command after --, or --flush alone"),
+        ("--config x.toml up", "the option --config belongs after a command, as in: semel "),
         ("--nonsense", "there is no option --nonsense; known: "),
     ],
 )

@@ -108,6 +108,12 @@ def explain_usage_error(error: Any) -> str:
     return (f"{where}: " if where else "") + _describe_mistake(error, command, path)
 
 
+def _find_command_with(option: str, group: Any) -> str | None:
+    """Return the name of a command in the group that takes the option; None if there is none."""
+    commands = {name: item for name, item in getattr(group, "commands", {}).items() if not item.hidden}
+    return next((name for name, item in commands.items() if any(option in one.opts for one in item.params)), None)
+
+
 def _describe_mistake(error: Any, command: Any, path: str) -> str:
     message = " ".join(error.format_message().split()).rstrip(".")
     if match := _NO_COMMAND.fullmatch(message):
@@ -116,6 +122,8 @@ def _describe_mistake(error: Any, command: Any, path: str) -> str:
     if type(error).__name__ == "NoSuchOption":
         names = [name for item in getattr(command, "params", ()) for name in (*item.opts, *item.secondary_opts)]
         options = [name for name in names if name.startswith("-")]
+        if taker := _find_command_with(error.option_name, command):
+            return f"the option {error.option_name} belongs after a command, as in: {path} {taker} {error.option_name}"
         return f"there is no option {error.option_name}{suggest_nearest(error.option_name, options)}"
     message = message.removeprefix("Invalid value: ")  # a command's own check names the option itself
     return f"{message[:1].lower()}{message[1:]}; see {path} --help"
