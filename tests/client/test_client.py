@@ -266,7 +266,7 @@ def code_blocks() -> list[str]:
 
 def test_every_example_of_the_page_runs(house: Cli) -> None:
     blocks = code_blocks()
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     printed = []
     for block in blocks:
         done = subprocess.run(
@@ -276,5 +276,7 @@ def test_every_example_of_the_page_runs(house: Cli) -> None:
         assert done.returncode == 0, block + done.stderr
         printed.append(done.stdout)
     assert "hello" in printed[0] and "the build is green" in printed[1]
+    assert printed[2].count("Your report is ready.") == 1, "the echo of an entry prints it once more"
     assert "user hello" in printed[3]
-    assert "answered" in printed[4] and ("Thank you" in printed[4] or "tidy" in printed[4])
+    assert printed[4].startswith("404 no-such-session ")
+    assert "answered" in printed[5] and ("Thank you" in printed[5] or "tidy" in printed[5])
