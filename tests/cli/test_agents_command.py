@@ -207,6 +207,14 @@ def test_the_check_lists_the_modes_and_models_and_what_the_agent_says_of_itself(
     assert "note     it said: Reconnecting... 1/5" in said and "problem  stream disconnected" in said
 
 
+def test_a_check_tells_that_its_prompt_is_not_answered_yet(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("semel.faces.agent_check.SILENCE_S", 0.4)
+    configure(cli, mine=command())
+    done = cli("agents", "check", "--prompt", prompt({"sleep": 3}, "At last."))
+    assert "mine: no answer after 0.4 s. It may be repeating a request" in done.stderr
+    assert "'At last.'" in done.stdout
+
+
 def test_an_agents_own_program_is_named_with_its_adapter_and_not_started(cli: Cli) -> None:
     install(cli, "codex")
     (cli.home / "bin" / "codex").write_text(f"#!/bin/sh\n: > {cli.home}/started\n")

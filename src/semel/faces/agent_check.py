@@ -23,6 +23,7 @@ from semel.agents.acp import AcpAgent, AcpConversation
 from semel.agents.acp.login import PROVIDER_VARIABLES
 from semel.agents.known import recognise_command
 from semel.agents.model import ModelAgent
+from semel.faces.busy_texts import SILENCE_S
 from semel.faces.config.load import DEMO_COMMAND
 from semel.faces.http import Settings, make_app
 from semel.faces.http.operations import agent_tools
@@ -98,16 +99,18 @@ async def check_agent(
     answer_timeout: float = ANSWER_TIMEOUT_S,
     quick: bool = False,
     on_notice: Callable[[str], None] = lambda text: None,
+    on_delay: Callable[[float], None] = lambda seconds: None,
 ) -> AgentCheck:
     """Start the agent, open a session and end it again. With a `prompt`, wait for its answer, `answer_timeout` s.
 
     Of a model behind an API, only the settings are checked without a `prompt`: no request is sent. `quick`: do not wait
     for the tools, and do not measure the memory. `on_notice` is called with what the agent says about itself meanwhile,
-    such as that it reconnects to its model.
+    such as that it reconnects to its model; `on_delay` with the seconds since the prompt, after SILENCE_S and
+    then each time when twice as long has passed.
     """
     if isinstance(agent, ModelAgent):
         return await _check_model(agent, prompt, answer_timeout)
-    return await _check_program(agent, prompt, answer_timeout, quick, on_notice)
+    return await _check_program(agent, prompt, answer_timeout, quick, on_notice, on_delay)
 
 
 async def _check_model(agent: ModelAgent, prompt: str | None, answer_timeout: float) -> AgentCheck:
@@ -129,7 +132,12 @@ async def _check_model(agent: ModelAgent, prompt: str | None, answer_timeout: fl
 
 
 async def _check_program(
-    agent: AcpAgent, prompt: str | None, answer_timeout: float, quick: bool, on_notice: Callable[[str], None]
+    agent: AcpAgent,
+    prompt: str | None,
+    answer_timeout: float,
+    quick: bool,
+    on_notice: Callable[[str], None],
+    on_delay: Callable[[float], None],
 ) -> AgentCheck:
     check = AgentCheck(agent.name, list(agent.command))
     gateway = _CheckGateway(agent)
@@ -147,7 +155,11 @@ async def _check_program(
                 _read_choices(conversation, agent, check)
                 check.notes += find_stale_key(agent)
                 if prompt is not None and not check.problem:
-                    await _ask(conversation, prompt, answer_timeout, check, on_notice)
+                    delay = asyncio.create_task(_report_delay(on_delay))
+                    try:
+                        await _ask(conversation, prompt, answer_timeout, check, on_notice)
+                    finally:
+                        delay.cancel()
                 if agent.command == DEMO_COMMAND:
                     gateway.tools_reached.set()  # it starts Semel's MCP server when it first calls one of its tools
                 if not quick:
@@ -246,6 +258,15 @@ async def _ask(
     if not check.problem and not check.answer:
         check.problem = NO_WORD
     check.notes += [f"it said: {text}" for text in list(notices)[-MAX_NOTICES:]]
+
+
+async def _report_delay(on_delay: Callable[[float], None]) -> None:
+    """Report that the answer is not complete, after SILENCE_S and then each time when twice as long has passed."""
+    waited, seconds = 0.0, SILENCE_S
+    while True:
+        await asyncio.sleep(seconds - waited)
+        on_delay(seconds)
+        waited, seconds = seconds, 2 * seconds
 
 
 def _read_notices(ops: Iterable[Op]) -> list[str]:

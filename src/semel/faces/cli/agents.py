@@ -127,7 +127,8 @@ def check(
 
     checks = []
     for agent in load_agents(names, config, data_dir):
-        result = asyncio.run(check_agent(agent, prompt, on_notice=partial(_print_notice, agent.name)))
+        tell, warn = partial(_print_notice, agent.name), partial(_print_delay, agent.name)
+        result = asyncio.run(check_agent(agent, prompt, on_notice=tell, on_delay=warn))
         checks.append(result)
         if not json:
             print_check(result)
@@ -344,6 +345,11 @@ def _choose(methods: tuple[Any, ...]) -> Any:
 
 def _print_notice(agent: str, text: str) -> None:
     print_remark(f"{agent} says: {text}")
+
+
+def _print_delay(agent: str, seconds: float) -> None:
+    remark = "It may be repeating a request that was refused: is its key right?"
+    print_remark(f"{agent}: no answer after {seconds:g} s. {remark}")
 
 
 def _list_others(offered: Sequence[str]) -> str:
