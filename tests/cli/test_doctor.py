@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from cli_house import SCRIPTED, Cli, end
 
+from semel.faces.health.installation import examine_files
 from semel.ledger.storage.connect import connect
 
 LOGGED_OUT = """
@@ -123,6 +124,17 @@ def test_a_file_in_the_place_of_the_data_directory_keeps_its_mode(cli: Cli, tmp_
     [told] = [finding for finding in found if finding["subject"] == "files"]
     assert (told["level"], told["text"]) == ("broken", f"{other} is not a directory")
     assert not any("chmod" in finding["remedy"] for finding in found)
+
+
+@pytest.mark.parametrize(("owner", "advice"), [(os.geteuid(), "chmod -R u+rwX"), (os.geteuid() + 1, "chown -R $USER")])
+def test_a_directory_that_cannot_be_written_gets_the_command_that_helps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: int, advice: str
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everything
+    monkeypatch.setattr(os, "geteuid", lambda uid=owner: uid)
+    tmp_path.chmod(0o500)
+    [told] = examine_files(tmp_path, tmp_path / "ledger.db")
+    assert (told.level, told.remedy) == ("broken", f"{advice} {tmp_path}")
 
 
 def test_an_address_that_another_program_has_is_told(cli: Cli) -> None:

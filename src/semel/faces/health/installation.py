@@ -40,7 +40,7 @@ def _list_file_faults(data_dir: Path, ledger: Path) -> Iterator[Finding]:
         yield Finding("files", "broken", f"{data_dir} is not a directory", "move it away, or name another directory")
         return
     if not os.access(data_dir, os.W_OK | os.X_OK):
-        yield Finding("files", "broken", f"{data_dir} cannot be written by this user", f"chown -R $USER {data_dir}")
+        yield Finding("files", "broken", f"{data_dir} cannot be written by this user", _advise_write(data_dir, "-R "))
     if _is_open(data_dir):
         yield Finding("files", "warning", f"{data_dir} is open to other users of this machine", f"chmod 700 {data_dir}")
     if _is_open(token := data_dir / OWNER_TOKEN_FILE):
@@ -49,7 +49,13 @@ def _list_file_faults(data_dir: Path, ledger: Path) -> Iterator[Finding]:
     if _is_open(ledger):
         yield Finding("files", "warning", f"{ledger} is open to other users of this machine", f"chmod 600 {ledger}*")
     if ledger.exists() and not os.access(ledger, os.R_OK | os.W_OK):
-        yield Finding("files", "broken", f"{ledger} cannot be written by this user", f"chown $USER {ledger}*")
+        yield Finding("files", "broken", f"{ledger} cannot be written by this user", f"{_advise_write(ledger)}*")
+
+
+def _advise_write(path: Path, flags: str = "") -> str:
+    """Return the command after which this user can write the path: another owner, or only another mode."""
+    owned = path.stat().st_uid == os.geteuid()
+    return f"chmod {flags}u+rwX {path}" if owned else f"chown {flags}$USER {path}"
 
 
 def _is_open(path: Path) -> bool:
