@@ -112,6 +112,18 @@ def test_an_equal_message_is_shown_at_the_latest_before_the_answer() -> None:
     assert json.loads(player.out[-1])["id"] == 1
 
 
+def test_no_text_waits_once_it_is_known_to_be_no_attempt() -> None:
+    player = ask(start(), say("Yes", "a"), say("Yes", "b"))
+    assert texts(player) == ["Yes"]
+    player.hear(say(", but", "b"))
+    assert texts(player) == ["Yes", "Yes, but"]
+
+
+def test_after_a_tool_has_run_an_equal_message_does_not_wait() -> None:
+    player = ask(start(), say("Yes.", "a"), call(), result(status="completed"), say("Yes.", "b"))
+    assert texts(player) == ["Yes.", "Yes."]
+
+
 def test_withheld_text_keeps_its_place_before_a_tool_call() -> None:
     player = ask(start(), say("Yes.", "a"), say("Yes.", "b"), call(), answer())
     assert player.editor.sessions["s"].order == ["a", "b", "t"]
@@ -255,6 +267,21 @@ def test_a_final_result_that_is_sent_again_is_sent_once() -> None:
     before = len(player.out)
     player.hear(final)
     assert player.out[before:] == []
+
+
+def test_the_end_of_a_call_brings_what_was_left_out_while_it_ran() -> None:
+    output = "".join(f"line {n}\n" for n in range(1_000))
+    player = ask(start(), call(), delta(output))
+    shown = player.editor.sessions["s"].calls["t"]
+    assert "characters not shown" in shown.text
+    player.hear(result(status="completed"))
+    assert shown.text == output
+
+
+def test_tags_around_a_result_are_not_shown() -> None:
+    wrapped = '<untrusted_tool_result source="x">\nthe result\n</untrusted_tool_result>'
+    player = ask(start(), call(), result(status="completed", content=content(wrapped)))
+    assert player.editor.sessions["s"].calls["t"].text == "the result"
 
 
 def test_parallel_calls_keep_their_own_output() -> None:

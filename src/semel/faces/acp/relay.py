@@ -19,7 +19,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 
 from semel.agents.acp.process import Guard
@@ -137,12 +137,9 @@ class Relay:
         splitter = LineSplitter()
         while chunk := _read_blocking(STDIN):
             for piece in splitter.split(chunk):
-                if piece.is_line:
-                    with self._lock:
-                        lines = self._stream.take_from_editor(piece.data, time.monotonic())
-                    if lines:
-                        self._queue.extend(lines)
-                        self._agent_wake.set()
+                if piece.is_line and (lines := self._take(self._stream.take_from_editor, piece.data, [])):
+                    self._queue.extend(lines)
+                    self._agent_wake.set()
             write_all(self._stdin, chunk)
         assert self._popen.stdin
         with contextlib.suppress(OSError):
@@ -172,14 +169,27 @@ class Relay:
         out: list[bytes] = [] if splitter.is_inside_long_line else self._take_queue()
         for piece in splitter.split(chunk):
             if piece.is_line:
-                with self._lock:
-                    out += self._stream.take_from_agent(piece.data, time.monotonic())
+                out += self._take(self._stream.take_from_agent, piece.data, [piece.data])
             else:
                 out.append(piece.data)
         if not splitter.is_inside_long_line:
             with self._lock:
                 out += self._stream.flush(time.monotonic())
         write_all(STDOUT, b"".join(out))  # if nobody reads it any more, the main thread notices that
+
+    def _take(self, take: Callable[[bytes, float], list[bytes]], line: bytes, otherwise: list[bytes]) -> list[bytes]:
+        """Return what the stream makes of a line; `otherwise` if a fault of ours prevents that.
+
+        An editor that waits for ever is worse than one that shows a message twice: from then on, everything passes.
+        """
+        try:
+            with self._lock:
+                return take(line, time.monotonic())
+        except Exception as error:
+            self._stream.pass_all()
+            fault = f"semel: {type(error).__name__}: {error}. From here on, every line passes as it comes.\n"
+            write_all(STDERR, fault.encode(errors="replace"))
+            return otherwise
 
     def _take_queue(self) -> list[bytes]:
         return [self._queue.popleft() for _ in range(len(self._queue))]

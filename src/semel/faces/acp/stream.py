@@ -72,6 +72,10 @@ class EditorStream:
         times += [last + REPLAY_PAUSE_S for last in self._late_replays.values()]
         return min((time for time in times if time is not None), default=None)
 
+    def pass_all(self) -> None:
+        """Let every further line pass as it comes."""
+        self._passes_all = True
+
     # ---- from the editor
 
     def take_from_editor(self, line: bytes, now: float) -> list[bytes]:
