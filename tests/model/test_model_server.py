@@ -116,3 +116,11 @@ async def test_a_failure_names_the_address_without_its_password_and_what_to_do(t
     assert refused.startswith(f"the model's API at {shown} could not be reached: nothing listens there. Start that")
     agent = make_agent(tmp_path, "openai-chat:llama", base_url="http://no-such-host.invalid/v1")
     assert "http://no-such-host.invalid/v1 could not be reached: its host name was not found" in await fail(agent)
+
+
+async def test_a_trial_shows_that_a_model_takes_no_tools_and_what_to_do(tmp_path: Path) -> None:
+    message = "registry.ollama.ai/library/llama3:8b does not support tools"  # as Ollama says it
+    async with ModelServer(Answer(status=400, body={"error": {"message": message}})) as api:
+        problem = await fail(make_agent(tmp_path, "openai-chat:llama3:8b", base_url=f"{api.url}/v1"))
+        assert api.requests[0].body["tools"]
+    assert problem.endswith(f"{message}. Semel gives each model tools: set `model` to one that can call tools")

@@ -94,7 +94,7 @@ class ModelAgent:
         return self._models.server.key_remark
 
     async def ask(self, prompt: str) -> str:
-        """Send one request without history and tools. Return the text of the answer. Raises AgentError."""
+        """Send one request with one tool, without history. Return the answer. Raises AgentError."""
         if self._models is None:
             await asyncio.to_thread(self.check)
         assert self._models is not None

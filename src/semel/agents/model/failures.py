@@ -83,8 +83,10 @@ def describe_error(error: Exception, server: ModelServer) -> str:
             f"the request was longer than the model's context window: set a lower `context` ({_extract_message(error)})"
         )
     if isinstance(error, theirs.ModelHTTPError):
-        reason = f"the model's API at {server.url} answered {error.status_code}: {_extract_message(error)}"
-        return _add_advice(reason, _find_advice(error.status_code, server))
+        message = _extract_message(error)
+        reason = f"the model's API at {server.url} answered {error.status_code}: {message}"
+        advice = _TOOLS_ADVICE if _NO_TOOLS in message.lower() else _find_advice(error.status_code, server)
+        return _add_advice(reason, advice)
     if isinstance(error, theirs.ModelConnectionError) and str(error.phase) in ("pool", "connect"):
         reason = f"the model's API at {server.url} could not be reached: {_describe_root_cause(error)}"
         return _add_advice(reason, _OWN_ADVICE if server.is_own else _BASE_URL_ADVICE)
@@ -96,6 +98,9 @@ def describe_error(error: Exception, server: ModelServer) -> str:
 
 
 _OWN_ADVICE = "Is this machine connected to the network?"
+_NO_TOOLS = "support tool"
+"""In what Ollama ("does not support tools") and OpenRouter ("that support tool use") answer."""
+_TOOLS_ADVICE = "Semel gives each model tools: set `model` to one that can call tools"
 _BASE_URL_ADVICE = "Start that server, or correct `base_url`"
 
 

@@ -9,10 +9,11 @@ from typing import Any, cast
 
 from pydantic_ai.direct import model_request
 from pydantic_ai.exceptions import UserError
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
-from pydantic_ai.models import Model, infer_model
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, UserPromptPart
+from pydantic_ai.models import Model, ModelRequestParameters, infer_model
 from pydantic_ai.providers import Provider, infer_provider_class
 from pydantic_ai.settings import ModelSettings as Options
+from pydantic_ai.tools import ToolDefinition
 
 from semel.agents.model.failures import describe_error
 from semel.agents.model.openai_patches import bypass_client_validation
@@ -32,6 +33,12 @@ _SETTING_PREFIXES = {
 
 ABORTED_FINISH_REASONS = frozenset({"abort", "aborted", "cancel", "cancelled", "canceled"})
 """Finish reasons that mean that the server aborted the answer (vLLM: "abort"), so its text is incomplete."""
+
+_TRIAL_TOOL = ToolDefinition(
+    name="get_time",
+    description="Get the time. Call it only if you are asked for the time.",
+    parameters_json_schema={"type": "object", "properties": {}},
+)
 
 
 class ConfiguredModel:
@@ -83,14 +90,23 @@ class ConfiguredModel:
         return text
 
     async def ask(self, prompt: str) -> str:
-        """Send one request without history and tools. Return the text of the answer. Raises AgentError."""
+        """Send one request with one tool, without history. Return the answer's text, or name the tool it calls.
+
+        The tool shows at once if the model takes none, because each turn offers tools. Raises AgentError.
+        """
+        offer = ModelRequestParameters(function_tools=[_TRIAL_TOOL])
         messages: list[ModelMessage] = [ModelRequest([UserPromptPart(prompt)])]
         try:
             async with self.model:  # which closes its connections again
-                response = await model_request(self.model, messages, model_settings=self.request_options())
+                options = self.request_options()
+                response = await model_request(
+                    self.model, messages, model_settings=options, model_request_parameters=offer
+                )
         except Exception as error:  # of the client's library, or of the server
             raise AgentError(self.describe_error(error)) from None
-        return "".join(part.content for part in response.parts if isinstance(part, TextPart))
+        text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
+        calls = [f"(a call of {part.tool_name})" for part in response.parts if isinstance(part, ToolCallPart)]
+        return text if text.strip() else " ".join(calls)
 
     def request_options(self) -> Options:
         """Return the settings of each request.
