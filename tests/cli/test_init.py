@@ -324,6 +324,13 @@ def test_a_server_of_ones_own_is_named_by_options(cli: Cli, model_server: Thread
     assert f"sends no key to {url}" in cli("agents", "check").stdout
 
 
+def test_after_a_failed_trial_of_a_model_the_next_command_asks_it_again(cli: Cli) -> None:
+    pytest.importorskip("pydantic_ai")
+    done = cli("init", "--agent", "model", "--base-url", "http://127.0.0.1:9/v1", "--model", "m", rc=1)
+    assert "nothing listens there" in done.stdout
+    assert 'agents check main --prompt "Say hello."' in done.stdout
+
+
 def test_the_reference_of_all_settings_is_printed_and_loads(cli: Cli) -> None:
     printed = cli("init", "--print").stdout
     assert not config(cli).exists()

@@ -248,7 +248,8 @@ def _finish(path: Path, section: str, pairing: str) -> None:
     found = find_config_file(None, os.environ)
     option = "" if found is not None and found.samefile(path) else f" --config {shlex.quote(str(path))}"
     is_logged_out = "is not logged in" in check.problem and agent.process
-    retry = f"agents {'login' if is_logged_out else 'check'} {section}"
+    prompt = "" if agent.process else ' --prompt "Say hello."'  # without one, nothing is sent to a model
+    retry = f"agents login {section}" if is_logged_out else f"agents check {section}{prompt}"
     following = retry if check.problem else "up"
     print(name_command(f"\nNext: semel {following}{option}"))
     if pairing:
