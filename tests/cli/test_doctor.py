@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -16,6 +17,7 @@ from cli_house import SCRIPTED, Cli, end
 
 from semel.faces.health.installation import examine_files
 from semel.ledger.storage.connect import connect
+from semel.text.write_errors import advise_on_write_error
 
 LOGGED_OUT = """
 import json, sys
@@ -135,6 +137,8 @@ def test_a_directory_that_cannot_be_written_gets_the_command_that_helps(
     tmp_path.chmod(0o500)
     [told] = examine_files(tmp_path, tmp_path / "ledger.db")
     assert (told.level, told.remedy) == ("broken", f"{advice} {tmp_path}")
+    command = advice.replace("$USER", "USER")
+    assert command in advise_on_write_error(PermissionError(errno.EACCES, "Permission denied"))
 
 
 def test_an_address_that_another_program_has_is_told(cli: Cli) -> None:

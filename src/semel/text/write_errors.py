@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 
-_CHANGE_OWNER = "Give it to the user who runs Semel (chown -R USER), or choose another data_dir."
+_ALLOW_WRITE = "Let the user who runs Semel write it (chown -R USER, chmod -R u+rwX), or choose another data_dir."
 _MOVE_FILE = "A file is in its place: move it away, or choose another data_dir."
 _REMEDIES = {
     errno.ENOSPC: "Its disk is full: free some space.",
@@ -12,8 +12,8 @@ _REMEDIES = {
     errno.EFBIG: "Raise the limit on the size of files ('ulimit -f'; of a service, LimitFSIZE=), and start it again.",
     errno.EROFS: "Mount its file system writable (after errors of a disk, the kernel makes it read-only), or choose "
     "another data_dir.",
-    errno.EACCES: _CHANGE_OWNER,
-    errno.EPERM: _CHANGE_OWNER,
+    errno.EACCES: _ALLOW_WRITE,
+    errno.EPERM: _ALLOW_WRITE,
     errno.EEXIST: _MOVE_FILE,
     errno.ENOTDIR: _MOVE_FILE,
 }
