@@ -27,7 +27,9 @@ def test_a_key_that_begins_with_no_agents_name_is_told_once(house: Cli) -> None:
     assert "No agent" not in house("say", "demmo:web:x", "say: hello", "--wait").stderr
     for known in ("demo:web:x", "main:web:x", "plain"):
         assert house("say", known, "say: hello", "--wait").stderr == ""
-    assert "No agent is named 'x'. The default agent" in house.json("say", "x:y", "say: hello")["note"]
+    note = house.json("say", "x:y", "say: hello")["note"]
+    assert note.startswith("No agent is named 'x'. The default agent, demo, answers here.")
+    assert note.endswith("If semel.toml names it by now, restart the gateway.")
 
 
 def test_the_chat_tells_it_too(house: Cli) -> None:

@@ -169,7 +169,8 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
             return None
         nearest = difflib.get_close_matches(name, agents, n=1, cutoff=0.6)
         hint = f"; did you mean {nearest[0]}?" if nearest else "."
-        return f"No agent is named {name!r}{hint} The default agent, {self.settings.default_agent}, answers here."
+        note = f"No agent is named {name!r}{hint} The default agent, {self.settings.default_agent}, answers here."
+        return note if nearest else f"{note} If semel.toml names it by now, restart the gateway."
 
     async def hook(self, channel: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Json]:
         """Handle a platform's HTTP request to a channel.
