@@ -273,7 +273,11 @@ class ModelHandler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        choice = {"index": 0, "message": {"role": "assistant", "content": asked["model"]}, "finish_reason": "stop"}
+        said: dict[str, object] = {"role": "assistant", "content": asked["model"]}
+        if asked["model"] == "eager":
+            function = {"name": asked["tools"][0]["function"]["name"], "arguments": "{}"}
+            said = {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": function}]}
+        choice = {"index": 0, "message": said, "finish_reason": "stop"}
         self._answer({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]})
 
     def _answer(self, body: object) -> None:
@@ -322,6 +326,13 @@ def test_a_server_of_ones_own_is_named_by_options(cli: Cli, model_server: Thread
     assert "main: ok" in done.stdout and "'llama3:8b' after" in done.stdout
     assert f"sends no key to {url}" in cli("config", "check").stdout
     assert f"sends no key to {url}" in cli("agents", "check").stdout
+
+
+def test_a_model_that_calls_the_trials_tool_has_answered(cli: Cli, model_server: ThreadingHTTPServer) -> None:
+    pytest.importorskip("pydantic_ai")
+    url = f"http://127.0.0.1:{model_server.server_port}/v1"
+    done = cli("init", "--agent", "model", "--base-url", url, "--model", "eager")
+    assert "main: ok" in done.stdout and "'(a call of get_time)' after" in done.stdout
 
 
 def test_after_a_failed_trial_of_a_model_the_next_command_asks_it_again(cli: Cli) -> None:
