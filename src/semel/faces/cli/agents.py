@@ -382,6 +382,10 @@ def print_check(check: AgentCheck) -> None:
             print(f"  {label:<9}{visible(name_command(text))}")
     if check.key:
         print(f"  {'key':<9}{visible(check.key)}")
+    if check.key and check.answer_s is None and not check.problem:
+        command = shlex.join(("semel", "agents", "check", check.name, "--prompt", "Say hello."))
+        text = f"not tried: only a prompt shows whether model and key are right ({command})"
+        print(f"  {'answer':<9}{visible(name_command(text))}")
     for note in check.notes:
         print(f"  {'note':<9}{visible(name_command(note))}")
     if check.problem:
