@@ -302,7 +302,7 @@ def test_a_server_of_ones_own_is_tried_at_once_and_its_models_are_offered(
     with dialogue(cli, "--channel", "none") as terminal:
         terminal.answer(MENU, "model")
         terminal.expect("At which server is the model?")
-        terminal.answer(MENU, "server")
+        terminal.answer(MENU, "Ollama")
         terminal.answer("[http://127.0.0.1:11434/v1]:", "http://127.0.0.1:9/v1")
         terminal.expect("http://127.0.0.1:9/v1 could not be reached: nothing listens there")
         terminal.answer("Use this address all the same? [y/N]:")

@@ -109,8 +109,8 @@ async def test_a_failure_names_the_address_without_its_password_and_what_to_do(t
         missing, faulty = await fail(agent), await fail(agent)
     refused = await fail(agent)
     assert missing == (
-        f"the model's API at {shown} answered 404: no. Does it have the model 'llama', and is `base_url` the address "
-        "of such an API?"
+        f"the model's API at {shown} answered 404: no. Does it have the model 'llama', and is `base_url` the whole "
+        "address of its API, which often ends with /v1?"
     )
     assert faulty.startswith(f"the model's API at {shown} answered 503: no. The fault is the server's")
     assert refused.startswith(f"the model's API at {shown} could not be reached: nothing listens there. Start that")

@@ -109,7 +109,7 @@ def _find_advice(status: int, server: ModelServer) -> str:
     if status in (401, 403):
         return server.key_advice
     if status == 404:
-        address = "" if server.is_own else ", and is `base_url` the address of such an API"
+        address = "" if server.is_own else ", and is `base_url` the whole address of its API, which often ends with /v1"
         return f"Does it have the model {server.model!r}{address}?"
     return "The fault is the server's: its log or its provider's status page says more" if status >= 500 else ""
 

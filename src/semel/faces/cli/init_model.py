@@ -23,6 +23,8 @@ SERVERS = (
     Choice(PROVIDER, "the provider's own, such as Anthropic's or OpenAI's"),
     Choice(SERVER, "another one that speaks OpenAI's API: Ollama, LM Studio, vLLM, OpenRouter, a proxy"),
 )
+SERVER_PROGRAMS = ("ollama", "lm studio", "lmstudio", "vllm", "openrouter")
+"""What people type instead of "server"."""
 MAX_MENU_MODELS = 12
 """The most models of a server that are listed as a menu."""
 
@@ -43,7 +45,7 @@ def add_model(setup: Setup, options: Options) -> bool:
         return False
     is_elsewhere = options.base_url is not None
     if options.asks and not is_elsewhere and options.model is None and options.key is None:
-        is_elsewhere = choose("At which server is the model?", SERVERS) == SERVER
+        is_elsewhere = choose("At which server is the model?", SERVERS, more=SERVER_PROGRAMS) != PROVIDER
     settings = _ask_server_model(options) if is_elsewhere else _ask_provider_model(options)
     key = setup.keep_secret("model.key", settings.pop("key")) if settings["key"] else ""
     setup.add_section("agents.main", {"kind": "model", **settings, "key": key})
@@ -61,7 +63,7 @@ def _ask_provider_model(options: Options) -> dict[str, str]:
     while model is None or not re.fullmatch(r"[^:\s]+:\S+", model):
         if not options.asks:
             refuse(f"--model is {model!r}, and should be PROVIDER:NAME, such as {DEFAULT_MODEL}")
-        model = ask("\nWhich model, as PROVIDER:NAME", default=DEFAULT_MODEL)
+        model = ask("\nWhich model, as PROVIDER:NAME (OpenAI's begin with openai:)", default=DEFAULT_MODEL)
     return {"model": model, "key": _find_key(model.partition(":")[0], options)}
 
 
