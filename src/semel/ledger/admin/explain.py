@@ -183,9 +183,11 @@ def _explain_removal(tx: Tx, event: int) -> str:
     keys = [hearing.session for hearing in tx.all(AddressedSession, "hearings_of_event", event=event)]
     keys += [command.session for command in tx.all(CommandOfEvent, "commands_of_event", event=event)]
     sessions = [tx.get(SessionRow, "session_by_id", id=key) for key in keys]
-    if sessions and all(session.deleted is not None for session in sessions):
-        return f"e{event}: its content was deleted with its session; its key stays taken"
-    return f"e{event}: its content was removed by retention, as it was older than `retain` allows; its key stays taken"
+    if any(session.deleted is None for session in sessions):
+        reason = "was removed by retention, as it was older than `retain` allows"
+    else:  # a session that is erased may have left no hearing
+        reason = "was deleted with its session"
+    return f"e{event}: its content {reason}; its key stays taken"
 
 
 def _describe_command(command: CommandOfEvent) -> str:
