@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from semel.testing.servers import close_server
+
 Way: TypeAlias = Callable[["Request", asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -61,7 +63,7 @@ async def serve(way: Way, tls: ssl.SSLContext | None = None, greeting: bytes = b
     try:
         yield server
     finally:
-        listening.close()
+        await close_server(listening)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 from semel.testing.http_requests import HttpRequest, read_request
+from semel.testing.servers import close_server
 
 Answers = Callable[[HttpRequest], Awaitable[tuple[int, Mapping[str, Any]]]]
 """A request -> the status and the JSON of its answer."""
@@ -28,7 +29,7 @@ async def serving(answers: Answers) -> AsyncIterator[int]:
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
-        server.close()
+        await close_server(server)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from semel.testing.servers import close_server
+
 HANG, DROP = "hang", "drop"
 
 
@@ -52,7 +54,7 @@ async def imap(**more: object) -> AsyncIterator[Script]:
     try:
         yield script
     finally:
-        server.close()
+        await close_server(server)
         for task in list(tasks):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

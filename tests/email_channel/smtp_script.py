@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from semel.testing.servers import close_server
+
 HANG, DROP = "hang", "drop"
 
 USUAL = {
@@ -66,7 +68,7 @@ async def smtp(
     try:
         yield script
     finally:
-        server.close()
+        await close_server(server)
         for task in list(tasks):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

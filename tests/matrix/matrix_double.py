@@ -18,6 +18,8 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from semel.testing.servers import close_server
+
 Json = dict[str, Any]
 BOT = "@bot:test"
 
@@ -80,7 +82,7 @@ class Double:
     async def __aexit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._server.close()
+        await close_server(self._server)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

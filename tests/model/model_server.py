@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from semel.testing.servers import close_server
+
 Json = dict[str, Any]
 
 
@@ -134,7 +136,7 @@ class ModelServer:
 
     async def __aexit__(self, *_: object) -> None:
         assert self._server is not None
-        self._server.close()
+        await close_server(self._server)
         for writer in list(self._open):
             writer.transport.abort()
         await self._server.wait_closed()

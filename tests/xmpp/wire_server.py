@@ -21,6 +21,7 @@ from xml.etree.ElementTree import Element, XMLPullParser, fromstring
 
 from semel.channels.xmpp.channel import XmppChannel
 from semel.channels.xmpp.settings import XmppSettings
+from semel.testing.servers import close_server
 
 HEADER = (
     "<?xml version='1.0'?><stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' "
@@ -125,7 +126,7 @@ class WireServer:
     async def __aexit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._server.close()
+        await close_server(self._server)
         for connection in self.connections:
             connection.writer.transport.abort()
         for task in self._tasks:

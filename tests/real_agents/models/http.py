@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from semel.testing.servers import close_server
+
 Json = dict[str, Any]
 
 
@@ -82,7 +84,7 @@ class Server:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._server.close()
+        await close_server(self._server)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

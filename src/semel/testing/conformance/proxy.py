@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from semel.testing.conformance.rig import TcpFront
+from semel.testing.servers import close_server
 
 CHUNK_BYTES = 65536
 CUT_ANSWER_BYTES = 2
@@ -119,7 +120,7 @@ class Proxy(abc.ABC):
     async def refuse(self) -> None:
         """Break every connection and refuse new ones."""
         if self._server is not None:
-            self._server.close()
+            await close_server(self._server)
             self._server = None
         await self.break_connections()
 

@@ -21,6 +21,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import h11
 
 from semel.testing.http_requests import HttpRequest, read_request
+from semel.testing.servers import close_server
 from semel.testing.telegram.double import TelegramDouble
 from semel.testing.telegram.forms import BadForm, parse_parameters
 from semel.testing.telegram.model import ApiError, ApiFault, bad_request
@@ -105,7 +106,7 @@ async def serve(double: TelegramDouble, port: int = 0, host: str = "127.0.0.1") 
         yield f"http://{host}:{server.sockets[0].getsockname()[1]}"
     finally:
         closing = True
-        server.close()
+        await close_server(server)
         await asyncio.sleep(0)  # let new tasks begin: one that is cancelled before would leave its connection open
         for task in tasks:
             task.cancel()
