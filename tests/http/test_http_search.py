@@ -7,6 +7,9 @@ import pytest
 from browser import Browser
 from gateway_house import GatewayHouse
 from live_house import LiveHouse, shows, visit, wait_live
+from starlette.requests import Request
+
+from semel.faces.http.problems import Problem, make_exception_handler
 
 
 async def test_a_search_without_words_and_with_odd_parameters_is_told_so(client: httpx2.AsyncClient) -> None:
@@ -88,3 +91,9 @@ def test_a_message_far_back_is_reached_and_the_way_back_is_there(page: Browser, 
     assert page.texts("#apart") == []
     page.run("(location.hash = '#/s/long/99999')")
     page.until(lambda: "no longer exists" in (page.text("#busy") or ""), "that it is not there")
+
+
+async def test_a_problem_is_shown_also_if_the_query_is_no_utf8() -> None:
+    scope = {"type": "http", "method": "GET", "path": "/v1/search", "query_string": b"\xfd", "headers": []}
+    response = await make_exception_handler([])(Request(scope), Problem("bad-field", "There is no such parameter."))
+    assert response.status_code == 400

@@ -140,7 +140,7 @@ def make_exception_handler(formats: Collection[ErrorFormat]) -> Callable[[Reques
         if (problem := make_problem(exc)) is None:
             assert isinstance(exc, HTTPException)
             return make_response(exc.status_code, exc.detail, exc.headers)
-        path = request.url.path
+        path = request.scope["path"]  # `url` cannot be read if the query is no UTF-8
         error_format = next((each for each in formats if path.startswith(each.root)), None)
         return error_format.render(problem) if error_format is not None else problem.response()
 

@@ -58,7 +58,7 @@ async def login(call: ApiCall, body: Login) -> Response:
 
 def _is_https(request: Request) -> bool:
     """Whether the browser used https. A proxy may terminate TLS; then only the Origin header shows it."""
-    return request.url.scheme == "https" or request.headers.get("origin", "").lower().startswith("https://")
+    return request.scope["scheme"] == "https" or request.headers.get("origin", "").lower().startswith("https://")
 
 
 @router.route("POST", "/v1/login/codes", Returns("The link.", LoginLink))
