@@ -32,6 +32,11 @@ def ask_for_permission(up: Up, *steps: Any) -> None:
     up.start()
     up.call("write", chat=ANNA, text=f"[[script {json.dumps(turn)}]]")
     up.said(ANNA, QUESTION)
+    until(lambda: all_sent(up))  # else the next gateway does not know that the chat has the question (Law 13)
+
+
+def all_sent(up: Up) -> bool:
+    return all(part["state"] == "sent" for part in json.loads(up.semel("outbox", "list", "--json")))
 
 
 def agent_of(up: Up) -> int:
