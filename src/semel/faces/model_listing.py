@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import httpx2
 
+from semel.agents.connection_errors import NOTHING_LISTENS, describe_root_cause
 from semel.text.json_types import Json, objects_in, text_at
 
 LISTING_TIMEOUT_S = 15.0
@@ -45,7 +45,9 @@ def _request_models(url: str, key: str) -> ModelListing:
     try:
         response = httpx2.get(f"{url}/models", headers=headers, timeout=LISTING_TIMEOUT_S)
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-        return ModelListing(url, problem=f"{url} could not be reached: {_describe_cause(error)}")
+        cause = describe_root_cause(error)
+        advice = ". Start the server, or correct the address" if cause == NOTHING_LISTENS else ""
+        return ModelListing(url, problem=f"{url} could not be reached: {cause}{advice}")
     if response.status_code in (401, 403):
         reason = "refused the key" if key else "wants an API key"
         return ModelListing(url, problem=f"{url} {reason} ({response.status_code})", wants_key=True)
@@ -58,13 +60,3 @@ def _request_models(url: str, key: str) -> ModelListing:
         return ModelListing(url, problem=f"{url}/models answered {response.status_code} without a list. {advice}")
     names = (text_at(model, "id") for model in objects_in(answer["data"]))
     return ModelListing(url, tuple(name for name in names if name))
-
-
-def _describe_cause(error: BaseException) -> str:
-    while (inner := error.__cause__ or error.__context__) is not None:
-        error = inner
-    if isinstance(error, ConnectionRefusedError):
-        return "nothing listens there. Start the server, or correct the address"
-    if isinstance(error, socket.gaierror):
-        return "its host name was not found"
-    return str(error) or type(error).__name__

@@ -6,11 +6,11 @@ pydantic-ai's exceptions are converted only here. The answer's `meta` has `passi
 
 from __future__ import annotations
 
-import socket
 from typing import Any
 
 from pydantic_ai import exceptions as theirs
 
+from semel.agents.connection_errors import describe_root_cause
 from semel.agents.model.server import ModelServer
 from semel.gateway.ports import Answered
 
@@ -87,11 +87,12 @@ def describe_error(error: Exception, server: ModelServer) -> str:
         reason = f"the model's API at {server.url} answered {error.status_code}: {message}"
         advice = _TOOLS_ADVICE if _NO_TOOLS in message.lower() else _find_advice(error.status_code, server)
         return _add_advice(reason, advice)
-    if isinstance(error, theirs.ModelConnectionError) and str(error.phase) in ("pool", "connect"):
-        reason = f"the model's API at {server.url} could not be reached: {_describe_root_cause(error)}"
-        return _add_advice(reason, _OWN_ADVICE if server.is_own else _BASE_URL_ADVICE)
     if isinstance(error, theirs.ModelConnectionError):
-        return f"the connection to the model's API at {server.url} broke off: {_describe_root_cause(error)}"
+        cause = describe_root_cause(error)[:MAX_ERROR_CHARS]
+        if str(error.phase) not in ("pool", "connect"):
+            return f"the connection to the model's API at {server.url} broke off: {cause}"
+        reason = f"the model's API at {server.url} could not be reached: {cause}"
+        return _add_advice(reason, _OWN_ADVICE if server.is_own else _BASE_URL_ADVICE)
     if isinstance(error, theirs.ModelAPIError | theirs.AgentRunError | StreamCutOff | UnreadableResponse):
         return str(error)[:MAX_ERROR_CHARS]
     return f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARS]
@@ -116,17 +117,6 @@ def _find_advice(status: int, server: ModelServer) -> str:
 
 def _add_advice(reason: str, advice: str) -> str:
     return f"{reason.rstrip('.')}. {advice}" if advice else reason
-
-
-def _describe_root_cause(error: BaseException) -> str:
-    """Describe the innermost exception: the outer ones only say "Connection error."."""
-    while (inner := error.__cause__ or error.__context__) is not None:
-        error = inner
-    if isinstance(error, ConnectionRefusedError):
-        return "nothing listens there"
-    if isinstance(error, socket.gaierror):
-        return "its host name was not found"
-    return (str(error) or type(error).__name__)[:MAX_ERROR_CHARS]
 
 
 def _extract_message(error: theirs.ModelAPIError) -> str:
