@@ -358,12 +358,20 @@ def _list_others(offered: Sequence[str]) -> str:
     return f" (of {', '.join(offered[:MAX_LISTED])}{more})" if offered else ""
 
 
+def _describe_untried(check: AgentCheck, what: str) -> str:
+    """Say that no prompt was sent, which alone shows `what`."""
+    command = shlex.join(("semel", "agents", "check", check.name, "--prompt", "Say hello."))
+    return f"not tried: only a prompt shows whether {what} ({command})"
+
+
 def print_check(check: AgentCheck) -> None:
     print(f"{check.name}: {'ok' if not check.problem else 'cannot be used'}")
+    lines = []
+    is_untried = check.answer_s is None and not check.problem
     if check.session_s is not None or check.answer_s is not None:
         program = check.program or shlex.join(check.command)
         opened = "" if check.session_s is None else f", a session after {check.session_s:g} s"
-        lines = [("program", program + opened)]
+        lines.append(("program", program + opened))
         if check.mode is not None:
             lines.append(("mode", check.mode + _list_others(check.modes)))
         if check.model is not None:
@@ -375,18 +383,14 @@ def print_check(check: AgentCheck) -> None:
             )
         if check.answer_s is not None and not check.problem:
             lines.append(("answer", f"{check.answer!r} after {check.answer_s:g} s"))
-        if check.answer_s is None and not check.problem and check.profile not in KEYLESS_PROFILES:
-            command = shlex.join(("semel", "agents", "check", check.name, "--prompt", "Say hello."))
-            lines.append(("login", f"not tried: only a prompt shows whether its key is accepted ({command})"))
-        for label, text in lines:
-            print(f"  {label:<9}{visible(name_command(text))}")
+        if is_untried and check.profile not in KEYLESS_PROFILES:
+            lines.append(("login", _describe_untried(check, "its key is accepted")))
     if check.key:
-        print(f"  {'key':<9}{visible(check.key)}")
-    if check.key and check.answer_s is None and not check.problem:
-        command = shlex.join(("semel", "agents", "check", check.name, "--prompt", "Say hello."))
-        text = f"not tried: only a prompt shows whether model and key are right ({command})"
-        print(f"  {'answer':<9}{visible(name_command(text))}")
-    for note in check.notes:
-        print(f"  {'note':<9}{visible(name_command(note))}")
+        lines.append(("key", check.key))
+        if is_untried:
+            lines.append(("answer", _describe_untried(check, "model and key are right")))
+    lines += [("note", note) for note in check.notes]
     if check.problem:
-        print(f"  {'problem':<9}{visible(name_command(check.problem))}")
+        lines.append(("problem", check.problem))
+    for label, text in lines:
+        print(f"  {label:<9}{visible(name_command(text))}")
