@@ -68,8 +68,11 @@ async def examine(config_path: Path | None, data_dir: Path | None) -> Examinatio
         findings += await asyncio.to_thread(examine_session_agents, checked.config)
     findings += _examine_channels({} if checked.config is None else checked.config.gateway.channels, gateway)
     findings += examine_credentials(checked)
-    findings += await _examine_installation(checked, data, ledger, gateway)
-    await asyncio.to_thread(_examine_ledger, result, data, ledger)
+    storage = await asyncio.to_thread(read_storage, ledger, data, now_ms())
+    findings += installation.examine_files(data, ledger)
+    findings.append(installation.examine_disk(storage["disk"]))
+    findings += await _examine_gateway(checked, gateway)
+    await asyncio.to_thread(_examine_ledger, result, ledger, storage["backup"])
     return result
 
 
@@ -127,13 +130,8 @@ def _examine_channel(channel: Json) -> Finding:
     return Finding(subject, "ok", f"{state} since {since}")
 
 
-async def _examine_installation(
-    checked: CheckedConfig, data: Path, ledger: Path, gateway: _Gateway | None
-) -> list[Finding]:
-    findings = installation.examine_files(data, ledger)
-    storage = await asyncio.to_thread(read_storage, ledger, data, now_ms())
-    findings.append(installation.examine_disk(storage["disk"]))
-    findings.append(installation.examine_versions(None if gateway is None else gateway.version))
+async def _examine_gateway(checked: CheckedConfig, gateway: _Gateway | None) -> list[Finding]:
+    findings = [installation.examine_versions(None if gateway is None else gateway.version)]
     if gateway is not None:
         findings.append(Finding("address", "ok", f"the gateway is running at {gateway.url}"))
         if gateway.problem:
@@ -143,8 +141,8 @@ async def _examine_installation(
     return findings
 
 
-def _examine_ledger(result: Examination, data: Path, ledger: Path) -> None:
-    """Add the findings about clock, backup and books, for which the ledger is read."""
+def _examine_ledger(result: Examination, ledger: Path, backup: Json | None) -> None:
+    """Add the findings about clock, backup and books, for which the ledger is read. `backup`: of `read_storage`."""
     try:
         store = Store.open(ledger, readonly=True)
     except LedgerMissing as missing:
@@ -162,7 +160,6 @@ def _examine_ledger(result: Examination, data: Path, ledger: Path) -> None:
     finally:
         store.close()
     now = now_ms()
-    backup = read_storage(ledger, data, now)["backup"]
     result.findings += [installation.examine_clock(newest, now), installation.examine_backup(backup, began, now)]
     result.books, result.ledger = report["books"], report["ledger"]
     result.findings.append(_examine_books(report))
