@@ -10,22 +10,13 @@ import msgspec
 import pytest
 from gateway_house import GatewayHouse, PlayedConversation, until
 from http_house import TOKEN, House, client_of
+from openai_help import CHAT, Json, assistant, error, user
 
 from semel.faces.http import Settings
 from semel.faces.http.operations.openai_chat import IGNORED, ChatRequest
 from semel.gateway import Gateway
 
-CHAT = "/openai/v1/chat/completions"
 SESSION = "main:web:notes"
-Json = dict[str, Any]
-
-
-def user(text: str) -> Json:
-    return {"role": "user", "content": text}
-
-
-def assistant(text: str) -> Json:
-    return {"role": "assistant", "content": text}
 
 
 class Asker:
@@ -70,12 +61,6 @@ def asker(world: GatewayHouse, client: httpx2.AsyncClient) -> Asker:
 def content(response: httpx2.Response) -> str:
     assert response.status_code == 200, response.text
     return str(response.json()["choices"][0]["message"]["content"])
-
-
-def error(response: httpx2.Response) -> Json:
-    assert set(response.json()) == {"error"}
-    assert set(response.json()["error"]) == {"message", "type", "param", "code"}
-    return dict(response.json()["error"])
 
 
 async def test_the_history_that_a_client_repeats_is_not_said_again(asker: Asker) -> None:

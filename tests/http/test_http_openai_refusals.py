@@ -2,29 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import httpx2
 import pytest
+from openai_help import CHAT, Json, assistant, error, user
 
 from semel.gateway import Gateway
-
-CHAT = "/openai/v1/chat/completions"
-Json = dict[str, Any]
-
-
-def user(text: str) -> Json:
-    return {"role": "user", "content": text}
-
-
-def assistant(text: str) -> Json:
-    return {"role": "assistant", "content": text}
-
-
-def error(response: httpx2.Response) -> Json:
-    assert set(response.json()) == {"error"}
-    assert set(response.json()["error"]) == {"message", "type", "param", "code"}
-    return dict(response.json()["error"])
 
 
 @pytest.mark.parametrize(
