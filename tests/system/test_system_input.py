@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from system_house import DEMO, House, opened, until
+from system_house import DEMO, House, opened, script, send, until
 
 SESSION = "demo:web:a"
 SAY, REPORT, ANSWERS = (f"/v1/sessions/{SESSION}/{what}" for what in ("messages", "events", "answers"))
@@ -185,6 +186,27 @@ CONFIGS = {  # what is wrong -> what the line must say
     "[channels.x]\nkind = 'webhook'\n[destinations.home]\nchannel = 'x'\naddress = 'y'": "home",
     "[ledger]\nurl = 'postgres://x'": "sqlite:///",
 }
+
+
+def test_u_0000_is_shown_as_its_symbol_and_never_stored(house: House) -> None:
+    """No text that comes in through any door keeps U+0000, which PostgreSQL could not store."""
+    session = "demo:web:nul"
+    assert house.post(f"/v1/sessions/{session}/messages", {"text": "a\0b", "sender": "an\0n"}).status_code == 202
+    report = {"kind": "job.done", "text": "do\0ne", "data": {"x\0": ["y\0"]}}
+    assert house.post(f"/v1/sessions/{session}/events", report).status_code == 202
+    thought = {"sessionUpdate": "agent_thought_chunk", "content": {"type": "text", "text": "th\0ink"}}
+    tool = {"tool": "run\0it", "id": "t\0", "output": ["out\0put"]}
+    house.say(session, script({"update": thought}, tool, send("sent\0by a tool"), "an\0swer"))
+    house.idle(session)
+    texts = house.texts(session)
+    assert texts[0] == "You said: a\u2400b" and {"sent\u2400by a tool", "an\u2400swer"} <= set(texts), texts
+    with sqlite3.connect(f"file:{house.data}/ledger.db?mode=ro", uri=True) as db:
+        tables = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        rows = [row for table in tables for row in db.execute(f'SELECT * FROM "{table}"')]
+    stored = [text for row in rows for text in row if isinstance(text, str) and "[[script" not in text]
+    assert not [text for text in stored if "\0" in text or "\\u0000" in text]
+    assert len([text for text in stored if "\u2400" in text]) >= 7
+    house.doctor()
 
 
 def test_a_broken_configuration_is_one_line_that_says_what_to_do(

@@ -313,7 +313,7 @@ async def test_a_text_of_a_megabyte_arrives_whole_and_one_beyond_the_bound_is_a_
         (rb"cut \ud83d", "cut \ufffd"),
         (rb"\udc00 alone \uD800\ud83d\ude00", "\ufffd alone \ufffd😀"),
         (b"broken \xff byte", "broken \ufffd byte"),
-        (rb"\u0000\u2028", "\0\u2028"),
+        (rb"\u0000\u2028", "\u2400\u2028"),
         ("né 日本語 🏳️‍🌈".encode(), "né 日本語 🏳️‍🌈"),
     ],
 )

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, overload
 
+NUL_SYMBOL = "\u2400"
+"""What is stored and shown in place of U+0000."""
+UNSTORABLE_ESCAPE = re.compile(rb"\\u(?:[dD][89a-fA-F]|0000)")
+"""Matches the escapes in a line of JSON from which a parser may make text that `scrub` changes."""
 MAX_NAME_CHARS = 200
 """The maximum length of the name of a person or chat, in characters."""
 MAX_REASON_CHARS = 400
@@ -16,13 +21,15 @@ def scrub(value: str) -> str: ...
 @overload
 def scrub(value: Any) -> Any: ...
 def scrub(value: Any) -> Any:
-    """Replace lone surrogates by U+FFFD in a text, or in all texts of a JSON value.
+    """Replace what cannot be stored, in a text or in all texts of a JSON value.
 
     A lone surrogate (from a program that cuts an emoji in half, or a file name that is not UTF-8) cannot be encoded as
-    UTF-8. Tuples become lists. Raises RecursionError if the value is nested too deeply.
+    UTF-8 and becomes U+FFFD. U+0000 ends a text for many programs, and PostgreSQL stores none; it becomes U+2400 (␀).
+    Tuples become lists. Raises RecursionError if the value is nested too deeply.
     """
     if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        text = value.replace("\0", NUL_SYMBOL)
+        return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list | tuple):
         return [scrub(inner) for inner in value]
     if isinstance(value, Mapping):

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from typing import Any, NamedTuple
 
 from semel import __version__
 from semel.text.json_types import Json
-from semel.text.wellformed import scrub
+from semel.text.wellformed import UNSTORABLE_ESCAPE, scrub
 from semel.tools import catalogue
 from semel.tools.catalogue import Greeting
 from semel.tools.lines import MAX_LINE_BYTES, OverlongLine
@@ -38,8 +37,6 @@ UNSUPPORTED_VERSION = -32022
 SERVER_INFO: Json = {"name": "semel", "title": "Semel", "version": __version__}
 CAPABILITIES: Json = {"tools": {}}
 CACHE_MS = 3_600_000  # one hour; the list does not change while this process lives
-
-SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 Id = int | str
 
@@ -91,7 +88,7 @@ def receive(line: bytes | OverlongLine, greeting: Greeting) -> list[Effect]:
         message = _parse_json(line)
     except (ValueError, RecursionError):
         return [_error(None, {"code": PARSE_ERROR, "message": "The line is not JSON."})]
-    if SURROGATE_ESCAPE.search(line):
+    if UNSTORABLE_ESCAPE.search(line):
         message = scrub(message)  # the JSON parser has joined surrogate pairs: only lone surrogates are left
     messages = message if isinstance(message, list) and message else [message]  # revision 2025-03-26 has batches
     return [effect for item in messages for effect in _receive_message(item, greeting)]

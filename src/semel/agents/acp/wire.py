@@ -160,12 +160,13 @@ def _is_content(update: Any, path: tuple[Any, ...]) -> bool:
 
 
 def decode_line(line: bytes) -> Any:
-    """Parse a line of JSON. Replace invalid UTF-8 and lone surrogates. Raises ValueError.
+    """Parse a line of JSON. Replace invalid UTF-8, lone surrogates and U+0000. Raises ValueError.
 
     Half a surrogate pair in streamed text is kept, because the other half may follow in the next chunk.
     """
     try:
-        return _decoder.decode(line)
+        value = _decoder.decode(line)
+        return _scrub_message(value) if b"\\u0000" in line else value
     except (msgspec.DecodeError, ValueError, RecursionError):
         try:
             value = json.loads(line.decode(errors="replace"), parse_constant=lambda _: None)

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -35,7 +34,7 @@ from semel.channels import http
 from semel.channels.http import USER_AGENT, HttpAnswer, request, system_tls_context
 from semel.gateway.ports import NotSent, Offline, Rejected, Unknown
 from semel.text.json_types import Json, object_at
-from semel.text.wellformed import scrub
+from semel.text.wellformed import UNSTORABLE_ESCAPE, scrub
 
 CLIENT = "/_matrix/client/v3"
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
@@ -43,7 +42,6 @@ MAX_ANSWER_BYTES = 8 * 1024 * 1024
 MAX_READ_ANSWER_BYTES = 128 * 1024 * 1024
 """Maximum bytes of an answer over a `MatrixReadConnection`. The first /sync of an account in many rooms has tens of
 megabytes."""
-_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 MANUAL_RETRY_DELAY_S = 60.0
 """Seconds before a retry if a person has to fix the cause first."""
 
@@ -105,11 +103,10 @@ def retry_after(headers: Mapping[str, str], data: Json) -> float | None:
 
 
 def parse_json(body: bytes) -> Json:
-    """Parse a JSON object; {} for anything else. Unpaired surrogates become U+FFFD, since they cannot be encoded."""
-    text = body.decode("utf-8", "replace")
+    """Parse a JSON object, and `scrub` its texts; {} for anything else."""
     try:
-        data = json.loads(text)
-        data = scrub(data) if _HALF.search(text) else data
+        data = json.loads(body.decode("utf-8", "replace"))
+        data = scrub(data) if UNSTORABLE_ESCAPE.search(body) else data
     except (ValueError, RecursionError):
         return {}
     return object_at(data)
