@@ -96,7 +96,7 @@ def test_a_file_that_was_deleted_meanwhile_is_named_as_missing(tmp_path: Path) -
 def test_a_law_that_is_broken_in_the_ledger_is_told_and_the_backup_is_kept(tmp_path: Path) -> None:
     place = make_place(tmp_path)
     with Store.open_sync(place.ledger) as store:
-        store.write_sync(lambda tx: tx.run("claim_link", id=1, seq=None))
+        store.write_sync(lambda tx: tx._cursor.execute("UPDATE claim SET seq = NULL WHERE id = 1", {}))
         store.write_sync(lambda tx: tx.run("session_next_entry", id=1))  # a gap
     assert place.back_up().manifest.broken == ["seq"]
 

@@ -101,7 +101,7 @@ async def test_a_text_that_fills_a_reserved_message_is_not_posted_beside_it(
         made = speak(tx, caller, ClaimRequest("block", "the answer", "hook:room", legs=(leg,)))
         seen = {"evidence": "said", "row": made.claim_id}
         tx.run("turn_end", id=begun.turn, state="done", stop=None, error=None, at=tx.now, **seen)
-        tx.run("session_idle", id=session, turn=begun.turn)
+        turns.free_session(tx, session, begun.turn)
 
     with Store.open_sync(live, clock=clock.now) as store:
         store.write_sync(answer)

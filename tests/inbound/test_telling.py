@@ -9,7 +9,7 @@ from inbound_world import ANN, BOB, Chat, message
 
 from semel.gateway.ports import Incoming, Missing, Person
 from semel.gateway.turns import prompt, prompt_events
-from semel.ledger.turns.turns import TurnEvent
+from semel.ledger.turns.turn_events import TurnEvent
 
 Json = dict[str, Any]
 

@@ -57,7 +57,13 @@ def faults(db: apsw.Connection, query: Query) -> list[str]:
         if not (scan := re.match(r"SCAN (\S+)(.*)", line)):
             continue
         what, how = scan[1], scan[2]
-        if what.startswith(("CONSTANT", "(subquery", "(join")) or "VIRTUAL TABLE" in how or what.lower() in ctes(query):
+        is_constant = line.endswith("CONSTANT ROWS")  # of VALUES
+        if (
+            is_constant
+            or what.startswith(("CONSTANT", "(subquery", "(join"))
+            or "VIRTUAL TABLE" in how
+            or what.lower() in ctes(query)
+        ):
             continue
         index = re.search(r"INDEX (\w+)", how)
         if not (index and index[1] in partial and "scans:" in query.purpose):

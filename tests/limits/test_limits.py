@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from gateway_world import World, script, until
@@ -13,6 +15,7 @@ from people_world import ADA, BOB, Chat, said
 from semel.gateway.settings import LimitSettings
 from semel.ledger.storage.rows import SessionRow
 from semel.ledger.storage.store import Store
+from semel.ledger.turns.limits import LimitPolicy
 
 USAGE = {"usage": {"totalTokens": 100, "inputTokens": 90, "outputTokens": 10}}
 
@@ -84,6 +87,32 @@ async def test_a_person_is_warned_stopped_and_answered_once_the_limit_is_raised(
         answers = await w.texts(bob, "agent")
         assert "one too many" in answers[-1] or "and another" in answers[-1]
         assert (await w.gateway.limits())["waiting"] == []
+
+
+async def test_a_message_that_waits_is_answered_once_no_limit_is_configured_any_more(tmp_path: Path) -> None:
+    async with World(tmp_path, limits=limit(all={"turns": 1})) as w:
+        await w.ask("say: one")
+        await w.gateway.say("s", "say: two")
+        await until(lambda: told(w, "s", 1))
+    async with World(tmp_path) as w:
+        await w.idle("s")
+        assert await w.texts("s", "agent") == ["one", "two"]
+        assert (await w.gateway.limits())["waiting"] == []
+        assert (await lines(w))["all", ""]["turns"] == 2
+
+
+def test_a_day_is_remembered_until_it_ends_and_not_when_the_clock_is_set_back() -> None:
+    policy = LimitPolicy(zone=ZoneInfo("Europe/Berlin"))
+    at = {
+        hour: int(datetime.fromisoformat(f"2026-{hour}+02:00").timestamp() * 1000)
+        for hour in ("07-01T12:00", "07-01T23:59", "07-02T00:00", "06-30T08:00")
+    }
+    midnight = at["07-02T00:00"]
+    assert policy.day(at["07-01T12:00"]) == ("2026-07-01", midnight)
+    assert policy.day(at["07-01T23:59"]) == ("2026-07-01", midnight)
+    assert policy.day(midnight)[0] == "2026-07-02"
+    assert policy.day(at["06-30T08:00"])[0] == "2026-06-30"
+    assert policy.day(at["07-01T12:00"])[0] == "2026-07-01"
 
 
 async def test_tokens_and_cost_are_counted_as_agents_report_them(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_a_kill_at_any_statement_counts_each_turn_once_and_tells_of_each_wait(tm
     for copy, _ in outcomes:
         with Store.open_sync(copy) as store:
             assert [book for book in store.read_sync(books.audit) if not book.ok] == []
-            store.write_sync(limits.ask_again)
+            store.write_sync(limits.ask_again, worker.POLICY)
             worker.run_turn(store, "next")
             worker.go_on(store, "next")
             assert store.read_sync(read_outcome) == expected

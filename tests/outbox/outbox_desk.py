@@ -25,14 +25,15 @@ def say(tx: Tx, dest: str, texts: list[str], session: str = "main:test", **op: A
     row = tx.one(SessionRow, "session_by_key", key=session)
     home = row.id if row else tx.number("session_add", key=session, agent="main", home=None, at=tx.now)
     text = "".join(texts)
+    numbers = entries.take_next(tx, home)
     claim = int(
         tx.number(
             "claim_add", session=home, turn=None, root=None, how="tool", kind="text", late=0, spawn=None,
             conn=None, call=None, tool=None, args=None, dest=dest, digest=None, text=text, outcome="said",
-            reason=None, echo_of=op.pop("echo_of", None), seq=None, at=tx.now,
+            reason=None, echo_of=op.pop("echo_of", None), seq=numbers.seq, at=tx.now,
         )
     )  # fmt: skip
-    tx.run("claim_link", id=claim, seq=entries.add_entry(tx, home, role="agent", text=text, claim=claim))
+    entries.add_entry(tx, home, role="agent", text=text, claim=claim, numbers=numbers)
     ids, lo = [], 0
     for n, each in enumerate(texts):
         ids.append(

@@ -13,7 +13,7 @@ from security_house import bearer
 from system_house import House
 
 from semel.gateway.turns import prompt, prompt_events
-from semel.ledger.turns.turns import TurnEvent
+from semel.ledger.turns.turn_events import TurnEvent
 
 Json = dict[str, Any]
 

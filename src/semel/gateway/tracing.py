@@ -21,7 +21,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from semel.ledger.turns.turns import BegunTurn, TurnEvent
+from semel.ledger.turns.turn_events import TurnEvent
+from semel.ledger.turns.turns import BegunTurn
 
 Attributes = dict[str, str | int]
 

@@ -48,8 +48,10 @@ META_KEYS = ("claudecode/toolUseId", "callId")
 
 def is_quiet(text: str, words: Collection[str] = (QUIET_WORD,)) -> bool:
     """Whether a text consists of white space alone or of one of the quiet words alone."""
-    form = verbatim_form(text)
-    return not form or any(form == verbatim_form(word) for word in words)
+    if not text.strip():
+        return True
+    form = verbatim_form(text) if words else ""
+    return any(form == verbatim_form(word) for word in words)
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
         await self.people.start()
         await self.channel_manager.clean()
         await self.commands.start()
-        await self.record.write(limits.ask_again)
+        await self.record.write(limits.ask_again, self.settings.limits.policy)
         unfinished = await self.record.read(turns.list_sessions_to_resume)
         self._start_task("outbox", self.outbox.run())
         for name, supervisor in self.channel_manager.supervisors().items():

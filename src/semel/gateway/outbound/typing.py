@@ -12,7 +12,8 @@ from typing import Any
 
 from semel.gateway.clock import Clock
 from semel.gateway.ports import Channel
-from semel.ledger.turns.turns import BegunTurn, TurnEvent
+from semel.ledger.turns.turn_events import TurnEvent
+from semel.ledger.turns.turns import BegunTurn
 
 TYPING_INTERVAL_S = 4.0
 """Seconds between two calls. Platforms show the indicator for at least five."""

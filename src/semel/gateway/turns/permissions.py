@@ -17,7 +17,7 @@ from semel.law.access import format_approvers
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.transcript.entries import read_object
 from semel.ledger.turns import turn_ops
-from semel.ledger.turns.turns import TurnEvent
+from semel.ledger.turns.turn_events import TurnEvent
 from semel.text.json_types import Json
 
 MCP_SERVER_NAME = "semel"  # the name of Semel's MCP server in every agent

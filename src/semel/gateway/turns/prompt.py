@@ -15,7 +15,8 @@ from semel.gateway.turns.prompt_events import MARK, make_inert, mark_as_semel, t
 from semel.gateway.turns.prompt_files import WorkspaceFiles
 from semel.law.memory_diff import Difference, quote_text
 from semel.ledger.turns.history import Deed, Spoken
-from semel.ledger.turns.turns import EntryToTell, TurnEvent
+from semel.ledger.turns.turn_events import TurnEvent
+from semel.ledger.turns.turns import EntryToTell
 from semel.ledger.turns.utterances import Utterance, find_last_text
 from semel.text.json_types import Json
 from semel.text.message_markup import MarkupProblem

@@ -21,7 +21,7 @@ from typing import Any
 import structlog
 
 from semel.gateway import files
-from semel.ledger.turns.turns import TurnEvent
+from semel.ledger.turns.turn_events import TurnEvent
 from semel.text.json_types import Json
 
 log = structlog.get_logger("semel.received")

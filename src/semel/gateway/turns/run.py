@@ -38,8 +38,8 @@ from semel.gateway.turns.usage import UsageCollector
 from semel.law import turn as law
 from semel.ledger.delivery.claims import Caller
 from semel.ledger.delivery.cutting import Leg, is_local
-from semel.ledger.turns import finish_turn, show, turn_ops, turns, utterances
-from semel.ledger.turns.turns import BegunTurn, EntryToTell, StopRequest, TurnEvent, TurnFence
+from semel.ledger.turns import finish_turn, show, turn_events, turn_ops, turns, utterances
+from semel.ledger.turns.turns import BegunTurn, EntryToTell, StopRequest, TurnFence
 from semel.ledger.turns.utterances import Utterance
 from semel.text.json_types import Json
 
@@ -76,7 +76,7 @@ class Run:
         self.remembered: frozenset[int] = frozenset()  # claims of lost attempts that the agent remembers word for word
         self.names = self.places.names(self.begun.key)
         self.stopped: StopRequest | None = None  # set when a person stopped the turn
-        self.joined: list[TurnEvent] = []  # events of messages that were steered into the turn
+        self.joined: list[turn_events.TurnEvent] = []  # events of messages that were steered into the turn
         self.cancel_timer: asyncio.TimerHandle | None = None
         self.corrections = Corrections(was_asked=self.begun.attempt > 1)
         self.last_shown_at = 0.0
@@ -152,7 +152,7 @@ class Run:
         await self.live.conversation.prompt(content)
         return True
 
-    async def _copy_files(self, events: Sequence[TurnEvent]) -> prompt_files.WorkspaceFiles:
+    async def _copy_files(self, events: Sequence[turn_events.TurnEvent]) -> prompt_files.WorkspaceFiles:
         """Copy the files of these events into the agent's workspace."""
         images = self.live.conversation.images
         return await prompt_files.copy_received_files(self.blobs, self.agent.cwd, events, images=images)

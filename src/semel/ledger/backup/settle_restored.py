@@ -171,7 +171,7 @@ def _end_turns(tx: Tx, doubts: dict[int, _SessionDoubts]) -> None:
     """
     for session_row in tx.all(HomeSession, "session_busy"):
         turn = tx.get(TurnRow, "turn_get", id=session_row.turn)
-        close_output.close_entries(tx, session_row.id, turn.id)
+        close_output.close_entries(tx, session_row.id, turn)
         for item in tx.all(ItemRow, "items_live", session=session_row.id):
             entries.set_item(tx, item.id, live=False, body=close_output.interruption_body(item))
         doubts.setdefault(session_row.id, _SessionDoubts()).turn = turn
@@ -186,7 +186,7 @@ def _end_turns(tx: Tx, doubts: dict[int, _SessionDoubts]) -> None:
         tx.run("session_clear_wake", id=session)
         # Before the notice: in a session with a running turn, a notice first sends the turn's last text, which may
         # already have been sent since the copy.
-        tx.run("session_idle", id=session, turn=doubt.turn.id)
+        turns.free_session(tx, session, doubt.turn.id)
         for entry in tx.all(WaitingEntry, "hearing_shown_waiting", turn=doubt.turn.id):
             entries.set_entry(tx, session, entry.seq, more={"waiting": None})
 

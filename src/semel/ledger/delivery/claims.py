@@ -177,12 +177,12 @@ def queue_notice(
     for other in tx.all(HomeSession, "session_homes", home=request.dest):
         if other.turn is not None:
             deliver_last_block(tx, other)
-    claim = _add_claim(tx, caller, request, "said", reason)
+    numbers = entries.take_next(tx, caller.session)
+    claim = _add_claim(tx, caller, request, "said", reason, seq=numbers.seq)
     seq = entries.add_entry(
         tx, caller.session, role="notice", text=request.text, turn=caller.turn, claim=claim, tell=tell,
-        more=request.more if more is None else more,
+        more=request.more if more is None else more, numbers=numbers,
     )  # fmt: skip
-    tx.run("claim_link", id=claim, seq=seq)
     add_parts(tx, claim, request.legs)
     _copy_to_sessions_at_home(tx, caller, request, claim, tell=tell_there)
     return seq
@@ -336,12 +336,13 @@ def _add_claim(
     *,
     digest: bytes | None = None,
     echo_of: int | None = None,
+    seq: int | None = None,
 ) -> int:
     return tx.number(
         "claim_add", session=caller.session, turn=caller.turn, root=caller.root, how=request.how, kind=request.kind,
         late=int(caller.is_late), spawn=caller.spawn, conn=caller.conn, call=caller.call, tool=caller.tool,
         args=caller.args, dest=request.dest, digest=digest, text=request.text, outcome=outcome, reason=reason,
-        echo_of=echo_of, seq=None, at=tx.now,
+        echo_of=echo_of, seq=seq, at=tx.now,
     )  # fmt: skip
 
 
@@ -360,9 +361,10 @@ def _add_echo(
 
 
 def _add_utterance(tx: Tx, caller: Caller, request: ClaimRequest, digest: bytes | None) -> ClaimResult:
-    claim = _add_claim(tx, caller, request, "said", None, digest=digest)
-    seq = _add_said_entry(tx, caller, request, claim)
-    tx.run("claim_link", id=claim, seq=seq)
+    numbers = entries.take_next(tx, caller.session) if request.shown_seq is None else None
+    seq = numbers.seq if numbers is not None else request.shown_seq
+    claim = _add_claim(tx, caller, request, "said", None, digest=digest, seq=seq)
+    _add_said_entry(tx, caller, request, claim, numbers)
     if request.edits is not None:
         tx.run("claim_edits", id=claim, edits=request.edits, digest=verbatim_digest(request.text))
     add_parts(tx, claim, request.legs)
@@ -371,7 +373,9 @@ def _add_utterance(tx: Tx, caller: Caller, request: ClaimRequest, digest: bytes 
     return ClaimResult(claim, "said", seq=seq, dest=request.dest)
 
 
-def _add_said_entry(tx: Tx, caller: Caller, request: ClaimRequest, claim: int) -> int:
+def _add_said_entry(
+    tx: Tx, caller: Caller, request: ClaimRequest, claim: int, numbers: entries.NextEntry | None
+) -> None:
     more = dict(request.more)
     if not request.is_home:
         more["to"] = request.dest
@@ -385,9 +389,9 @@ def _add_said_entry(tx: Tx, caller: Caller, request: ClaimRequest, claim: int) -
         entries.set_entry(
             tx, caller.session, request.shown_seq, text=request.text, live=False, claim=claim, more=more or None
         )
-        return request.shown_seq
-    return entries.add_entry(
-        tx, caller.session, role="agent", text=request.text, turn=caller.turn, claim=claim, more=more
+        return
+    entries.add_entry(
+        tx, caller.session, role="agent", text=request.text, turn=caller.turn, claim=claim, more=more, numbers=numbers
     )
 
 

@@ -192,8 +192,10 @@ def deliver_last_block(tx: Tx, session: HomeSession, ending_turn: int | None = N
     the notice, at the turn's end. But the chat must get both in the order of the record. `ending_turn`: the session's
     turn, if it ends now. If that turn said nothing of its own, the last text of a lost attempt is sent as its answer.
     """
+    if is_local(session.home):
+        return None
     turn = tx.one(TurnRow, "turn_get", id=session.turn if ending_turn is None else ending_turn)
-    if turn is None or is_local(session.home):
+    if turn is None:
         return None
     last_block = tx.one(ClaimRow, "claim_last_block", root=turn.root, home=session.home)
     if last_block is None:

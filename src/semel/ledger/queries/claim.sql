@@ -77,10 +77,6 @@ WHERE spawn = :spawn AND args = :args AND turn = :turn AND call IS NOT NULL ORDE
 -- the agent received the result of a call
 UPDATE claim SET answered = 1 WHERE spawn = :spawn AND call = :call AND call IS NOT NULL
 
--- name: claim_link
--- set a claim's entry
-UPDATE claim SET seq = :seq WHERE id = :id
-
 -- name: part_add
 -- add a part, behind every part that exists
 INSERT INTO part(line, claim, n, lo, hi, channel, dest, key, op, state, due, at)

@@ -1,12 +1,13 @@
 -- What was used on a day, and sessions that wait because a limit is used up.
 
 -- name: spent_add
--- something was used: return the new amounts
+-- something was used by a person, in a session and in all: return the new amounts. A scope without a subject is left out
+WITH used(scope, subject) AS (VALUES('person', :person), ('session', :session), ('all', :everybody))
 INSERT INTO spent(day, scope, subject, turns, tokens, cost, unreported)
-VALUES(:day, :scope, :subject, :turns, :tokens, :cost, :unreported)
-ON CONFLICT(day, scope, subject) DO UPDATE SET turns = turns + excluded.turns, tokens = tokens + excluded.tokens,
-  cost = cost + excluded.cost, unreported = unreported + excluded.unreported
-RETURNING turns, tokens, cost
+SELECT :day, used.scope, used.subject, :turns, :tokens, :cost, :unreported FROM used WHERE used.subject IS NOT NULL
+ON CONFLICT(day, scope, subject) DO UPDATE SET turns = spent.turns + excluded.turns, tokens = spent.tokens + excluded.tokens,
+  cost = spent.cost + excluded.cost, unreported = spent.unreported + excluded.unreported
+RETURNING turns, tokens, cost, scope, subject, unreported
 
 -- name: spent_get
 -- what was used on a day by one person, in one session or in all
@@ -16,10 +17,6 @@ SELECT turns, tokens, cost FROM spent WHERE day = :day AND scope = :scope AND su
 -- what was used on a day; the list goes on after a scope and a subject
 SELECT turns, tokens, cost, scope, subject, unreported FROM spent
 WHERE day = :day AND (scope, subject) > (:scope, :subject) ORDER BY scope, subject LIMIT :limit
-
--- name: turn_day
--- the day that a first attempt counts for
-UPDATE turn SET day = :day WHERE id = :id
 
 -- name: turn_usage
 -- what an agent reported for an attempt; it may report more than once
@@ -62,6 +59,10 @@ ON CONFLICT(session) DO UPDATE SET scope = excluded.scope, subject = excluded.su
 -- name: limited_drop
 -- a session waits no more
 DELETE FROM limited WHERE session = :session
+
+-- name: limited_drop_all
+-- no session waits for a limit any more
+DELETE FROM limited WHERE session > :after
 
 -- name: limited_all
 -- the sessions that wait because a limit is used up

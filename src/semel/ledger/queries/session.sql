@@ -38,16 +38,16 @@ UPDATE session SET numbers = max(numbers, :last) WHERE id = :id
 UPDATE session SET wake_at = :due, wake_since = :since WHERE id = :id
 
 -- name: session_begin
--- a turn begins or is taken over: the epoch grows, so older runs are fenced off (Law 3)
-UPDATE session SET epoch = epoch + 1, turn = :turn, lease = :lease WHERE id = :id RETURNING epoch
+-- a turn begins or is taken over: the epoch grows, so older runs are fenced off (Law 3). It takes the next rev
+UPDATE session SET epoch = epoch + 1, turn = :turn, lease = :lease, rev = rev + 1 WHERE id = :id RETURNING rev
 
 -- name: session_clear_wake
 -- no waking event waits any more
 UPDATE session SET wake_at = NULL, wake_since = NULL WHERE id = :id
 
 -- name: session_idle
--- the turn is over
-UPDATE session SET turn = NULL, lease = NULL WHERE id = :id AND turn = :turn
+-- the turn is over; this takes the next rev. No row if another turn runs
+UPDATE session SET turn = NULL, lease = NULL, rev = rev + 1 WHERE id = :id AND turn = :turn RETURNING rev
 
 -- name: session_set_memory
 -- set the agent's own id of this conversation, if the running turn belongs to the current chapter

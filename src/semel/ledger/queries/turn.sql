@@ -1,7 +1,7 @@
 -- name: turn_add
 -- add a running turn; a first attempt gets its root by `turn_own_root`
-INSERT INTO turn(session, epoch, chapter, root, attempt, state, started)
-VALUES(:session, :epoch, :chapter, coalesce(:root, 0), :attempt, 'running', :at) RETURNING id
+INSERT INTO turn(session, epoch, chapter, root, attempt, state, started, day)
+VALUES(:session, :epoch, :chapter, coalesce(:root, 0), :attempt, 'running', :at, :day) RETURNING {TurnRow}
 
 -- name: turn_own_root
 -- make a first attempt its own root
@@ -104,7 +104,7 @@ UPDATE hearing SET turn = :turn WHERE turn = :old
 
 -- name: events_of_turn
 -- the events that are bound to a turn, in order of acceptance
-SELECT e.id, e.source, e.key, e.kind, e.sender, e.payload, e.at, h.seq, n.role, n.more
+SELECT e.id, e.source, e.key, e.kind, e.sender, e.payload, e.at, h.seq, h.wakes, n.role, n.more
 FROM hearing h JOIN event e ON e.id = h.event JOIN entry n ON n.session = h.session AND n.seq = h.seq
 WHERE h.turn = :turn ORDER BY h.event
 

@@ -17,8 +17,10 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import msgspec
 
 MARK_SUFFIX = ".mark"
 SLOT_BYTES = 512
@@ -92,7 +94,7 @@ def _read_slot(slot: bytes) -> LedgerMark | None:
 
 
 def _encode_slot(mark: LedgerMark) -> bytes:
-    text = json.dumps(asdict(mark)).encode()
+    text = msgspec.json.encode(mark)
     return (text + b" %08x" % zlib.crc32(text)).ljust(SLOT_BYTES, b"\0")
 
 

@@ -153,12 +153,13 @@ class TurnRow(Row):
     evidence_row: int | None
     started: int
     ended: int | None
+    day: str | None
     tokens: int | None
     cost: int | None
 
 
 class BoundEvent(Row):
-    """An event that is bound to a turn. `seq`, `role` and `more` are those of its entry."""
+    """An event that is bound to a turn. `seq`, `role` and `more` are those of its entry. `wakes`: it asked for it."""
 
     id: int
     source: str
@@ -168,6 +169,7 @@ class BoundEvent(Row):
     payload: str | None
     at: int
     seq: int
+    wakes: int
     role: EntryRole
     more: str | None
 

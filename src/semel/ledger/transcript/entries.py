@@ -70,7 +70,12 @@ def next_rev(tx: Tx, session: int) -> int:
 
 def touch_session(tx: Tx, session: int) -> None:
     """Give the session a new rev, so that watchers get its changed state, waiting events or title."""
-    _mark_dirty(tx, session, "session", 0, next_rev(tx, session))
+    mark_session(tx, session, next_rev(tx, session))
+
+
+def mark_session(tx: Tx, session: int, rev: int) -> None:
+    """Let watchers get the session's changed state, waiting events or title with `rev`, which it has taken already."""
+    _mark_dirty(tx, session, "session", 0, rev)
 
 
 def read_about(tx: Tx, session: int) -> dict[str, Any]:
@@ -100,6 +105,11 @@ def set_busy(tx: Tx, session: int, mode: str | None) -> None:
     touch_session(tx, session)
 
 
+def take_next(tx: Tx, session: int) -> NextEntry:
+    """Take the numbers of the session's next entry, to be passed to `add_entry`."""
+    return tx.get(NextEntry, "session_next_entry", id=session)
+
+
 def add_entry(
     tx: Tx,
     session: int,
@@ -113,12 +123,13 @@ def add_entry(
     live: bool = False,
     partial: bool = False,
     more: Body | None = None,
+    numbers: NextEntry | None = None,
 ) -> int:
-    """Add an entry to the transcript. Return its seq.
+    """Add an entry to the transcript. Return its seq. `numbers`: its numbers, if they were taken before.
 
     `tell`: the agent's next prompt includes the entry (Law 7). `live`: the entry is a preview whose text still streams.
     """
-    row = tx.get(NextEntry, "session_next_entry", id=session)
+    row = numbers or take_next(tx, session)
     tx.run(
         "entry_add", session=session, seq=row.seq, rev=row.rev, at=tx.now, role=role, chapter=row.chapter,
         text=text, live=int(live), partial=int(partial), turn=turn, event=event, claim=claim, tell=int(tell),

@@ -14,16 +14,15 @@ from semel.ledger.turns import permission_requests
 
 def close_live_output(tx: Tx, session: int, turn: TurnRow) -> None:
     """Close the previews and items that a turn left open. Its previews become entries marked partial (Law 6)."""
-    close_entries(tx, session, turn.id)
+    close_entries(tx, session, turn)
     for item in tx.all(ItemRow, "items_live", session=session):
         entries.set_item(tx, item.id, live=False, body=interruption_body(item))
         permission_requests.add_withdrawal_notice(tx, item)
 
 
-def close_entries(tx: Tx, session: int, turn_id: int) -> None:
+def close_entries(tx: Tx, session: int, turn: TurnRow) -> None:
     """Close the previews that a turn left open. Each becomes an entry marked partial, with a claim of its own."""
     live_entries = tx.all(EntryRow, "entries_live", session=session)
-    turn = tx.get(TurnRow, "turn_get", id=turn_id)
     first = None
     for entry in live_entries:
         text = entries.shown_text(tx, session, entry.seq)

@@ -69,11 +69,10 @@ def finish(
     new_slots = OpBatch(tx, caller, slots).apply_all(ops)
     leaves = deliver_closing(tx, new_slots.claims, end.closing, end.legs)
     recovered_claim = None if leaves else _deliver_lost_text(tx, row, caller, end)
-    close_output.close_entries(tx, fence.session, fence.turn)
+    turn = tx.get(TurnRow, "turn_get", id=fence.turn)
+    close_output.close_entries(tx, fence.session, turn)
     departed_claim = cutting.deliver_last_block(tx, row, fence.turn)
-    held = end.held_notice if end.keeps_held_notice or not turns.has_said_since_correction(tx, fence.turn) else None
-    notices = [held, *end.notices] if held is not None else end.notices
-    evidence = _add_end_notices(tx, row, fence.turn, end, notices, new_slots.attached)
+    evidence = _add_end_notices(tx, row, turn, end, new_slots.attached)
     close_output.withdraw_reserved(tx, row, caller.root)
     entries.close_items(tx, fence.session)
     state = law.step("running", end.event)
@@ -81,45 +80,39 @@ def finish(
         "turn_end", id=fence.turn, state=state, stop=end.stop, error=end.error, at=tx.now, evidence=evidence.kind,
         row=evidence.row,
     )  # fmt: skip
-    tx.run("session_idle", id=fence.session, turn=fence.turn)
+    turns.free_session(tx, fence.session, fence.turn)
     if end.told_upto:
         tx.run("entry_told", session=fence.session, upto=end.told_upto)
         _tell_late_delivery(tx, fence.session, departed_claim if recovered_claim is None else recovered_claim)
-    _count_usage(tx, fence, end.usage)
-    entries.touch_session(tx, fence.session)
+    if end.usage is not None:
+        limits.count_usage(tx, row, turn, end.usage)
     return new_slots, row.wake_at is not None
 
 
-def _count_usage(tx: Tx, fence: turns.TurnFence, usage: limits.UsageReport | None) -> None:
-    if usage is not None:
-        session = tx.get(SessionRow, "session_by_id", id=fence.session)
-        limits.count_usage(tx, session, tx.get(TurnRow, "turn_get", id=fence.turn), usage)
-
-
-def _add_end_notices(
-    tx: Tx, session: SessionRow, turn_id: int, end: End, notices: Sequence[Notice], attached: int | None
-) -> Evidence:
+def _add_end_notices(tx: Tx, session: SessionRow, turn: TurnRow, end: End, attached: int | None) -> Evidence:
     """Add the notices of a turn's end. Return the evidence that the person can see the end (Law 12).
 
     `attached`: the seq of the turn's last notice of kind `show.ATTACHED_KIND`; None if there is none.
     """
-    turn = tx.get(TurnRow, "turn_get", id=turn_id)
+    held, notices = end.held_notice, end.notices
+    if held is not None and (end.keeps_held_notice or not tx.exists("turn_said_since_corrected", turn=turn.id)):
+        notices = (held, *notices)
     if end.stopped is not None:
         return turns.add_stop_notice(tx, session.id, turn, end.stopped.notice_text, end.stopped.seq)
     evidence = end_evidence.find_evidence(tx, session, turn)
-    if evidence is None and attached is not None and attached > (tx.value(int, "turn_asked_last", turn=turn_id) or 0):
+    if evidence is None and attached is not None and attached > (tx.value(int, "turn_asked_last", turn=turn.id) or 0):
         evidence = Evidence("notice", attached)
     notice_seq = None
     for notice in notices:
         # A notice that repeats the agent's own words is for its chat only if those words did not get there.
         kind = notice.kind if evidence or notice.kind.startswith("turn.") else f"turn.{notice.kind}"
-        seq = turns.add_notice(tx, session.id, notice.text, turn=turn_id, kind=kind, tell=notice.tell)
+        seq = turns.add_notice(tx, session.id, notice.text, turn=turn.id, kind=kind, tell=notice.tell)
         notice_seq = seq if kind.startswith("turn.") else notice_seq
     if notice_seq is not None:
         return Evidence("notice", notice_seq)
     if evidence := evidence or end_evidence.find_quiet(tx, turn):
         return evidence
-    seq = turns.add_notice(tx, session.id, EMPTY_TURN_NOTICE, turn=turn_id, kind="turn.empty", tell=False)
+    seq = turns.add_notice(tx, session.id, EMPTY_TURN_NOTICE, turn=turn.id, kind="turn.empty", tell=False)
     return Evidence("notice", seq)
 
 
@@ -129,15 +122,19 @@ def schedule_retry(
 ) -> Slots:  # fmt: skip
     """Apply the last batch of a failed attempt, and let the turn be tried again in `ms` milliseconds.
 
-    `error`: why the attempt failed. `usage`: the usage that the agent reported for it. Return the updated slots. Raises
-    Fenced.
+    Until then, no agent works on the turn. `error`: why the attempt failed. `usage`: the usage that the agent reported
+    for it. Return the updated slots. Raises Fenced.
     """
-    turns.check_fence(tx, fence)
+    row = turns.check_fence(tx, fence)
     new_slots = OpBatch(tx, caller, slots).apply_all(ops)
-    close_output.close_entries(tx, fence.session, fence.turn)
+    turn = tx.get(TurnRow, "turn_get", id=fence.turn)
+    close_output.close_entries(tx, fence.session, turn)
     entries.close_items(tx, fence.session)
-    turns.schedule_retry(tx, fence, error, ms)
-    _count_usage(tx, fence, usage)
+    tx.run("turn_put_off", id=fence.turn, error=error, at=tx.now + ms)
+    tx.run("session_begin_again", id=fence.session)
+    entries.touch_session(tx, fence.session)
+    if usage is not None:
+        limits.count_usage(tx, row, turn, usage)
     return new_slots
 
 

@@ -7,8 +7,10 @@ twice. A message above a limit is never lost: its session's wake is put off to t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
+from functools import cached_property
 
 from semel.law import limits as law
 from semel.ledger.delivery import claims, owner_notice
@@ -88,14 +90,27 @@ class LimitPolicy:
     all: law.Limits = law.UNLIMITED
     zone: tzinfo = UTC
     zone_name: str = "UTC"
+    _known_day: list[tuple[int, str, int]] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    @cached_property
+    def is_limited(self) -> bool:
+        """Whether any limit is configured."""
+        return any(limits != law.UNLIMITED for limits in (self.person, self.session, self.all))
 
     def of(self, scope: law.Scope) -> law.Limits:
         return {"person": self.person, "session": self.session, "all": self.all}[scope]
 
     def day(self, now: int) -> tuple[str, int]:
-        """Return the day that contains the time `now` (ms), and the time at which it ends (ms)."""
-        name, end = find_day(self.zone, now // 1000)
-        return name, end * 1000
+        """Return the day that contains the time `now` (ms), and the time at which it ends (ms).
+
+        The day that was last asked for is remembered.
+        """
+        for since, name, end in self._known_day:
+            if since <= now < end:
+                return name, end
+        name, end_s = find_day(self.zone, now // 1000)
+        self._known_day[:] = [(now, name, end_s * 1000)]
+        return name, end_s * 1000
 
     def describe_end(self, until: int) -> str:
         return f"{wall_at(self.zone, until // 1000):%Y-%m-%d %H:%M} ({self.zone_name})"
@@ -122,6 +137,8 @@ def hold_back(tx: Tx, row: SessionRow, policy: LimitPolicy) -> int | None:
     Return the milliseconds until the limit's day ends, or None if the turn may begin. People are told once for each
     day and limit, however many messages wait.
     """
+    if not policy.is_limited:
+        return None
     askers = tx.all(Asker, "askers_waiting", session=row.id)
     used_up = find_used_up(tx, row, askers, policy)
     if used_up is None:
@@ -158,8 +175,12 @@ def find_used_up(
     day, _ = policy.day(tx.now)
     shared: list[tuple[law.Scope, str]] = [("all", ""), ("session", row.key)]
     for scope, subject in shared:
+        if policy.of(scope) == law.UNLIMITED:
+            continue
         if measure := law.find_used_up(_read_spent(tx, day, scope, subject), policy.of(scope)):
             return scope, subject, measure
+    if policy.person == law.UNLIMITED:
+        return None
     first: tuple[law.Scope, str, law.Measure] | None = None
     for name in dict.fromkeys(asker.name for asker in askers):
         measure = law.find_used_up(_read_spent(tx, day, "person", name), policy.person) if name is not None else None
@@ -174,9 +195,11 @@ def _read_spent(tx: Tx, day: str, scope: law.Scope, subject: str) -> law.Amounts
     return row.amounts if row is not None else law.Amounts()
 
 
-def ask_again(tx: Tx) -> None:
-    """Make every session that waits for a limit try again now, because the limits may have been raised."""
+def ask_again(tx: Tx, policy: LimitPolicy) -> None:
+    """Make every session that waits for a limit try again now: the limits may have been raised or removed."""
     tx.run("limited_again", now=tx.now)
+    if not policy.is_limited:
+        tx.run("limited_drop_all", after=0)
 
 
 # ---------------------------------------------------------------- listing
@@ -198,43 +221,58 @@ def list_limited(tx: Tx, limit: int) -> list[ListedLimited]:
 # ---------------------------------------------------------------- counting
 
 
-def count_turn(tx: Tx, row: SessionRow, turn: TurnRow, policy: LimitPolicy) -> None:
+def count_turn(tx: Tx, row: SessionRow, day: str, people: Iterable[str | None], policy: LimitPolicy) -> None:
     """Count a turn when its first attempt begins.
 
-    Tell people about limits that are now nearly or completely used up.
+    Tell people about limits that are now nearly or completely used up. `people`: whose limits the events that asked for
+    the turn count for (`law.identify_person`).
     """
-    day, _ = policy.day(tx.now)
-    tx.run("turn_day", id=turn.id, day=day)
-    _count(tx, row, turn.id, day, law.Amounts(turns=1), 0, policy)
+    _count(tx, row, day, people, law.Amounts(turns=1), 0, policy)
 
 
 def count_usage(tx: Tx, row: SessionRow, turn: TurnRow, report: UsageReport) -> None:
-    """Count the usage that an agent reported for an attempt, on the day on which its turn began."""
+    """Count the usage that an agent reported for an attempt, on the day on which its turn began.
+
+    `row`, `turn`: as they are in the ledger now.
+    """
     cost = None
     if report.cost is not None:
         cost = law.compute_cost(report.cost, row.cost)
         tx.run("session_cost", id=row.id, cost=report.cost)
-    tx.run("turn_usage", id=turn.id, tokens=report.tokens, cost=cost)
-    day = tx.value(str, "turn_root_day", root=turn.root)
+    if report.tokens is not None or cost is not None:
+        tx.run("turn_usage", id=turn.id, tokens=report.tokens, cost=cost)
+    day = turn.day if turn.root == turn.id else tx.value(str, "turn_root_day", root=turn.root)
     if day is None:
         return  # it began before usage was counted
     used = law.Amounts(tokens=report.tokens or 0, cost=cost or 0)
-    _count(tx, row, turn.id, day, used, int(report.tokens is None), report.policy)
+    people = [asker.name for asker in tx.all(Asker, "askers_of_turn", turn=turn.id)]
+    _count(tx, row, day, people, used, int(report.tokens is None), report.policy)
 
 
 def _count(
-    tx: Tx, row: SessionRow, turn: int, day: str, used: law.Amounts, unreported: int, policy: LimitPolicy
-) -> None:
-    people = dict.fromkeys(asker.name for asker in tx.all(Asker, "askers_of_turn", turn=turn))
-    subjects: list[tuple[law.Scope, str]] = [("person", name) for name in people if name is not None]
-    is_today = day == policy.day(tx.now)[0]
-    for scope, subject in (*subjects, ("session", row.key), ("all", "")):
-        after = tx.get(
-            SpentRow, "spent_add", day=day, scope=scope, subject=subject, turns=used.turns, tokens=used.tokens,
-            cost=used.cost, unreported=unreported,
-        ).amounts  # fmt: skip
-        for crossing in law.find_crossings(after - used, after, policy.of(scope)) if is_today else ():
-            _tell_crossing(tx, row, scope, subject, crossing, policy)
+    tx: Tx, row: SessionRow, day: str, people: Iterable[str | None], used: law.Amounts, unreported: int,
+    policy: LimitPolicy,
+) -> None:  # fmt: skip
+    names = [name for name in dict.fromkeys(people) if name is not None]
+    changed = _add_spent(tx, day, names[0] if names else None, row.key, "", used, unreported)
+    for person in names[1:]:
+        changed += _add_spent(tx, day, person, None, None, used, unreported)
+    if not policy.is_limited or day != policy.day(tx.now)[0]:
+        return
+    for spent in changed:
+        for crossing in law.find_crossings(spent.amounts - used, spent.amounts, policy.of(spent.scope)):
+            _tell_crossing(tx, row, spent.scope, spent.subject, crossing, policy)
+
+
+def _add_spent(
+    tx: Tx, day: str, person: str | None, session: str | None, everybody: str | None, used: law.Amounts,
+    unreported: int,
+) -> list[ListedSpent]:  # fmt: skip
+    """Add to what was used, in the scopes whose subject is not None. Return the new amounts of these scopes."""
+    return tx.all(
+        ListedSpent, "spent_add", day=day, person=person, session=session, everybody=everybody, turns=used.turns,
+        tokens=used.tokens, cost=used.cost, unreported=unreported,
+    )  # fmt: skip
 
 
 def _tell_crossing(

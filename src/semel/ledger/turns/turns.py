@@ -4,24 +4,29 @@ A session runs one turn at a time, fenced by its epoch: each transaction of a tu
 another attempt has taken over. The session's lease names the gateway run that has the turn. `begin` starts the next
 turn when a wake is due. If another lease left a turn behind, `begin` settles that turn instead: the turn is stopped,
 continued, tried again as the next attempt of its root, or, after the last attempt, failed.
+
+An event that finds its session idle is heard and its turn begun in one transaction (`semel.ledger.inbound.hear`, with
+the same functions), so that a simple turn costs two commits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+
+from msgspec import structs
 
 from semel.law import retries, wake
 from semel.law import turn as law
 from semel.ledger.delivery import claims, cutting, placeholders
 from semel.ledger.delivery.cutting import is_local
-from semel.ledger.storage.rows import BoundEvent, EntryRow, HomeSession, Row, SessionRow, TurnRow
+from semel.ledger.storage.rows import EntryRow, HomeSession, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns import close_output, limits
 from semel.ledger.turns.end_evidence import Evidence
 from semel.ledger.turns.session_agent import ANY_AGENT, ConfiguredAgents, replace_missing_agent
+from semel.ledger.turns.turn_events import TurnEvent, list_bound
 
 
 class WaitingEntry(Row):
@@ -51,22 +56,6 @@ class UntoldEntry(EntryRow):
 
 class Fenced(Exception):
     """The turn no longer runs in its session: another attempt has taken over, or the turn is finished (Law 10)."""
-
-
-@dataclass(frozen=True)
-class TurnEvent:
-    """An event that is bound to a turn. `role` and `entry_fields` come from its entry."""
-
-    event: int
-    seq: int
-    source: str
-    kind: str
-    sender: str | None
-    text: str
-    data: dict[str, Any]
-    at: int
-    role: str = "user"
-    entry_fields: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -194,16 +183,33 @@ def begin(
     if policy is not None and (held_ms := limits.hold_back(tx, row, policy)) is not None:
         return NotYetDue(held_ms)
     row = replace_missing_agent(tx, row, agents)
-    turn = add_turn(tx, row, lease, root=None, attempt=1)
-    tx.run("hearing_bind", session=session, turn=turn.id)
-    tx.run("session_clear_wake", id=session)
-    for entry in tx.all(WaitingEntry, "hearing_shown_waiting", turn=turn.id):
-        entries.set_entry(tx, session, entry.seq, more={"waiting": None})
+    turn = open_turn(tx, row, lease, spawn, policy)
+    return complete_begin(tx, row, turn, policy)
+
+
+def open_turn(tx: Tx, row: SessionRow, lease: str, spawn: int | None, policy: limits.LimitPolicy | None) -> TurnRow:
+    """Add the next turn of a session and bind to it all that waits (Law 3). `complete_begin` follows.
+
+    The arguments are those of `begin`; `row` is as it is in the ledger now.
+    """
+    day = None if policy is None else policy.day(tx.now)[0]
+    turn = add_turn(tx, row, lease, root=None, attempt=1, day=day)
+    if tx.run("hearing_bind", session=row.id, turn=turn.id):
+        for entry in tx.all(WaitingEntry, "hearing_shown_waiting", turn=turn.id):
+            entries.set_entry(tx, row.id, entry.seq, more={"waiting": None})
+    if row.wake_at is not None:
+        tx.run("session_clear_wake", id=row.id)
     if spawn is not None and (row.memory is not None or row.chapter == 1):  # else the process knows the chapter before
         tx.run("turn_how", id=turn.id, how="start", spawn=spawn)
-    if policy is not None:
-        limits.count_turn(tx, row, turn, policy)
-    return _read_begun_turn(tx, row, turn)
+    return turn
+
+
+def complete_begin(tx: Tx, row: SessionRow, turn: TurnRow, policy: limits.LimitPolicy | None) -> BegunTurn:
+    """Count a turn whose events are bound, and return it as it began."""
+    begun = _read_begun_turn(tx, row, turn)
+    if policy is not None and turn.day is not None:
+        limits.count_turn(tx, row, turn.day, (event.person for event in begun.events if event.wakes), policy)
+    return begun
 
 
 def pending_wake(row: SessionRow) -> wake.Wake | None:
@@ -218,8 +224,10 @@ def bind_steered(tx: Tx, fence: TurnFence, policy: limits.LimitPolicy | None = N
     limit allows.
     """
     row = check_fence(tx, fence)
-    if policy is not None and limits.find_used_up(
-        tx, row, tx.all(limits.Asker, "askers_waiting", session=row.id), policy
+    if (
+        policy is not None
+        and policy.is_limited
+        and limits.find_used_up(tx, row, tx.all(limits.Asker, "askers_waiting", session=row.id), policy)
     ):
         return ()
     waiting = dict(tx.pairs(int, int, "hearing_steering", session=fence.session))
@@ -233,17 +241,6 @@ def bind_steered(tx: Tx, fence: TurnFence, policy: limits.LimitPolicy | None = N
         entries.set_entry(tx, fence.session, seq, more={"waiting": None, "joined": True})
     entries.touch_session(tx, fence.session)
     return tuple(event for event in list_bound(tx, fence.turn) if event.event in waiting)
-
-
-def schedule_retry(tx: Tx, fence: TurnFence, error: str, ms: int) -> None:
-    """Let a turn that failed for a transient reason be tried again in `ms` milliseconds. Raises Fenced.
-
-    Until then, no agent works on the turn. `error`: why it failed.
-    """
-    check_fence(tx, fence)
-    tx.run("turn_put_off", id=fence.turn, error=error, at=tx.now + ms)
-    tx.run("session_begin_again", id=fence.session)
-    entries.touch_session(tx, fence.session)
 
 
 def cancel_put_off(tx: Tx, session: int, order: StopRequest, root: int | None = None) -> bool:
@@ -269,7 +266,6 @@ def cancel(tx: Tx, session: int, turn: TurnRow, text: str, stop_seq: int | None 
     evidence = add_stop_notice(tx, session, turn, text, stop_seq)
     _end_turn(tx, turn, "cancelled", turn.error, evidence)
     placeholders.withdraw_of_root(tx, turn.root)
-    entries.touch_session(tx, session)
 
 
 def cancel_deleted(tx: Tx, session: int, turn: TurnRow) -> None:
@@ -277,7 +273,6 @@ def cancel_deleted(tx: Tx, session: int, turn: TurnRow) -> None:
     close_output.close_live_output(tx, session, turn)
     _end_turn(tx, turn, "cancelled", turn.error, Evidence("deleted"))
     placeholders.withdraw_of_root(tx, turn.root)
-    entries.touch_session(tx, session)
 
 
 def _end_turn(tx: Tx, turn: TurnRow, event: law.Event, error: str | None, evidence: Evidence) -> None:
@@ -285,7 +280,14 @@ def _end_turn(tx: Tx, turn: TurnRow, event: law.Event, error: str | None, eviden
         "turn_end", id=turn.id, state=law.step("running", event), stop=None, error=error, at=tx.now,
         evidence=evidence.kind, row=evidence.row,
     )  # fmt: skip
-    tx.run("session_idle", id=turn.session, turn=turn.id)
+    free_session(tx, turn.session, turn.id)
+
+
+def free_session(tx: Tx, session: int, turn: int) -> None:
+    """Let the session run no turn any more, if it runs this one."""
+    rev = tx.value(int, "session_idle", id=session, turn=turn)
+    if rev is not None:
+        entries.mark_session(tx, session, rev)
 
 
 def add_stop_notice(tx: Tx, session: int, turn: TurnRow, text: str, stop_seq: int | None) -> Evidence:
@@ -317,17 +319,25 @@ def release_lease(tx: Tx, fence: TurnFence) -> None:
     tx.run("session_begin_again", id=fence.session)
 
 
-def add_turn(tx: Tx, row: SessionRow, lease: str, root: int | None, attempt: int) -> TurnRow:
-    """Add and return a running turn: a first attempt if `root` is None, else the next attempt of that root."""
-    turn = tx.number(
-        "turn_add", session=row.id, epoch=row.epoch + 1, chapter=row.chapter, root=root, attempt=attempt,
-        at=tx.now,
+def add_turn(tx: Tx, row: SessionRow, lease: str, root: int | None, attempt: int, day: str | None = None) -> TurnRow:
+    """Add and return a running turn: a first attempt if `root` is None, else the next attempt of that root.
+
+    `day`: the day for which a first attempt counts, if use is counted.
+    """
+    turn = tx.get(
+        TurnRow, "turn_add", session=row.id, epoch=row.epoch + 1, chapter=row.chapter, root=root, attempt=attempt,
+        at=tx.now, day=day,
     )  # fmt: skip
     if root is None:
-        tx.run("turn_own_root", id=turn)
-    tx.run("session_begin", id=row.id, turn=turn, lease=lease)
-    entries.touch_session(tx, row.id)
-    return tx.get(TurnRow, "turn_get", id=turn)
+        tx.run("turn_own_root", id=turn.id)
+        turn = structs.replace(turn, root=turn.id)
+    _take_lease(tx, row, turn.id, lease)
+    return turn
+
+
+def _take_lease(tx: Tx, row: SessionRow, turn: int, lease: str) -> None:
+    rev = tx.number("session_begin", id=row.id, turn=turn, lease=lease)
+    entries.mark_session(tx, row.id, rev)
 
 
 def _settle_lost(
@@ -399,9 +409,8 @@ def is_from_home(source: str, home: str | None) -> bool:
 
 def _take_over_unprompted(tx: Tx, row: SessionRow, turn: TurnRow, lease: str, attempts: Sequence[TurnRow]) -> BegunTurn:
     """Continue an attempt whose agent was never prompted, under a new epoch: it is no new attempt (Laws 9, 10)."""
-    tx.run("session_begin", id=row.id, turn=turn.id, lease=lease)
+    _take_lease(tx, row, turn.id, lease)
     tx.run("turn_fence", id=turn.id, epoch=row.epoch + 1)
-    entries.touch_session(tx, row.id)
     continued = tx.get(TurnRow, "turn_get", id=turn.id)
     return _read_begun_turn(tx, row, continued, tools=any(attempt.tools for attempt in attempts))
 
@@ -422,21 +431,6 @@ def _read_begun_turn(
     )  # fmt: skip
 
 
-def list_bound(tx: Tx, turn: int) -> tuple[TurnEvent, ...]:
-    """Return the events that are bound to a turn, in order of acceptance."""
-    events = []
-    for event in tx.all(BoundEvent, "events_of_turn", turn=turn):
-        payload = entries.load(event.payload)
-        text = str(payload.pop("text", ""))
-        more = entries.load(event.more)
-        events.append(
-            TurnEvent(
-                event.id, event.seq, event.source, event.kind, event.sender, text, payload, event.at, event.role, more
-            )
-        )
-    return tuple(events)
-
-
 def fail(tx: Tx, session: int, turn: TurnRow, reason: str) -> None:
     """Fail a turn: it is finished, its events stay bound, and a notice with `reason` tells people (Law 9)."""
     row = tx.get(SessionRow, "session_by_id", id=session)
@@ -444,7 +438,6 @@ def fail(tx: Tx, session: int, turn: TurnRow, reason: str) -> None:
     notice_seq = add_notice(tx, session, f"The agent's turn failed: {reason}.", turn=turn.id, kind="turn.failed")
     _end_turn(tx, turn, "given up", reason, Evidence("notice", notice_seq))
     placeholders.withdraw_of_root(tx, turn.root)
-    entries.touch_session(tx, session)
 
 
 def add_notice(
@@ -460,11 +453,6 @@ def add_notice(
         turn_row = tx.one(TurnRow, "turn_get", id=turn) if turn is not None else None
         return claims.add_home_notice(tx, row, text, turn=turn_row, kind=kind, tell=tell)
     return entries.add_entry(tx, session, role="notice", text=text, turn=turn, tell=tell, more={"kind": kind})
-
-
-def has_said_since_correction(tx: Tx, turn: int) -> bool:
-    """Return whether a turn has said anything since its agent was asked to correct a text."""
-    return bool(tx.exists("turn_said_since_corrected", turn=turn))
 
 
 def record_prompting(tx: Tx, fence: TurnFence, how: law.How, spawn: int, memory: str, about: entries.Body) -> None:
