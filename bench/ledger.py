@@ -42,7 +42,7 @@ def message(tx: Tx, session: int, key: str) -> int:
         payload=TEXT,
         at=tx.now,
     )
-    tx.run("hearing_add", event=event, session=session, seq=numbers.seq, wakes=1, busy=None)
+    tx.run("hearing_add", event=event, session=session, seq=numbers.seq, wakes=1, busy=None, turn=None)
     tx.run(
         "entry_add", session=session, seq=numbers.seq, rev=numbers.rev, at=tx.now, role="user", text=TEXT,
         chapter=numbers.chapter, live=0, partial=0, turn=None, event=event, claim=None, tell=0, more=None,

@@ -234,9 +234,11 @@ class House:
     def to(self, key: str, steers: bool = False) -> hear.Addressee:
         return hear.Addressee(key, "main", HOMES[key], pause=PAUSES.get(key, NO_PAUSE), reads_steered=steers)
 
-    def hear(self, event: hear.Event, *keys: str, steering: Collection[str] = ()) -> hear.HeardOutcome:
+    def hear(
+        self, event: hear.Event, *keys: str, steering: Collection[str] = (), start: hear.IdleStart | None = None
+    ) -> hear.HeardOutcome:
         before = self.newest()
-        done = self.seen(self.ledger.hear(event, [self.to(k, k in steering) for k in keys]))
+        done = self.seen(self.ledger.hear(event, [self.to(k, k in steering) for k in keys], start))
         for key in keys:
             if (key not in self.ids or key in self.gone) and (session := self.ledger.find(key)) is not None:
                 self.ids[key] = session

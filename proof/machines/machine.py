@@ -63,15 +63,15 @@ class LedgerMachine(Counted):
 
     @rule(
         key=st.sampled_from([None, "m1", "m2", "m3"]), text=TEXTS, wakes=st.sampled_from([True, False, None]),
-        served=st.booleans(),
+        served=st.booleans(), at_once=st.booleans(),
         to=st.lists(KEYS, min_size=1, max_size=3, unique=True), source=st.sampled_from(["api", "node"]),
         busy=st.sampled_from([None, None, *MODES]), later=st.sampled_from([0, 0, 400, 5_000]),
     )  # fmt: skip
     def hears(
-        self, key: str | None, text: str, wakes: bool | None, served: bool, to: list[str], source: str,
+        self, key: str | None, text: str, wakes: bool | None, served: bool, at_once: bool, to: list[str], source: str,
         busy: Busy | None, later: int,
     ) -> None:  # fmt: skip
-        acts = self.model.hear(source, key, text, to, wakes, busy)
+        acts = self.model.hear(source, key, text, to, wakes, busy, at_once)
         self.model.house.now += later
         for session, what in zip(to, acts, strict=False):
             if served and what.act == "steer":

@@ -54,21 +54,30 @@ class Model:
     # ------------------------------------------------------------ hearing
 
     def hear(
-        self, source: str, key: str | None, text: str, to: list[str], wakes: bool | None, busy: Any = None
-    ) -> list[hear.Addressed]:
-        """Something is heard. `wakes` None: a program's message, whose kind says whether it wakes. It does not."""
+        self, source: str, key: str | None, text: str, to: list[str], wakes: bool | None, busy: Any = None,
+        at_once: bool = False,
+    ) -> list[hear.Addressed]:  # fmt: skip
+        """Something is heard. `wakes` None: a program's message, whose kind says whether it wakes. It does not.
+
+        `at_once`: the turns of the sessions that it finds idle begin in the same transaction.
+        """
         digest = sha256(text.encode()).digest()
         more = {"data": {"n": 10**40, "big": -(2**70)}} if key else None
         kind, automatic = "reaction" if wakes is False else "message", wakes is None
         event = hear.Event(source, key, kind, text, digest, "anna", more, wakes, busy, automatic)
-        done = self.house.hear(event, *to, steering=self.runs.keys())
+        taken_over: list[turns.BegunTurn] = []
+        start = hear.IdleStart(self.lease, lambda session: True, self._idle_spawn, taken_over.append)
+        done = self.house.hear(event, *to, steering=self.runs.keys(), start=start if at_once else None)
         known = self.first.get((source, key)) if key is not None else None
         if known is not None:
             self._again(done, (source, key), known, digest)
             return []
         assert done.status == "accepted", f"Law 1: {(source, key)} is new, and was answered with {done.status!r}"
         due = tuple(self.house.ids[k] for k in to) if wakes else ()
-        assert done.woken_sessions == due, f"Law 2: {kind} (by a program: {automatic}) woke {done.woken_sessions}"
+        woken = tuple(what.session for what in done.addressed if what.act is not None or what.begun is not None)
+        assert woken == due, f"Law 2: {kind} (by a program: {automatic}) woke {woken}"
+        begun = [what.begun for what in done.addressed if what.begun is not None]
+        assert begun == taken_over, f"Law 2: {begun} began, and {taken_over} were handed over"
         if key is not None:
             self.first[source, key] = done.event, digest
         self.waits(done, to, bool(wakes))
@@ -80,7 +89,22 @@ class Model:
             if what.waiting is not None:
                 place = len(self.shown[session] & set(self.waiting[session]))
                 assert what.position == place, f"its place in the line of {session} is {place}, not {what.position}"
+            if what.begun is not None:
+                assert what.waiting is None, f"Law 2: a message is to wait in {session}, and its turn began"
+                self._begins_at_once(session, what.begun)
+            elif at_once and what.act == "wake" and what.waiting is None:
+                assert running, f"Law 2: {session} was idle, and no turn began with the event that woke it"
         return list(done.addressed)
+
+    def _idle_spawn(self, session: int) -> int | None:
+        return next((p.spawn for p in self.processes if self.house.ids.get(p.session) == session and p.live), None)
+
+    def _begins_at_once(self, key: str, begun: turns.BegunTurn) -> None:
+        """A turn began in the transaction that heard its event."""
+        assert key not in self.runs and key not in self.lost, f"Law 3: two turns at once in {key}"
+        self._binds(key, begun)
+        idle = next((p for p in self.processes if p.session == key and p.live), None)
+        self._ask(begun, idle or self._start(key), True, False, False)
 
     def _again(self, done: hear.HeardOutcome, name: object, known: tuple[int, bytes], digest: bytes) -> None:
         """Law 1: a repeat is answered with the first outcome; other content is recorded beside it."""

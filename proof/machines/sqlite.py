@@ -17,6 +17,7 @@ from semel.ledger.storage.store import Store
 from semel.ledger.transcript import entries, views
 from semel.ledger.turns import finish_turn, sessions, show, spawns, tool_calls, turns, utterances
 from semel.ledger.turns.finish_turn import End
+from semel.ledger.turns.turn_events import TurnEvent
 from semel.ledger.turns.turn_ops import Op, Slots
 
 T = TypeVar("T")
@@ -74,8 +75,10 @@ class SqliteLedger:
         )
         return str(done.status)
 
-    def hear(self, event: hear.Event, to: Sequence[hear.Addressee]) -> hear.HeardOutcome:
-        return self.write(hear.hear, event, to)
+    def hear(
+        self, event: hear.Event, to: Sequence[hear.Addressee], start: hear.IdleStart | None = None
+    ) -> hear.HeardOutcome:
+        return self.write(hear.hear, event, to, None, start)
 
     def answer(self, session: int, item: int, option: str | None, by: str, digest: bytes) -> answers.AnswerResult:
         return self.write(answers.record_answer, session, item, option, by, digest)
@@ -102,7 +105,7 @@ class SqliteLedger:
     def asked(self, fence: turns.TurnFence, how: turn.How, spawn: int, memory: str, about: Json) -> None:
         self.write(turns.record_prompting, fence, how, spawn, memory, about)
 
-    def join(self, fence: turns.TurnFence) -> tuple[turns.TurnEvent, ...]:
+    def join(self, fence: turns.TurnFence) -> tuple[TurnEvent, ...]:
         return self.write(turns.bind_steered, fence)
 
     def show(self, fence: turns.TurnFence, caller: claims.Caller, ops: Sequence[Op], slots: Slots) -> Slots:

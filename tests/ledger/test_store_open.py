@@ -103,7 +103,9 @@ def test_every_connection_is_durable_and_checks_references(tmp_path: Path) -> No
         assert db.execute("SELECT count(*) FROM pragma_table_list WHERE type = 'table' AND strict = 0 "
                           "AND name NOT LIKE 'sqlite%'").get == 0  # fmt: skip
         with pytest.raises(apsw.ConstraintError, match="FOREIGN KEY"):
-            store.write_sync(lambda tx: tx.run("hearing_add", event=99, session=99, seq=1, wakes=1, busy=None))
+            store.write_sync(
+                lambda tx: tx.run("hearing_add", event=99, session=99, seq=1, wakes=1, busy=None, turn=None)
+            )
 
 
 def test_what_the_ledger_keeps_in_memory_does_not_grow_with_it(tmp_path: Path) -> None:

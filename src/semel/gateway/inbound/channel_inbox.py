@@ -101,7 +101,8 @@ class ChannelInbox:
         record = self._inbox.record
         with self.received_files.store:  # prevents the removal of the batch's files
             results = await record.write(
-                rows.record_batch, self._channel, self._source, batch.items, scrub(cursor), batch.unused, self._channels
+                rows.record_batch, self._channel, self._source, batch.items, scrub(cursor), batch.unused,
+                self._channels, self._inbox.turns.idle_start,
             )  # fmt: skip
         if batch.files:
             self.received_files.let_go(batch.files)

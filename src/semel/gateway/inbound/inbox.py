@@ -111,7 +111,7 @@ class EventInbox:
             automatic=automatic, command=command, shown_rev=seen,
         )  # fmt: skip
         try:
-            result = await self.record.write(rows.hear, event, targets, cursor)
+            result = await self.record.write(rows.hear, event, targets, cursor, self.turns.idle_start)
         except rows.SessionMissing as error:
             raise BadRequest(_describe_reserved_session(error.key)) from None
         for addressed in result.addressed:

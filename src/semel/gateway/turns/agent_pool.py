@@ -75,7 +75,7 @@ class AgentPool:
         return f"<AgentPool {busy} busy, {idle} idle, {self._opening} opening, at most {self.max_processes}>"
 
     def idle_spawn(self, session: int) -> int | None:
-        """Return the spawn id of the session's idle agent; None if it has none."""
+        """Return the spawn id of the session's idle agent; None if it has none. May be called from any thread."""
         live = self.live.get(session)
         return live.spawn if live is not None and not live.busy else None
 

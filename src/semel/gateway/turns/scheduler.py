@@ -35,7 +35,7 @@ from semel.gateway.turns.usage import UsageCollector
 from semel.law import turn as law
 from semel.law.access import may_hold_agent
 from semel.ledger.delivery.claims import Caller
-from semel.ledger.inbound.hear import Addressed
+from semel.ledger.inbound import hear
 from semel.ledger.storage.errors import LedgerError
 from semel.ledger.turns import finish_turn, turn_ops, turns
 from semel.ledger.turns.limits import LimitPolicy
@@ -85,9 +85,12 @@ class TurnScheduler:
         self._interventions: set[asyncio.Task[None]] = set()  # tasks that steer or interrupt a turn
         self._starting: dict[int, tuple[int, asyncio.Task[LiveAgent]]] = {}  # session -> (root, start of its agent)
         self._loss_reasons: dict[int, str] = {}  # session -> why its agent died last
-        self._unreleased: dict[
-            int, TurnFence
-        ] = {}  # session -> the turn whose run broke off and was not recorded as lost
+        self._unreleased: dict[int, TurnFence] = {}
+        """Session -> the turn whose run broke off and was not recorded as lost."""
+        self._begun: dict[int, BegunTurn] = {}  # session -> a turn that began when its event was heard
+        self.idle_start = hear.IdleStart(
+            self.lease, self._is_idle, self.spawns.idle_spawn, self._take_over, self.limits, self.configured
+        )
         self.planner = AttemptPlanner(self.record, self.places, self.quiet)
         self.ended: Counter[tuple[str, str]] = Counter()  # (agent, outcome) -> turns since the start
         self.agent_errors: Counter[tuple[str, str]] = Counter()  # (agent, one of AGENT_ERRORS) -> failed attempts
@@ -106,7 +109,16 @@ class TurnScheduler:
         task = asyncio.get_running_loop().create_task(self._serve(session), name=f"session {session}")
         self.tasks[session] = task
 
-    def act_on(self, addressed: Addressed) -> None:
+    def _is_idle(self, session: int) -> bool:
+        """Return whether no task serves the session, so that a turn may begin there. May be called from any thread."""
+        return not self.stopping and session not in self.tasks
+
+    def _take_over(self, begun: BegunTurn) -> None:
+        """Serve a turn that began in the transaction that heard its event."""
+        self._begun[begun.session] = begun
+        self.wake(begun.session)
+
+    def act_on(self, addressed: hear.Addressed) -> None:
         """Act on an accepted event: wake its session, steer the event into the running turn, or interrupt that turn."""
         if addressed.act == "wake":
             self.wake(addressed.session)
@@ -125,7 +137,7 @@ class TurnScheduler:
         if run is None or not await run.steer():
             self.wake(session)  # the turn was over: the next turn takes the messages
 
-    async def _interrupt(self, addressed: Addressed) -> None:
+    async def _interrupt(self, addressed: hear.Addressed) -> None:
         """Stop the turn that ran when a newer message or a new chapter was recorded, but never a later turn."""
         session, root = addressed.session, addressed.root
         by = StopRequest(
@@ -211,9 +223,7 @@ class TurnScheduler:
             if session in self.runs or session in self._starting:
                 raise Conflict("a turn runs in this session; ask again when it is over, or stop it")
             await asyncio.wait({task}, timeout=POLL_INTERVAL_S)  # the task may only be checking whether a turn is due
-        task_alone = asyncio.get_running_loop().create_task(
-            self._run_alone(session, body), name=f"alone in session {session}"
-        )
+        task_alone = asyncio.create_task(self._run_alone(session, body), name=f"alone in session {session}")
         self.tasks[session] = task_alone
         return await asyncio.shield(task_alone)
 
@@ -272,10 +282,12 @@ class TurnScheduler:
         if session in self._unreleased:
             await self.record.write(turns.release_lease, self._unreleased[session])
             del self._unreleased[session]
-        begun = await self.record.write(
-            turns.begin, session, self.lease, self.spawns.idle_spawn(session), self._loss_reasons.pop(session, None),
-            self.configured, self.limits,
-        )  # fmt: skip
+        begun: BegunTurn | GivenUp | NotYetDue | None = self._begun.pop(session, None)
+        if begun is None:
+            begun = await self.record.write(
+                turns.begin, session, self.lease, self.spawns.idle_spawn(session),
+                self._loss_reasons.pop(session, None), self.configured, self.limits,
+            )  # fmt: skip
         if begun is None:
             return False
         if isinstance(begun, NotYetDue):
@@ -419,11 +431,9 @@ class TurnScheduler:
         reason = f"the agent could not be started: {error}"
         self._note_error(begun, "start")
         delay_s = law.delay_after_failure(
-            attempt=begun.attempt,
-            is_transient=error.passing,
-            retry_after=None,
+            attempt=begun.attempt, is_transient=error.passing, retry_after=None,
             max_attempts=self.configured.max_attempts(begun.agent),
-        )
+        )  # fmt: skip
         if delay_s is None:
             await self._fail(fence, begun, reason)
             return

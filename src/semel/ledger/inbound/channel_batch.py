@@ -94,21 +94,26 @@ class ItemResult:
 
 def record_batch(
     tx: Tx, channel: str, source: str, items: Sequence[Item], cursor: str | None, unused_blobs: Sequence[str] = (),
-    channels: Collection[str] = (),
+    channels: Collection[str] = (), start: hear.IdleStart | None = None,
 ) -> list[ItemResult]:  # fmt: skip
     """Record all items of a batch and the cursor that follows the batch. Return one result for each item.
 
     `unused_blobs`: the stored files of refused messages; they are released. `channels`: the channels that can send a
-    notice about a failed message.
+    notice about a failed message. `start`: see `hear.hear`. A batch of several items begins no turn, because one turn
+    is to take all its messages.
     """
-    results = [_record_item(tx, channel, source, item, channels) for item in items]
+    if len(items) > 1:
+        start = None
+    results = [_record_item(tx, channel, source, item, channels, start) for item in items]
     release_files(tx, unused_blobs)
     if cursor is not None:
         tx.run("cursor_set", source=source, value=cursor, at=tx.now)
     return results
 
 
-def _record_item(tx: Tx, channel: str, source: str, item: Item, channels: Collection[str]) -> ItemResult:
+def _record_item(
+    tx: Tx, channel: str, source: str, item: Item, channels: Collection[str], start: hear.IdleStart | None
+) -> ItemResult:
     if isinstance(item, OwnMessageReport):
         send_queue.settle_reported_part(tx, channel, item.key, item.id)
         return ItemResult("echo")
@@ -117,7 +122,7 @@ def _record_item(tx: Tx, channel: str, source: str, item: Item, channels: Collec
     if isinstance(item, UnreadableInput):
         return ItemResult(_record_unusable(tx, channel, item))
     event = replace(_with_files(tx, source, item), title=item.title)
-    outcome = hear.hear(tx, event, [item.addressee])
+    outcome = hear.hear(tx, event, [item.addressee], start=start)
     if outcome.status != "accepted":
         release_files(tx, item.files)
         return ItemResult(outcome.status)  # type: ignore[arg-type]

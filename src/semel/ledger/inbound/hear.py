@@ -4,12 +4,16 @@ A new (source, key) is stored once; a repeat is a duplicate or, with other conte
 session the event becomes an entry and a *hearing*: the row that later binds it to a turn. The session's busy mode
 decides whether it wakes the session, is steered into the running turn, interrupts it or waits. Commands get a row of
 their own and wait for the gateway's answer.
+
+If the event wakes an idle session at once, and the gateway offers to (`IdleStart`), its turn begins in the same
+transaction. The event is then bound to the turn from the beginning, and no wake is ever pending.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from semel.law import wake
 from semel.law.identity import judge_repeat
@@ -18,7 +22,8 @@ from semel.ledger.inbound import commands, references
 from semel.ledger.storage.rows import Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
-from semel.ledger.turns import jobs, turns
+from semel.ledger.turns import jobs, limits, turns
+from semel.ledger.turns.session_agent import ANY_AGENT, ConfiguredAgents
 from semel.text.wellformed import shorten_to_line
 
 DEFAULT_TITLE_CHARS = 60
@@ -65,6 +70,24 @@ class Addressee:
 
 
 @dataclass(frozen=True)
+class IdleStart:
+    """How a gateway begins a turn in the transaction that hears its event, if the session is idle.
+
+    `lease`, `policy`, `agents`: as for `turns.begin`. `is_idle`: whether nothing of the gateway works on the session.
+    `find_spawn`: the session's idle process. Both are called with the session's id in the thread that writes.
+    `take_over`: called with the turn that began, after the commit, as for `Tx.after_commit`. It is called even if the
+    caller of the transaction was cancelled, so no turn that began is left without its run.
+    """
+
+    lease: str
+    is_idle: Callable[[int], bool]
+    find_spawn: Callable[[int], int | None]
+    take_over: Callable[[turns.BegunTurn], object]
+    policy: limits.LimitPolicy | None = None
+    agents: ConfiguredAgents = ANY_AGENT
+
+
+@dataclass(frozen=True)
 class Event:
     """An event as its source reports it. `digest` covers the fields that the source declares stable.
 
@@ -106,7 +129,8 @@ class Addressed:
     `act`: what the gateway must do now; None for nothing. `root`: the root of the turn to interrupt. `waiting`: the
     busy mode by which the event waits, if people are shown that it waits. `position`: its place in the queue, from 1.
     `reason`: why it was not handled in the requested busy mode. `seq`: its entry, if the event is a command or was
-    written at the session's home.
+    written at the session's home. `begun`: the turn that began with it in the same transaction; its run is under way
+    without an `act`.
     """
 
     session: int
@@ -117,6 +141,7 @@ class Addressed:
     reason: str | None = None
     command: bool = False  # a command that waits for the gateway's answer
     seq: int | None = None
+    begun: turns.BegunTurn | None = None
 
 
 @dataclass(frozen=True)
@@ -172,9 +197,16 @@ def _bring_back(tx: Tx, row: SessionRow) -> SessionRow:
     return tx.get(SessionRow, "session_by_id", id=row.id)
 
 
-def hear(tx: Tx, event: Event, targets: Sequence[Addressee], cursor: str | None = None) -> HeardOutcome:
+def hear(
+    tx: Tx,
+    event: Event,
+    targets: Sequence[Addressee],
+    cursor: str | None = None,
+    start: IdleStart | None = None,
+) -> HeardOutcome:
     """Accept an event for its `targets` at most once. Set the cursor of its source, if `cursor` is given.
 
+    `start`: begins the turn in each session that the event finds idle; None leaves that to `turns.begin`.
     The outcome of a repeat names the first event. A repeat with other content is recorded as a conflict. Raises
     SessionMissing.
     """
@@ -188,7 +220,7 @@ def hear(tx: Tx, event: Event, targets: Sequence[Addressee], cursor: str | None 
     )  # fmt: skip
     if event_id is None:
         return _record_repeat(tx, event, payload)
-    addressed = tuple(_address(tx, event_id, event, addressee) for addressee in targets)
+    addressed = tuple(_address(tx, event_id, event, addressee, start) for addressee in targets)
     jobs.apply_report(tx, event.source, event.kind, event.key, event_id, (event.more or {}).get("data") or {})
     return HeardOutcome(event_id, "accepted", event.digest, addressed)
 
@@ -204,14 +236,16 @@ def _record_repeat(tx: Tx, event: Event, payload: str) -> HeardOutcome:
 
 def _set_default_title(tx: Tx, row: SessionRow, event: Event) -> None:
     """Give a session without a title the name of its room, or else the first words that a person said there."""
+    if row.title is not None:
+        return
     said = event.text if event.kind == "message" and not event.automatic else ""
     title = event.title or shorten_to_line(said, DEFAULT_TITLE_CHARS)
-    if row.title is None and title:
+    if title:
         tx.run("session_set_title", id=row.id, title=title)
         entries.touch_session(tx, row.id)
 
 
-def _address(tx: Tx, event_id: int, event: Event, addressee: Addressee) -> Addressed:
+def _address(tx: Tx, event_id: int, event: Event, addressee: Addressee, start: IdleStart | None) -> Addressed:
     existing = tx.one(SessionRow, "session_by_key", key=addressee.key)
     if (
         existing is not None
@@ -223,7 +257,32 @@ def _address(tx: Tx, event_id: int, event: Event, addressee: Addressee) -> Addre
     if event.command is not None:
         return _hear_command(tx, row, event_id, event, event.command)
     _set_default_title(tx, row, event)
-    addressed = _decide_wake(tx, row, event, addressee)
+    addressed, woken = _decide_wake(tx, row, event, addressee)
+    seq = _add_entry(tx, row, event_id, event, addressed)
+    opened = None if woken is None or start is None else _open_turn_at_once(tx, row, event_id, event, woken, start)
+    row, turn = opened or (row, None)
+    if woken is not None and turn is None:
+        tx.run("session_wake", id=row.id, due=woken.due, since=woken.since)
+    tx.run(
+        "hearing_add",
+        event=event_id,
+        session=row.id,
+        seq=seq,
+        wakes=int(addressed.act is not None),
+        busy=addressed.waiting,
+        turn=turn.id if turn is not None else None,
+    )
+    seq_at_home = seq if turns.is_from_home(event.source, row.home) else None
+    if turn is None or start is None:
+        entries.touch_session(tx, row.id)
+        return addressed if seq_at_home is None else replace(addressed, seq=seq_at_home)
+    begun = turns.complete_begin(tx, row, turn, start.policy)
+    tx.after_commit(partial(start.take_over, begun))
+    return Addressed(row.id, None, seq=seq_at_home, begun=begun)
+
+
+def _add_entry(tx: Tx, row: SessionRow, event_id: int, event: Event, addressed: Addressed) -> int:
+    """Add the event's entry to a session, and mark the entry that it refers to. Return its seq."""
     more = dict(event.more or {})
     if event.kind != "message":
         more["kind"] = event.kind
@@ -240,16 +299,29 @@ def _address(tx: Tx, event_id: int, event: Event, addressee: Addressee) -> Addre
     seq = entries.add_entry(tx, row.id, role=role, text=event.text, event=event_id, more=more)
     if original is not None:
         references.mark_original(tx, row.id, original, event.kind, seq)
-    tx.run(
-        "hearing_add",
-        event=event_id,
-        session=row.id,
-        seq=seq,
-        wakes=int(addressed.act is not None),
-        busy=addressed.waiting,
-    )
-    entries.touch_session(tx, row.id)
-    return replace(addressed, seq=seq) if turns.is_from_home(event.source, row.home) else addressed
+    return seq
+
+
+def _open_turn_at_once(
+    tx: Tx, row: SessionRow, event_id: int, event: Event, woken: wake.Wake, start: IdleStart
+) -> tuple[SessionRow, TurnRow] | None:
+    """Add the turn that begins with this event, if the session is idle and the event's wake is due now.
+
+    Return the session's row and the turn, or None. If a limit is used up, no turn begins: the event waits for
+    `turns.begin`, which says so (Law 12).
+    """
+    if row.turn is not None or woken.due > tx.now or not start.is_idle(row.id):
+        return None
+    if start.policy is not None and start.policy.is_limited:
+        sender = entries.read_object(entries.read_object(dict(event.more or {}), "data"), "from")
+        newcomer = limits.Asker(
+            event.source, event.kind, sender.get("person"), sender.get("id"), sender.get("role"), event_id
+        )
+        askers = [*tx.all(limits.Asker, "askers_waiting", session=row.id), newcomer]
+        if limits.find_used_up(tx, row, askers, start.policy) is not None:
+            return None
+        tx.run("limited_drop", session=row.id)
+    return turns.open_turn(tx, row, start.lease, start.find_spawn(row.id), start.agents, start.policy)
 
 
 def _record_for_deleted_session(tx: Tx, row: SessionRow, event_id: int, event: Event) -> Addressed:
@@ -260,8 +332,7 @@ def _record_for_deleted_session(tx: Tx, row: SessionRow, event_id: int, event: E
     last = tx.one(TurnRow, "turn_last", session=row.id)
     assert last is not None  # a job is always started in a turn
     seq = entries.add_entry(tx, row.id, role="event", text="", event=event_id)
-    tx.run("hearing_add", event=event_id, session=row.id, seq=seq, wakes=0, busy=None)
-    tx.run("hearing_bind", session=row.id, turn=last.id)
+    tx.run("hearing_add", event=event_id, session=row.id, seq=seq, wakes=0, busy=None, turn=last.id)
     tx.run("session_erase_on", id=row.id)
     tx.run("erasure_put", session=row.id)
     return Addressed(row.id, None)
@@ -293,37 +364,37 @@ def _answer_origin(row: SessionRow, event: Event) -> AnswerOrigin:
     )
 
 
-def _decide_wake(tx: Tx, row: SessionRow, event: Event, addressee: Addressee) -> Addressed:
-    """Decide whether and when the event wakes its session, and set that wake.
+def _decide_wake(tx: Tx, row: SessionRow, event: Event, addressee: Addressee) -> tuple[Addressed, wake.Wake | None]:
+    """Decide whether and when the event wakes its session.
 
-    Return the event's effect on the session.
+    Return the event's effect on the session, and the session's pending wake (Law 2), which is to be recorded; None if
+    the event does not wake it.
     """
     wakes = event.wakes
     if wakes is None:
         wakes = wake.wakes(event.kind, automatic=event.automatic, allowed=addressee.allows_automatic)
     if not wakes:
-        return Addressed(row.id, None)
+        return Addressed(row.id, None), None
     mode, reason = event.busy or row.busy or addressee.busy, None
     if not event.is_by_person:
         mode = wake.mode_for_event(mode)
     act = wake.decide_action(mode, running=row.turn is not None)
     if act == "steer" and not addressee.reads_steered:
         mode, act, reason = "queue", "wake", NO_STEERING
-    due = _set_wake(tx, row, mode, addressee.pause)
-    if row.turn is None and due <= tx.now:
-        return Addressed(row.id, act)
+    woken = _next_wake(tx, row, mode, addressee.pause)
+    if row.turn is None and woken.due <= tx.now:
+        return Addressed(row.id, act), woken
     shown: wake.Busy = mode if row.turn is not None else "collect"
     position = tx.number("session_line_count", id=row.id) + 1
     running = tx.one(TurnRow, "turn_get", id=row.turn) if act == "interrupt" else None
-    return Addressed(row.id, act, running.root if running is not None else None, shown, position, reason)
+    root = running.root if running is not None else None
+    return Addressed(row.id, act, root, shown, position, reason), woken
 
 
-def _set_wake(tx: Tx, row: SessionRow, mode: wake.Busy, pause: wake.WakeDelay) -> int:
-    """Set the session's single pending wake (Law 2). Return when it is due (ms)."""
+def _next_wake(tx: Tx, row: SessionRow, mode: wake.Busy, pause: wake.WakeDelay) -> wake.Wake:
+    """Return the session's single pending wake once a message with this busy mode is heard (Law 2)."""
     if mode == "collect" and not pause.debounce:
         pause = wake.COLLECT
     elif mode in ("steer", "interrupt"):
         pause = wake.NO_PAUSE
-    woken = wake.next_wake(tx.now, turns.pending_wake(row), pause)
-    tx.run("session_wake", id=row.id, due=woken.due, since=woken.since)
-    return woken.due
+    return wake.next_wake(tx.now, turns.pending_wake(row), pause)

@@ -27,8 +27,8 @@ ON CONFLICT(event, digest) DO UPDATE SET repeats = repeats + 1
 SELECT id, digest, payload, at, repeats FROM conflict WHERE event = :event ORDER BY id
 
 -- name: hearing_add
--- an event addressed to a session
-INSERT INTO hearing(event, session, seq, wakes, busy) VALUES(:event, :session, :seq, :wakes, :busy)
+-- an event addressed to a session; its turn, if the turn begins in the same transaction
+INSERT INTO hearing(event, session, seq, wakes, busy, turn) VALUES(:event, :session, :seq, :wakes, :busy, :turn)
 
 -- name: hearings_of_event
 -- the sessions that an event was addressed to, and the turns it is bound to

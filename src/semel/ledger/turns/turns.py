@@ -182,16 +182,19 @@ def begin(
         return NotYetDue(wait_ms)
     if policy is not None and (held_ms := limits.hold_back(tx, row, policy)) is not None:
         return NotYetDue(held_ms)
-    row = replace_missing_agent(tx, row, agents)
-    turn = open_turn(tx, row, lease, spawn, policy)
+    row, turn = open_turn(tx, row, lease, spawn, agents, policy)
     return complete_begin(tx, row, turn, policy)
 
 
-def open_turn(tx: Tx, row: SessionRow, lease: str, spawn: int | None, policy: limits.LimitPolicy | None) -> TurnRow:
+def open_turn(
+    tx: Tx, row: SessionRow, lease: str, spawn: int | None, agents: ConfiguredAgents, policy: limits.LimitPolicy | None
+) -> tuple[SessionRow, TurnRow]:
     """Add the next turn of a session and bind to it all that waits (Law 3). `complete_begin` follows.
 
-    The arguments are those of `begin`; `row` is as it is in the ledger now.
+    The arguments are those of `begin`; `row` is as it is in the ledger now. Return the turn, and the session's row with
+    the agent that runs it.
     """
+    row = replace_missing_agent(tx, row, agents)
     day = None if policy is None else policy.day(tx.now)[0]
     turn = add_turn(tx, row, lease, root=None, attempt=1, day=day)
     if tx.run("hearing_bind", session=row.id, turn=turn.id):
@@ -201,7 +204,7 @@ def open_turn(tx: Tx, row: SessionRow, lease: str, spawn: int | None, policy: li
         tx.run("session_clear_wake", id=row.id)
     if spawn is not None and (row.memory is not None or row.chapter == 1):  # else the process knows the chapter before
         tx.run("turn_how", id=turn.id, how="start", spawn=spawn)
-    return turn
+    return row, turn
 
 
 def complete_begin(tx: Tx, row: SessionRow, turn: TurnRow, policy: limits.LimitPolicy | None) -> BegunTurn:
