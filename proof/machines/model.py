@@ -90,7 +90,6 @@ class Model:
                 place = len(self.shown[session] & set(self.waiting[session]))
                 assert what.position == place, f"its place in the line of {session} is {place}, not {what.position}"
             if what.begun is not None:
-                assert what.waiting is None, f"Law 2: a message is to wait in {session}, and its turn began"
                 self._begins_at_once(session, what.begun)
             elif at_once and what.act == "wake" and what.waiting is None:
                 assert running, f"Law 2: {session} was idle, and no turn began with the event that woke it"
@@ -102,6 +101,8 @@ class Model:
     def _begins_at_once(self, key: str, begun: turns.BegunTurn) -> None:
         """A turn began in the transaction that heard its event."""
         assert key not in self.runs and key not in self.lost, f"Law 3: two turns at once in {key}"
+        waits = [event.event for event in begun.events if event.entry_fields.get("waiting") is not None]
+        assert not waits, f"Law 2: a turn began in {key}, and its events {waits} are to wait"
         self._binds(key, begun)
         idle = next((p for p in self.processes if p.session == key and p.live), None)
         self._ask(begun, idle or self._start(key), True, False, False)

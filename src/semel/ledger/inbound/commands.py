@@ -196,18 +196,18 @@ def read_status(tx: Tx, session: int) -> SessionStatus:
     return SessionStatus(row, entries.load(row.about), waiting, tx.one(TurnRow, "turn_last", session=session))
 
 
-def find_turn_to_stop(tx: Tx, session: int, event: int) -> tuple[int | None, int]:
+def find_turn_to_stop(tx: Tx, session: int, seq: int) -> tuple[int | None, int]:
     """Return the turn that a `/stop` is meant for, and the number of events that wait behind that turn.
 
-    The turn is None if there is nothing to stop, and 0 if a turn is about to begin. `event`: the `/stop` command. A
-    turn counts only if it has an event that was accepted before the command.
+    The turn is None if there is nothing to stop, and 0 if a turn is about to begin. `seq`: the entry of the `/stop`
+    command. A turn counts only if it has an event that was accepted before the command.
     """
     row = tx.get(SessionRow, "session_by_id", id=session)
     turn = 0 if row.turn is None else row.turn
     waiting = tx.number("session_waiting_count", id=session)
     if turn == 0:
-        return (0 if tx.exists("hearing_waits_before", session=session, event=event) else None), 0
-    return (turn if tx.exists("hearing_bound_before", turn=turn, event=event) else None), waiting
+        return (0 if tx.exists("hearing_waits_before", session=session, seq=seq) else None), 0
+    return (turn if tx.exists("hearing_bound_before", turn=turn, seq=seq) else None), waiting
 
 
 def list_last_messages(tx: Tx, session: int, max_messages: int) -> list[EntryRow]:

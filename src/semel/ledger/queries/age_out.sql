@@ -18,11 +18,13 @@ SELECT min(seq) FROM command WHERE session = :session AND state = 'open'
 
 -- name: age_heard_in_root
 -- the first entry whose event is bound to an attempt of this root
-SELECT min(h.seq) FROM turn t JOIN hearing h ON h.turn = t.id WHERE t.root = :root
+SELECT min(h.seq) FROM turn t JOIN hearing h ON h.turn = t.id
+WHERE t.id = :root OR (t.root = :root AND t.attempt > 1)
 
 -- name: age_said_in_root
 -- the first entry of an attempt of this root
-SELECT min(e.seq) FROM turn t JOIN entry e ON e.turn = t.id WHERE t.root = :root AND e.session = t.session
+SELECT min(e.seq) FROM turn t JOIN entry e ON e.turn = t.id AND e.session = t.session
+WHERE t.id = :root OR (t.root = :root AND t.attempt > 1)
 
 -- name: age_outgoing
 -- the first entry with a part that is on its way or held

@@ -95,7 +95,8 @@ WHERE c.outcome <> 'said' AND NOT (
 
 -- name: book_reserved
 -- a placeholder is open only while a turn of its root runs
-SELECT c.id AS claim, c.session, c.root FROM claim c LEFT JOIN turn t ON t.root = c.root AND t.state = 'running'
+SELECT c.id AS claim, c.session, c.root FROM claim c
+LEFT JOIN turn t ON (t.id = c.root OR (t.root = c.root AND t.attempt > 1)) AND t.state = 'running'
 WHERE c.outcome = 'quiet' AND c.reason = 'reserved' AND t.id IS NULL
 
 -- name: book_filled

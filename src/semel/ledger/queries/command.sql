@@ -9,9 +9,10 @@ SELECT {CommandRow} FROM command WHERE event = :event AND session = :session
 
 -- name: commands_open
 -- a session's commands that are not answered, in order of acceptance
+-- sorts: the commands of one session that are not answered
 SELECT {CommandRow c}, s.key, e.sender
 FROM command c INDEXED BY command_open JOIN session s ON s.id = c.session JOIN event e ON e.id = c.event
-WHERE c.state = 'open' AND c.session = :session ORDER BY c.event
+WHERE c.state = 'open' AND c.session = :session ORDER BY c.seq
 
 -- name: commands_left
 -- sessions with commands that are not answered
@@ -47,9 +48,9 @@ UPDATE hearing SET turn = NULL, busy = NULL WHERE turn = :turn
 SELECT count(*) AS n FROM (SELECT 1 FROM hearing WHERE turn = :turn LIMIT 1000)
 
 -- name: hearing_bound_before
--- whether a turn has an event that was accepted before a given one
-SELECT 1 FROM hearing WHERE turn = :turn AND turn IS NOT NULL AND event < :event LIMIT 1
+-- whether a turn has an event whose entry is before a given one
+SELECT 1 FROM hearing WHERE turn = :turn AND turn IS NOT NULL AND seq < :seq LIMIT 1
 
 -- name: hearing_waits_before
--- whether a waking event that was accepted before a given one still waits
-SELECT 1 FROM hearing WHERE session = :session AND turn IS NULL AND wakes = 1 AND event < :event LIMIT 1
+-- whether a waking event whose entry is before a given one still waits
+SELECT 1 FROM hearing WHERE session = :session AND turn IS NULL AND wakes = 1 AND seq < :seq LIMIT 1

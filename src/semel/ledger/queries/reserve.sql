@@ -46,5 +46,5 @@ UPDATE part SET op = :op WHERE id = :id
 -- sorts: the messages of one turn
 SELECT h.event FROM turn t JOIN session s ON s.id = t.session AND s.home = :dest
 JOIN hearing h ON h.turn = t.id AND h.turn IS NOT NULL JOIN event e ON e.id = h.event
-WHERE t.root = :root AND e.kind = 'message' AND e.source = :source AND e.key IS NOT NULL
-ORDER BY h.wakes DESC, h.event DESC LIMIT 1
+WHERE (t.id = :root OR (t.root = :root AND t.attempt > 1)) AND e.kind = 'message' AND e.source = :source AND e.key IS NOT NULL
+ORDER BY h.wakes DESC, h.seq DESC LIMIT 1

@@ -33,8 +33,8 @@ WHERE p.id = :id
 -- the turn that said a part, and the first event of that turn
 -- sorts: the events of one turn
 SELECT coalesce(c.turn, r.id) AS turn, h.event FROM part p JOIN claim c ON c.id = p.claim
-JOIN turn r ON r.root = c.root JOIN hearing h ON h.turn = r.id
-WHERE p.id = :id ORDER BY h.event LIMIT 1
+JOIN turn r ON (r.id = c.root OR (r.root = c.root AND r.attempt > 1)) JOIN hearing h ON h.turn = r.id
+WHERE p.id = :id ORDER BY h.seq LIMIT 1
 
 -- name: part_depart
 -- An attempt begins: durable before the first byte. `due` is set to the time of this attempt. If `first` differs from

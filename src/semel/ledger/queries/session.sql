@@ -78,7 +78,7 @@ UPDATE session SET summary = :seq WHERE id = :id
 -- name: session_new_chapter
 -- begin a chapter: the agent starts without memory; waiting events belong to the new chapter
 UPDATE session SET chapter = chapter + 1, memory = NULL, memory_chapter = NULL, summary = NULL,
-  since = coalesce((SELECT h.seq FROM hearing h WHERE h.session = :id AND h.turn IS NULL ORDER BY h.event LIMIT 1), seq + 1)
+  since = coalesce((SELECT h.seq FROM hearing h WHERE h.session = :id AND h.turn IS NULL ORDER BY h.seq LIMIT 1), seq + 1)
 WHERE id = :id RETURNING chapter
 
 -- name: chapter_first

@@ -12,8 +12,9 @@ UPDATE turn SET root = id WHERE id = :id
 SELECT {TurnRow} FROM turn WHERE id = :id
 
 -- name: turns_of_root
--- all attempts of a root
-SELECT {TurnRow} FROM turn WHERE root = :root ORDER BY id
+-- all attempts of a root: the first one is the root itself
+-- sorts: the attempts of one root
+SELECT {TurnRow} FROM turn WHERE id = :root OR (root = :root AND attempt > 1) ORDER BY id
 
 -- name: turn_end
 -- a turn is over
@@ -52,7 +53,7 @@ UPDATE turn SET corrected = (SELECT coalesce(max(id), 0) FROM claim) WHERE id = 
 -- the newest claims at three moments that decide what may be an echo (Law 5); -1: the moment has not come
 SELECT coalesce(max(corrected) FILTER (WHERE id = :turn), -1) AS corrected,
   coalesce(max(joined) FILTER (WHERE id = :turn), -1) AS joined, coalesce(max(joined), -1) AS joined_root
-FROM turn WHERE root = :root
+FROM turn WHERE id = :root OR (root = :root AND attempt > 1)
 
 -- name: turn_said_since_corrected
 -- whether a turn said anything after its agent was asked to correct a text
@@ -70,12 +71,12 @@ UPDATE hearing SET turn = :turn WHERE session = :session AND turn IS NULL
 
 -- name: hearing_steering
 -- messages that are to join the running turn
-SELECT event, seq FROM hearing WHERE session = :session AND turn IS NULL AND busy = 'steer' ORDER BY event
+SELECT event, seq FROM hearing WHERE session = :session AND turn IS NULL AND busy = 'steer' ORDER BY seq
 
 -- name: hearing_interrupts
 -- the first waiting message that is to interrupt the running turn, and its source
 SELECT h.seq, e.source FROM hearing h JOIN event e ON e.id = h.event
-WHERE h.session = :session AND h.turn IS NULL AND h.busy = 'interrupt' ORDER BY h.event LIMIT 1
+WHERE h.session = :session AND h.turn IS NULL AND h.busy = 'interrupt' ORDER BY h.seq LIMIT 1
 
 -- name: turn_asked_last
 -- the entry of the last waking event of a turn
@@ -96,7 +97,7 @@ SELECT 1 FROM hearing WHERE session = :session AND turn IS NULL AND wakes = 1 LI
 
 -- name: hearing_shown_waiting
 -- the entries of a turn's events that are shown as waiting
-SELECT event, seq, busy FROM hearing WHERE turn = :turn AND busy IS NOT NULL ORDER BY event
+SELECT event, seq, busy FROM hearing WHERE turn = :turn AND busy IS NOT NULL ORDER BY seq
 
 -- name: hearing_rebind
 -- the events of a lost attempt are bound to the next one
@@ -106,7 +107,7 @@ UPDATE hearing SET turn = :turn WHERE turn = :old
 -- the events that are bound to a turn, in order of acceptance
 SELECT e.id, e.source, e.key, e.kind, e.sender, e.payload, e.at, h.seq, h.wakes, n.role, n.more
 FROM hearing h JOIN event e ON e.id = h.event JOIN entry n ON n.session = h.session AND n.seq = h.seq
-WHERE h.turn = :turn ORDER BY h.event
+WHERE h.turn = :turn ORDER BY h.seq
 
 -- name: spawn_add
 -- a process is about to start

@@ -254,25 +254,25 @@ def _count(
     policy: LimitPolicy,
 ) -> None:  # fmt: skip
     names = [name for name in dict.fromkeys(people) if name is not None]
-    changed = _add_spent(tx, day, names[0] if names else None, row.key, "", used, unreported)
-    for person in names[1:]:
-        changed += _add_spent(tx, day, person, None, None, used, unreported)
-    if not policy.is_limited or day != policy.day(tx.now)[0]:
-        return
-    for spent in changed:
-        for crossing in law.find_crossings(spent.amounts - used, spent.amounts, policy.of(spent.scope)):
-            _tell_crossing(tx, row, spent.scope, spent.subject, crossing, policy)
+    scopes = [(names[0] if names else None, row.key, ""), *((name, None, None) for name in names[1:])]
+    for person, session, everybody in scopes:
+        tx.run(
+            "spent_add", day=day, person=person, session=session, everybody=everybody, turns=used.turns,
+            tokens=used.tokens, cost=used.cost, unreported=unreported,
+        )  # fmt: skip
+    if policy.is_limited and day == policy.day(tx.now)[0]:
+        _tell_crossings(tx, row, day, names, used, policy)
 
 
-def _add_spent(
-    tx: Tx, day: str, person: str | None, session: str | None, everybody: str | None, used: law.Amounts,
-    unreported: int,
-) -> list[ListedSpent]:  # fmt: skip
-    """Add to what was used, in the scopes whose subject is not None. Return the new amounts of these scopes."""
-    return tx.all(
-        ListedSpent, "spent_add", day=day, person=person, session=session, everybody=everybody, turns=used.turns,
-        tokens=used.tokens, cost=used.cost, unreported=unreported,
-    )  # fmt: skip
+def _tell_crossings(
+    tx: Tx, row: SessionRow, day: str, people: list[str], used: law.Amounts, policy: LimitPolicy
+) -> None:
+    """Tell of each limit that came near or is used up since `used` was added to the day's amounts."""
+    subjects: list[tuple[law.Scope, str]] = [*(("person", name) for name in people), ("session", row.key), ("all", "")]
+    for scope, subject in subjects:
+        after = _read_spent(tx, day, scope, subject)
+        for crossing in law.find_crossings(after - used, after, policy.of(scope)):
+            _tell_crossing(tx, row, scope, subject, crossing, policy)
 
 
 def _tell_crossing(
