@@ -44,8 +44,9 @@ WHERE t.session = :session AND t.epoch > s.aged_epoch ORDER BY t.epoch LIMIT :li
 
 -- name: age_turn_last_seq
 -- the last entry of a turn: of its events, and of what it said
-SELECT max(coalesce((SELECT max(h.seq) FROM hearing h WHERE h.turn = :turn AND h.session = :session), 0),
-  coalesce((SELECT max(e.seq) FROM entry e WHERE e.turn = :turn AND e.session = :session), 0))
+SELECT max(n.seq) FROM (
+  SELECT coalesce(max(h.seq), 0) AS seq FROM hearing h WHERE h.turn = :turn AND h.session = :session
+  UNION ALL SELECT coalesce(max(e.seq), 0) FROM entry e WHERE e.turn = :turn AND e.session = :session) n
 
 -- name: age_turn_claims
 -- a turn's claims that have no entry and were not erased
@@ -62,12 +63,15 @@ WHERE session = :session AND id > :after ORDER BY id LIMIT :limit
 
 -- name: age_next_born
 -- the rev with which the first entry or item appeared that stays
-SELECT min(coalesce((SELECT e.born FROM entry e WHERE e.session = :session AND e.seq = :seq + 1), s.rev + 1),
-  coalesce((SELECT min(i.born) FROM item i WHERE i.session = :session), s.rev + 1)) FROM session s WHERE s.id = :session
+SELECT min(n.born) FROM (
+  SELECT s.rev + 1 AS born FROM session s WHERE s.id = :session
+  UNION ALL SELECT e.born FROM entry e WHERE e.session = :session AND e.seq = :seq + 1
+  UNION ALL SELECT min(i.born) FROM item i WHERE i.session = :session) n
 
 -- name: age_set
 -- how far the content of a session was aged out; a title that no person gave may repeat what was said, so it goes, too
-UPDATE session SET title = iif(named = 1 OR erased = :seq, title, NULL), erased = :seq, erased_rev = max(erased_rev, :rev), aged_epoch = :epoch, aged_claim = :claim WHERE id = :id
+UPDATE session SET title = CASE WHEN named = 1 OR erased = :seq THEN title END, erased = :seq,
+  erased_rev = CASE WHEN erased_rev < :rev THEN :rev ELSE erased_rev END, aged_epoch = :epoch, aged_claim = :claim WHERE id = :id
 
 -- name: age_turn
 -- erase an agent's error message

@@ -41,7 +41,7 @@ WHERE c.root = :root AND c.outcome <> 'said' AND (c.outcome <> 'echo' OR o.seq I
 -- add a turn of another ledger
 INSERT INTO turn(session, epoch, chapter, root, attempt, how, state, tools, stop, error, started, ended, evidence)
 VALUES(:session, :epoch, :chapter, :root, :attempt, :how, :state, :tools, :stop, :error, :started, :ended,
-  iif(:state = 'lost', NULL, 'imported')) RETURNING id
+  CASE WHEN :state <> 'lost' THEN 'imported' END) RETURNING id
 
 -- name: import_turn_of
 -- a turn that this import has added
@@ -72,5 +72,5 @@ UPDATE session SET key = :key WHERE id = :id AND deleted IS NOT NULL
 -- name: import_named
 -- the session is imported completely: give it its own key and columns
 UPDATE session SET key = :key, agent = :agent, home = :home, title = :title, chapter = :chapter, since = :since, epoch = :epoch,
-  numbers = max(numbers, :numbers), at = :at
+  numbers = CASE WHEN numbers < :numbers THEN :numbers ELSE numbers END, at = :at
 WHERE id = :id

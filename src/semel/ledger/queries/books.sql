@@ -9,7 +9,8 @@ WHERE h.turn IS NOT NULL AND (t.id IS NULL OR t.state = 'lost' OR t.session <> h
 SELECT e.id AS event FROM event e LEFT JOIN hearing h ON h.event = e.id LEFT JOIN command c ON c.event = e.id
 LEFT JOIN quarantine q ON q.event = e.id LEFT JOIN part p ON p.failed = e.id AND p.failed IS NOT NULL
 LEFT JOIN entry n ON n.session = coalesce(h.session, c.session) AND n.seq = coalesce(h.seq, c.seq) AND n.event = e.id
-WHERE (h.event IS NOT NULL) + (c.event IS NOT NULL) + (q.event IS NOT NULL) + (p.id IS NOT NULL) <> 1
+WHERE CASE WHEN h.event IS NULL THEN 0 ELSE 1 END + CASE WHEN c.event IS NULL THEN 0 ELSE 1 END
+    + CASE WHEN q.event IS NULL THEN 0 ELSE 1 END + CASE WHEN p.id IS NULL THEN 0 ELSE 1 END <> 1
   OR (n.id IS NULL) <> (q.event IS NOT NULL OR p.id IS NOT NULL)
 
 -- name: book_entry_heard
@@ -131,7 +132,7 @@ SELECT part, claim, seq, after FROM (SELECT p.id AS part, c.id AS claim, n.seq, 
   FROM part p JOIN claim c ON c.id = p.claim JOIN session s ON s.id = c.session AND s.home = p.dest
   JOIN entry n ON n.session = c.session AND n.seq = c.seq AND n.claim = c.id
   WHERE p.n = 0 AND p.marked = 0 AND c.outcome = 'said' AND n.seq > s.erased)
-WHERE after > max(seq, coalesce(behind, 0))
+WHERE after > seq AND after > coalesce(behind, 0)
 
 -- name: book_failed_sent
 -- a part that failed later was sent, and an event of kind 'failed' reported it
@@ -177,8 +178,8 @@ SELECT id AS turn, state FROM turn WHERE (state = 'running') <> (ended IS NULL)
 
 -- name: book_root
 -- at most three attempts share a root, and at most one of them is not lost
-SELECT root, count(*) AS attempts, sum(state <> 'lost') AS standing FROM turn
-GROUP BY root HAVING count(*) > 3 OR sum(state <> 'lost') > 1
+SELECT root, count(*) AS attempts, count(*) FILTER (WHERE state <> 'lost') AS standing FROM turn
+GROUP BY root HAVING count(*) > 3 OR count(*) FILTER (WHERE state <> 'lost') > 1
 
 -- name: book_answered
 -- a finished turn names a claim or entry that its person can see, later than every message that asked for the turn; only
@@ -186,8 +187,9 @@ GROUP BY root HAVING count(*) > 3 OR sum(state <> 'lost') > 1
 SELECT t.id AS turn, t.state, t.evidence, t.evidence_row FROM turn t JOIN session s ON s.id = t.session
 LEFT JOIN claim c ON c.id = t.evidence_row AND c.root = t.root AND t.evidence NOT IN ('notice', 'stopped')
 LEFT JOIN claim o ON o.id = coalesce(c.echo_of, c.id)
-LEFT JOIN entry e ON e.session = t.session AND e.seq = iif(t.evidence IN ('notice', 'stopped'), t.evidence_row, o.seq)
-LEFT JOIN (SELECT h.turn, max(h.seq) AS seq, sum(v.kind <> 'heartbeat' OR v.source NOT LIKE 'heartbeat:%') AS people
+LEFT JOIN entry e ON e.session = t.session AND e.seq = CASE WHEN t.evidence IN ('notice', 'stopped') THEN t.evidence_row ELSE o.seq END
+LEFT JOIN (SELECT h.turn, max(h.seq) AS seq,
+    count(*) FILTER (WHERE v.kind <> 'heartbeat' OR v.source NOT LIKE 'heartbeat:%') AS people
   FROM hearing h JOIN event v ON v.id = h.event WHERE h.wakes = 1 GROUP BY h.turn) a ON a.turn = t.id
 WHERE t.state IN ('done', 'failed', 'cancelled') AND NOT coalesce(CASE
   WHEN t.evidence IN ('said', 'asked', 'echo', 'recorded') THEN o.outcome = 'said' AND o.kind IN ('text', 'file', 'ask', 'edit')
@@ -204,7 +206,8 @@ END, 0)
 -- rejected or dropped, a notice says so
 SELECT t.id AS turn, t.state, t.evidence, o.id AS claim FROM turn t JOIN session s ON s.id = t.session
 LEFT JOIN entry n ON n.session = t.session AND n.seq = t.evidence_row AND t.evidence = 'notice'
-LEFT JOIN claim c ON c.id = iif(t.evidence = 'notice', n.claim, t.evidence_row) LEFT JOIN claim o ON o.id = coalesce(c.echo_of, c.id)
+LEFT JOIN claim c ON c.id = CASE WHEN t.evidence = 'notice' THEN n.claim ELSE t.evidence_row END
+LEFT JOIN claim o ON o.id = coalesce(c.echo_of, c.id)
 WHERE t.evidence IN ('said', 'asked', 'echo', 'notice') AND instr(s.home, ':') > 1
   AND substr(s.home, 1, instr(s.home, ':') - 1) NOT IN ('web', 'terminal', 'session')
   AND NOT EXISTS(SELECT 1 FROM part p WHERE p.claim = o.id AND p.state NOT IN ('rejected', 'dropped'))
@@ -248,8 +251,9 @@ SELECT i.id AS item, i.session, i.body ->> 'first' AS first FROM item i JOIN ses
 LEFT JOIN item o ON o.session = i.session AND o.kind = 'permission' AND o.id = (
   SELECT max(b.id) FROM item b WHERE b.session = i.session AND b.kind = 'permission' AND b.id < i.id AND b.body ->> 'first' IS NOT NULL)
 WHERE i.kind = 'permission' AND i.body ->> 'first' IS NOT NULL AND (
-  (i.body ->> 'first') + max(1, json_array_length(i.body, '$.options')) - 1 > s.numbers
-  OR (o.body ->> 'first') + max(1, json_array_length(o.body, '$.options')) > i.body ->> 'first')
+  i.body ->> 'first' > s.numbers OR (i.body ->> 'first') + json_array_length(i.body, '$.options') - 1 > s.numbers
+  OR (o.body ->> 'first') + 1 > i.body ->> 'first'
+  OR (o.body ->> 'first') + json_array_length(o.body, '$.options') > i.body ->> 'first')
 
 -- name: book_spent
 -- what is counted for a day, in a session and in all, is what the turns that began on it used

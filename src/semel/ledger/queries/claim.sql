@@ -179,4 +179,5 @@ SELECT id FROM claim WHERE root = :root AND root IS NOT NULL AND outcome = 'quie
 
 -- name: parts_fallen
 -- how many parts an utterance has, and whether all of them were rejected or dropped
-SELECT count(*) AS n, count(*) = sum(state IN ('rejected', 'dropped')) AS fallen FROM part WHERE claim = :claim
+SELECT count(*) AS n, count(*) = count(*) FILTER (WHERE state IN ('rejected', 'dropped')) AS fallen
+FROM part WHERE claim = :claim

@@ -20,7 +20,8 @@ WHERE session = :session AND seq = :seq
 -- name: entries_after
 -- the entries that changed after a rev, in the order of their change
 SELECT {EntryRow}
-FROM entry WHERE session = :session AND rev > max(:after, (SELECT s.erased_rev FROM session s WHERE s.id = :session))
+FROM entry WHERE session = :session AND rev >
+    (SELECT CASE WHEN s.erased_rev > :after THEN s.erased_rev ELSE :after END FROM session s WHERE s.id = :session)
   AND seq > (SELECT s.erased FROM session s WHERE s.id = :session) ORDER BY rev LIMIT :limit
 
 -- name: entries_last
@@ -120,13 +121,15 @@ UPDATE entry SET rev = :rev WHERE session = :session AND seq = :seq
 -- name: items_after
 -- the items that changed after a rev
 SELECT {ItemRow}
-FROM item WHERE session = :session AND rev > max(:after, (SELECT s.erased_rev FROM session s WHERE s.id = :session))
+FROM item WHERE session = :session AND rev >
+  (SELECT CASE WHEN s.erased_rev > :after THEN s.erased_rev ELSE :after END FROM session s WHERE s.id = :session)
 ORDER BY rev LIMIT :limit
 
 -- name: items_between
 -- the items of a stretch of the view, in order
 SELECT {ItemRow}
-FROM item WHERE session = :session AND born > max(:lo - 1, (SELECT s.erased_rev FROM session s WHERE s.id = :session)) AND born < :hi
+FROM item WHERE session = :session AND born < :hi AND born >
+  (SELECT CASE WHEN s.erased_rev >= :lo THEN s.erased_rev ELSE :lo - 1 END FROM session s WHERE s.id = :session)
 ORDER BY born
 
 -- name: items_live
@@ -151,8 +154,9 @@ DELETE FROM output WHERE item = :item
 SELECT e.seq, e.role, e.text, e.live, e.partial, e.superseded, e.turn, e.event, e.more, h.turn AS bound, t.root
 FROM entry e LEFT JOIN hearing h ON h.event = e.event AND h.session = e.session LEFT JOIN turn t ON t.id = coalesce(h.turn, e.turn)
 WHERE e.session = :session AND e.seq < :before
-  AND e.seq >= (SELECT max(:since, s.since, s.erased + 1) FROM session s WHERE s.id = :session)
-  AND coalesce(t.chapter, e.chapter) = :chapter AND (e.more ->> 'kind' IS NOT 'command' OR e.role = 'event')
+  AND e.seq >= (SELECT CASE WHEN s.erased >= :since AND s.erased >= s.since THEN s.erased + 1
+    WHEN s.since > :since THEN s.since ELSE :since END FROM session s WHERE s.id = :session)
+  AND coalesce(t.chapter, e.chapter) = :chapter AND (e.more ->> 'kind' IS DISTINCT FROM 'command' OR e.role = 'event')
 ORDER BY e.seq DESC LIMIT :limit
 
 -- name: items_of_turn

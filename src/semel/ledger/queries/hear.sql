@@ -19,7 +19,7 @@ SELECT {EventRow} FROM event WHERE id = :id
 -- name: conflict_add
 -- keep other content under the same key beside the first, or count its repeat
 INSERT INTO conflict(event, digest, payload, at) VALUES(:event, :digest, :payload, :at)
-ON CONFLICT(event, digest) DO UPDATE SET repeats = repeats + 1
+ON CONFLICT(event, digest) DO UPDATE SET repeats = conflict.repeats + 1
 
 -- name: conflicts_of
 -- the conflicts with an event

@@ -18,7 +18,7 @@ SELECT incarnation, copied, at, part, turn FROM restore WHERE incarnation = (SEL
 -- name: sessions_put_back
 -- agents may remember more than the record, so their memories are forgotten; revs that watchers have become invalid;
 -- and option numbers that people may have been shown since the copy are skipped (Law 13)
-UPDATE session SET memory = NULL, memory_chapter = NULL, lease = NULL, rev = max(rev, :rev),
+UPDATE session SET memory = NULL, memory_chapter = NULL, lease = NULL, rev = CASE WHEN rev < :rev THEN :rev ELSE rev END,
   numbers = numbers + :numbers
 WHERE id BETWEEN :first AND :last
 
@@ -38,7 +38,7 @@ SELECT count(*) AS n FROM part p INDEXED BY part_state JOIN claim c ON c.id = p.
 
 -- name: part_doubted
 -- a part may have been sent after the copy was made; this counts as an attempt
-UPDATE part SET first = coalesce(first, :since), attempts = max(attempts, 1) WHERE id = :id
+UPDATE part SET first = coalesce(first, :since), attempts = CASE WHEN attempts < 1 THEN 1 ELSE attempts END WHERE id = :id
 
 -- name: reserved_all
 -- all open placeholders

@@ -58,7 +58,8 @@ SELECT id, key FROM session WHERE id > :after ORDER BY id LIMIT :limit
 -- name: session_pulse
 -- whether anything runs or is due in a session, and when something last happened there
 SELECT s.id, s.key, s.agent, s.home, s.turn, s.wake_at, s.archived IS NOT NULL OR s.deleted IS NOT NULL AS away,
-  max(s.at,
-    coalesce((SELECT e.at FROM entry e WHERE e.session = s.id AND e.seq = s.seq), 0),
-    coalesce((SELECT t.ended FROM turn t WHERE t.session = s.id AND t.epoch = s.epoch), 0)) AS quiet
+  (SELECT max(n.at) FROM (
+    SELECT s.at AS at
+    UNION ALL SELECT e.at FROM entry e WHERE e.session = s.id AND e.seq = s.seq
+    UNION ALL SELECT t.ended FROM turn t WHERE t.session = s.id AND t.epoch = s.epoch) n) AS quiet
 FROM session s WHERE s.id = :id

@@ -40,7 +40,7 @@ WHERE p.id = :id ORDER BY h.seq LIMIT 1
 -- An attempt begins: durable before the first byte. `due` is set to the time of this attempt. If `first` differs from
 -- it, an earlier attempt may have arrived. So they are made to differ also if both left in the same millisecond, or if
 -- the clock was set back.
-UPDATE part SET state = :state, attempts = attempts + 1, first = coalesce(first, :now), due = max(:now, coalesce(first + 1, :now)),
+UPDATE part SET state = :state, attempts = attempts + 1, first = coalesce(first, :now), due = CASE WHEN first >= :now THEN first + 1 ELSE :now END,
   marked = :marked
 WHERE id = :id
 

@@ -31,7 +31,7 @@ UPDATE session SET rev = rev + 1 WHERE id = :id RETURNING rev
 
 -- name: session_numbered
 -- numbers that people were shown are never used again (Law 13)
-UPDATE session SET numbers = max(numbers, :last) WHERE id = :id
+UPDATE session SET numbers = :last WHERE id = :id AND numbers < :last
 
 -- name: session_wake
 -- set the pending wake (Law 2: at most one, with one due time)
@@ -51,7 +51,7 @@ UPDATE session SET turn = NULL, lease = NULL, rev = rev + 1 WHERE id = :id AND t
 
 -- name: session_set_memory
 -- set the agent's own id of this conversation, if the running turn belongs to the current chapter
-UPDATE session SET cost = CASE WHEN memory IS :memory THEN cost END, memory = :memory, memory_chapter = chapter
+UPDATE session SET cost = CASE WHEN memory IS NOT DISTINCT FROM :memory THEN cost END, memory = :memory, memory_chapter = chapter
 WHERE id = :id AND chapter = (SELECT t.chapter FROM turn t WHERE t.id = session.turn)
 
 -- name: session_set_agent

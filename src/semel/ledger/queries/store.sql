@@ -8,14 +8,18 @@ SELECT {LedgerRow} FROM ledger WHERE one = 1
 
 -- name: ledger_copied
 -- mark this file as a copy, which is settled before it is used (Law 14); the time of an earlier mark stays
-UPDATE ledger SET copied = coalesce(copied, :at), incarnation = max(incarnation, :incarnation) WHERE one = 1
+UPDATE ledger SET copied = coalesce(copied, :at), incarnation = CASE WHEN incarnation < :incarnation THEN :incarnation ELSE incarnation END
+WHERE one = 1
 
 -- name: ledger_newest
 -- when something was last recorded, by the newest row of each table that has a time
-SELECT max(coalesce((SELECT at FROM event WHERE id = (SELECT max(id) FROM event)), 0), coalesce((SELECT at FROM entry WHERE id = (SELECT max(id) FROM entry)), 0),
-  coalesce((SELECT at FROM claim WHERE id = (SELECT max(id) FROM claim)), 0), coalesce((SELECT at FROM part WHERE id = (SELECT max(id) FROM part)), 0),
-  coalesce((SELECT started FROM turn WHERE id = (SELECT max(id) FROM turn)), 0), at) AS at
-FROM ledger WHERE one = 1
+SELECT max(n.at) AS at FROM (
+  SELECT l.at FROM ledger l WHERE l.one = 1
+  UNION ALL SELECT e.at FROM event e WHERE e.id = (SELECT max(id) FROM event)
+  UNION ALL SELECT e.at FROM entry e WHERE e.id = (SELECT max(id) FROM entry)
+  UNION ALL SELECT c.at FROM claim c WHERE c.id = (SELECT max(id) FROM claim)
+  UNION ALL SELECT p.at FROM part p WHERE p.id = (SELECT max(id) FROM part)
+  UNION ALL SELECT t.started FROM turn t WHERE t.id = (SELECT max(id) FROM turn)) n
 
 -- name: ledger_heights
 -- the newest row id of each table that only grows

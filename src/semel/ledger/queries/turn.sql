@@ -84,7 +84,7 @@ SELECT max(seq) FROM hearing WHERE turn = :turn AND turn IS NOT NULL AND wakes =
 
 -- name: turn_asked_by_heartbeats
 -- whether all waking events of a turn are heartbeats, and there is one
-SELECT count(*) > 0 AND count(*) = sum(e.kind = 'heartbeat' AND e.source LIKE 'heartbeat:%')
+SELECT count(*) > 0 AND count(*) = count(*) FILTER (WHERE e.kind = 'heartbeat' AND e.source LIKE 'heartbeat:%')
 FROM hearing h JOIN event e ON e.id = h.event WHERE h.turn = :turn AND h.turn IS NOT NULL AND h.wakes = 1
 
 -- name: hearing_join

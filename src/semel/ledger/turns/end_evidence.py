@@ -30,10 +30,10 @@ _ANSWERS = frozenset({"text", "file", "ask"})  # kinds of claims that people rea
 
 
 class PartOutcomes(Row):
-    """The number `n` of a claim's parts. `fallen`: 1 if all were rejected or dropped; NULL if there are none."""
+    """The number `n` of a claim's parts. `fallen`: 1 if none of them is left: all were rejected or dropped."""
 
     n: int
-    fallen: int | None
+    fallen: int
 
 
 @dataclass(frozen=True)
