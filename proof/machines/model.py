@@ -10,12 +10,11 @@ from typing import Any
 
 from proof.machines.house import CHANNELS, HOMES, RULES, House, Process, Running, refused
 from proof.machines.ledger import Make
+from proof.machines.outgoing import OutgoingParts
 from semel.acp_stream import Began, Ended
 from semel.acp_stream.output_fields import NO_RESULT
 from semel.gateway.turns.block_claims import BlockClaims
-from semel.law import delivery
 from semel.law import turn as law
-from semel.ledger.delivery import send_queue
 from semel.ledger.delivery.claims import CUT_REASON, ClaimRequest
 from semel.ledger.inbound import hear
 from semel.ledger.turns import finish_turn, tool_calls, turn_ops, turns
@@ -24,12 +23,11 @@ from semel.text.verbatim import verbatim_form
 REQUEST = 1 << 40
 
 
-class Model:
+class Model(OutgoingParts):
     """One life of a ledger, with several gateways and many agents."""
 
     def __init__(self, make: Make) -> None:
-        self.house = House(make)
-        self.ledger = self.house.ledger
+        super().__init__(House(make))
         self.lease = "g0"
         self.waiting: dict[str, list[int]] = {k: [] for k in HOMES}  # events no turn has taken
         self.waking: dict[str, set[int]] = {k: set() for k in HOMES}
@@ -48,8 +46,6 @@ class Model:
         self.stale: list[Running] = []
         self.processes: list[Process] = []
         self.made: dict[tuple[int, str], tuple[bytes, Any]] = {}
-        self.sent: list[send_queue.Departure] = []
-        self.doubtful: set[int] = set()  # parts that may have arrived
 
     # ------------------------------------------------------------ hearing
 
@@ -487,38 +483,3 @@ class Model:
     def answered(self, process: Process, call: str) -> None:
         self.ledger.answered(process.token, f"{call}-{process.spawn}")
         self.house.tell()
-
-    def depart(self, room: int) -> None:
-        went = self.house.seen(self.ledger.depart({n: send_queue.ChannelCapacity(RULES[n], room) for n in CHANNELS}))
-        dests = [d.dest for d in (*went.sends, *went.look_ups)]
-        assert len(dests) == len(set(dests)), f"Law 7: two parts of one line at once: {dests}"
-        for one in went.sends:
-            folds = RULES[one.channel].safety == "idempotent" or one.op["kind"] in delivery.IDEMPOTENT_KINDS
-            assert folds or one.part not in self.doubtful, f"Law 7: part {one.part} left again, and it may be there"
-        self.sent += [*went.sends, *went.look_ups]
-
-    def settle(self, one: send_queue.Departure, what: Any) -> None:
-        """What came of an attempt or a look-up; perhaps of one that was settled otherwise long ago."""
-        was = self._state(one.part)
-        receipt = f"r{one.part}" if what in ("receipt", "found") else None
-        outcome = send_queue.AttemptOutcome(what, receipt, "no")
-        self.house.seen(self.ledger.receipt(one.part, outcome, RULES[one.channel]))
-        [part] = [part for part in self.ledger.parts() if part.id == one.part]
-        kept = what != "receipt" or was != "sending" or part.receipt is not None
-        assert kept, f"Law 7: part {one.part} was taken by its platform as {receipt}, and that is not kept"
-        self.erase()
-        if what in ("receipt", "found") or (was == "unknown" and what == "absent"):
-            self.doubtful.discard(one.part)
-        elif was == "sending" and what not in ("not sent", "refused"):
-            self.doubtful.add(one.part)
-
-    def decide(self, part: int, decision: send_queue.Decision) -> None:
-        """A person settles what is held."""
-        self.house.seen(self.ledger.decide(part, decision))
-        self.doubtful.discard(part)
-
-    def _state(self, part: int) -> str:
-        return next(one.state for one in self.ledger.parts() if one.id == part)
-
-    def held(self) -> list[int]:
-        return [part.id for part in self.ledger.parts() if part.state == "held"]

@@ -80,7 +80,7 @@ class Script:
         model.hear("api", f"m{n}", text, ["chat", "page"], True)
         model.hear("api", f"m{n}", text, ["chat", "page"], True)
         model.hear("api", f"m{n}", "something else", ["chat"], True)
-        model.hear("node", None, self.words(), ["mail", "job"], True)
+        model.hear("node", None, self.words(), ["mail", "job"], True, at_once=True)  # their turns begin with it
         model.hear("node", f"r{n}", "+1", ["chat-too"], False)
         model.house.now += 4_000
 

@@ -28,8 +28,8 @@ class StopsNobody(SqliteLedger):
 class KeepsNoConflict(SqliteLedger):
     """A ledger that answers other content with "conflict", and does not record it."""
 
-    def hear(self, event: hear.Event, to: Any) -> hear.HeardOutcome:
-        done = super().hear(event, to)
+    def hear(self, event: hear.Event, to: Any, start: Any = None) -> hear.HeardOutcome:
+        done = super().hear(event, to, start)
         if done.status == "conflict":
             self.write(lambda tx: tx._cursor.execute("DELETE FROM conflict"))
             self._changes = []
