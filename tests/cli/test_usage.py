@@ -41,3 +41,10 @@ def test_what_is_asked_for_is_shown(cli: Cli) -> None:
     assert "--wait" in cli("say", "--help").stdout
     assert "list" in cli("outbox", rc=2).stdout
     assert cli("outbox", rc=2).stderr == ""
+
+
+def test_help_is_also_a_command(cli: Cli) -> None:
+    assert cli("help").stdout == cli("--help").stdout
+    assert cli("help", "say").stdout == cli("say", "--help").stdout
+    assert cli("help", "outbox", "drop").stdout == cli("outbox", "drop", "--help").stdout
+    assert "there is no command 'sya'; did you mean \"say\"?" in cli("help", "sya", rc=2).stderr

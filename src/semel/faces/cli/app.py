@@ -66,6 +66,15 @@ def semel(
     """What every command has in common."""
 
 
+@app.command("help", hidden=True)  # for people who try it; the help of `semel` itself names --help
+def show_help(
+    context: typer.Context,
+    words: Annotated[list[str] | None, typer.Argument(metavar="[COMMAND]...", help="The command.")] = None,
+) -> None:
+    """Show the help of a command, as its --help does."""
+    context.find_root().command.main([*(words or ()), "--help"], prog_name="semel", standalone_mode=False)
+
+
 def ask_gateway(config: Path | None, data_dir: Path | None, call: Callable[[AsyncClient], Awaitable[T]]) -> T:
     """Return the result of `call`, run with a client of the running gateway. Raises NoGateway if none answers."""
 
