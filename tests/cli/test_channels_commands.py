@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cli_house import Cli
+from cli_house import Cli, until
 
 from semel.faces.config import ConfigError
 from semel.faces.config.load import load_config
@@ -26,6 +26,14 @@ def test_channels_are_listed_with_how_they_fare(cli: Cli, monkeypatch: pytest.Mo
     assert told[:3] == ["hook", "webhook", "online"]
     assert cli.json("channels", "--quarantined") == []
     assert "nothing is quarantined" in cli("channels", "--quarantined").stdout
+
+
+def test_the_reason_of_a_channel_that_is_down_is_whole_in_a_pipe(cli: Cli) -> None:
+    (cli.home / "semel.toml").write_text('[channels.hook]\nkind = "webhook"\n')
+    cli.up()
+    [hook] = until(lambda: [c for c in cli.json("channels") if c["state"] == "denied"], "the channel is denied")
+    assert len(hook["error"]) > 80
+    assert cli("channels").stdout.rstrip("\n").split("\t")[-1] == hook["error"]
 
 
 def test_the_agent_of_a_channel_is_one_that_exists(tmp_path: Path) -> None:

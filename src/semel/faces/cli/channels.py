@@ -14,6 +14,8 @@ from semel.faces.cli.printing import format_time, print_json, print_remark, prin
 from semel.text.visible import visible
 from semel.text.wellformed import shorten_to_line
 
+MAX_ERROR_CHARS = 1000
+
 
 @app.command()
 def channels(
@@ -46,7 +48,7 @@ def channels(
         if _is_disconnected(channel):
             retry = f"; it is tried again at {format_time(channel['retry_at'])}" if channel.get("retry_at") else ""
             Console(highlight=False).print(
-                Text(f"{channel['name']}: {visible(_format_error(channel, 400))}{retry}", "yellow")
+                Text(f"{channel['name']}: {visible(_format_error(channel))}{retry}", "yellow")
             )
     if on_terminal and any(c["counts"]["quarantined"] for c in channel_list):
         print_remark("to see what is quarantined and why: semel channels --quarantined")
@@ -65,9 +67,9 @@ def _is_disconnected(channel: dict[str, Any]) -> bool:
     return channel["state"] in ("offline", "denied")
 
 
-def _format_error(channel: dict[str, Any], max_chars: int = 80) -> str:
-    """Return the current error of a channel, shortened; "" if it has none. Past errors are only in the JSON."""
-    return shorten_to_line(str(channel.get("error") or ""), max_chars) if _is_disconnected(channel) else ""
+def _format_error(channel: dict[str, Any]) -> str:
+    """Return the current error of a channel as one line; "" if it has none. Past errors are only in the JSON."""
+    return shorten_to_line(str(channel.get("error") or ""), MAX_ERROR_CHARS) if _is_disconnected(channel) else ""
 
 
 def _print_quarantined(inputs: list[dict[str, Any]], json: bool) -> None:
