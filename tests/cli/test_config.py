@@ -9,6 +9,7 @@ import pytest
 
 from semel.faces.config import ConfigError, locate
 from semel.faces.config.load import load_config
+from semel.faces.http.page_urls import list_page_urls
 from semel.gateway.settings import AgentSettings, GatewaySettings
 
 
@@ -54,6 +55,14 @@ def test_the_first_agent_of_the_file_is_the_default_one(home: Path) -> None:
     assert gateway.agents["zoe"].cwd == gateway.data_dir / "workspaces" / "zoe"
 
 
+def test_of_a_url_among_the_hosts_the_host_counts(home: Path) -> None:
+    urls = '"https://Semel.Example.org/chat", "b.example.org:8443", "c_1.example.org.", "::1", "http://[fd00::1]:80"'
+    write(home, f"[gateway]\nhosts = [{urls}]")
+    hosts = load_config().http.hosts
+    assert hosts == ("semel.example.org", "b.example.org", "c_1.example.org", "[::1]", "[fd00::1]")
+    assert list_page_urls("127.0.0.1", 8420, hosts)[0] == "https://semel.example.org"
+
+
 @pytest.mark.parametrize(("told", "is_"), [("90", 90), ('"90s"', 90), ('"1.5h"', 5400), ('"2d"', 172800)])
 def test_durations_are_seconds_or_a_number_with_its_unit(home: Path, told: str, is_: float) -> None:
     write(home, f"[gateway]\nidle_after = {told}")
@@ -87,10 +96,39 @@ def test_durations_are_seconds_or_a_number_with_its_unit(home: Path, told: str, 
             '[gateway]\nlisten = "8420"',
             'semel.toml:2: [gateway] "listen" is \'8420\', and should be host:port, like "127.0.0.1:8420"',
         ),
+        (
+            "[gateway]\nlisten = 8520",
+            'semel.toml:2: [gateway] "listen" is \'8520\', and should be host:port, like "127.0.0.1:8520"',
+        ),
+        (
+            '[gateway]\nlisten = "127.0.0.1:99999"',
+            "semel.toml:2: [gateway] \"listen\" is '127.0.0.1:99999', and the port should be 0 to 65535, like ",
+        ),
+        ("[gateway]\nlisten = true", 'and should be a string, like "127.0.0.1:8420"'),
+        ("[gateway]\ndata_dir = 5", '"data_dir" is 5, and should be a string, like "~/.local/share/semel"'),
+        (
+            '[gateway]\ndata_dir = "/proc/x"',
+            'semel.toml:2: [gateway] "data_dir" is /proc/x, but no directory can be made in /proc',
+        ),
+        (
+            '[gateway]\nlog = "json"\n\nlog = "auto"\n',
+            "semel.toml:4: log is here a second time, first in line 2: keep one of them",
+        ),
+        (
+            '[agents.a]\nkind = "demo"\n[agents.a] # again\n',
+            "semel.toml:3: [agents.a] is here a second time, first in line 1: keep one of them",
+        ),
+        ('ledger.url = "x"\nledger = 1', "semel.toml:2: ledger has a value already: keep one of them"),
+        (
+            '[gateway]\nhosts = ["a b"]',
+            'semel.toml:2: [gateway] "hosts" item 1: \'a b\' is not a host name: write it like "semel.example.org"',
+        ),
+        ('[gateway]\nhosts = ["*.example.org"]', "'*.example.org' is not a host name"),
+        ('[gateway]\nhosts = ["https://"]', "'https://' is not a host name"),
         ('[gateway]\ndata_dir = "semel.toml"', 'semel.toml:2: [gateway] "data_dir" is '),
         ('[gateway]\ndata_dir = "semel.toml/data"', "semel.toml is not a directory: move it away, or name another"),
         ('[gateway]\nlisten = "localhost:²"', 'should be host:port, like "127.0.0.1:8420"'),
-        (f'[gateway]\nlisten = "localhost:{"1" * 5000}"', 'should be host:port, like "127.0.0.1:8420"'),
+        (f'[gateway]\nlisten = "localhost:{"1" * 5000}"', "and the port should be 0 to 65535"),
         (f'[gateway]\nlisten = "{"a" * 70000}:1"', 'should be host:port, like "127.0.0.1:8420"'),
         ('[gateway]\ndefault_agent = "dmo"', 'default_agent is "dmo"; did you mean "demo"?'),
         ('[agents."a:b"]\ncommand = ["x"]', '"a:b" is not a name'),

@@ -278,16 +278,32 @@ def test_a_model_whose_key_is_missing_and_two_channels_with_one_account_are_mist
 
 def test_what_is_allowed_and_cannot_be_meant_is_a_warning(cli: Cli) -> None:
     (cli.home / "semel.toml").write_text(
-        '[gateway]\nhosts = ["https://a.example.org/chat", "b.example.org:8443", "c.example.org", "::1"]\n'
         '[agents.main]\ncommand = ["not-here"]\n[channels.hook]\nkind = "webhook"\ntoken = "0123456789abcdef"\n'
     )
     told = cli.json("config", "check")
-    assert told["ok"] and len(told["warnings"]) == 4, told
-    assert "semel.toml:2" in told["warnings"][0] and "Write 'a.example.org'" in told["warnings"][0]
-    assert "Write 'b.example.org'" in told["warnings"][1]
-    assert "to receive, set session or sessions" in told["warnings"][2]
-    assert "command not found: 'not-here'" in told["warnings"][3]
+    assert told["ok"] and len(told["warnings"]) == 2, told
+    assert "to receive, set session or sessions" in told["warnings"][0]
+    assert "command not found: 'not-here'" in told["warnings"][1]
     assert cli("config", "check").stdout.endswith("OK: 1 agent, 1 channel\n")
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_lost"),
+    [
+        ('session = "demo:hook:team"', True),
+        ('sessions = ["demo:web:*", "demo:hook:*"]', True),
+        ('session = "demo:web:team"', False),
+        ('session = "demo:hook:team"\nurl = "https://example.org/in"', False),
+    ],
+)
+def test_a_webhook_whose_replies_go_nowhere_is_a_warning(cli: Cli, settings: str, is_lost: bool) -> None:
+    hook = f'[channels.hook]\nkind = "webhook"\ntoken = "0123456789abcdef"\n{settings}\n'
+    (cli.home / "semel.toml").write_text(f'[agents.demo]\nkind = "demo"\n{hook}')
+    warnings = cli.json("config", "check")["warnings"]
+    assert bool(warnings) is is_lost, warnings
+    for warning in warnings:
+        assert "semel.toml:3: [channels.hook] has no url, so replies in demo:hook:" in warning
+        assert 'go nowhere: set url, or name a session of the page, such as "demo:web:hook"' in warning
 
 
 def test_a_program_that_never_answers_does_not_hold_the_doctor_up(cli: Cli) -> None:

@@ -27,6 +27,7 @@ from semel.gateway.settings.tables import (
     SecretReference,
     Strings,
     Table,
+    Text,
     read_table,
 )
 
@@ -37,7 +38,7 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 class ServerOptions(Table):
     """The settings in `[gateway]` that only `semel up` reads."""
 
-    listen: str = "127.0.0.1:8420"
+    listen: Text = "127.0.0.1:8420"
     """The address of the page and the API, as host:port."""
     data_dir: str = Field(default="", examples=["~/.local/share/semel"])
     """The directory for the ledger, files and the owner's token. A relative path starts at this file. Default:
@@ -68,11 +69,32 @@ def _check_origin(origin: str) -> str:
 Origin = Annotated[str, AfterValidator(_check_origin)]
 
 
+def _read_host(entry: str) -> str:
+    """Return the host in lower case, as browsers send it: of a URL its host, an IPv6 address in brackets.
+
+    Raises ValueError if there is none.
+    """
+    is_bare_ipv6 = entry.count(":") > 1 and "/" not in entry and not entry.startswith("[")
+    try:
+        name = urlsplit(f"//[{entry}]" if is_bare_ipv6 else entry if "://" in entry else f"//{entry}").hostname or ""
+    except ValueError:
+        name = ""
+    if ":" in name:
+        return f"[{name}]"
+    if not re.fullmatch(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?", name):
+        raise ValueError(f'{entry!r} is not a host name: write it like "semel.example.org"')
+    return name.rstrip(".")
+
+
+Host = Annotated[str, AfterValidator(_read_host)]
+
+
 class HttpOptions(Table):
     """The settings in `[gateway]` that concern HTTP."""
 
-    hosts: Strings = Field(default=(), examples=[["semel.example.org"]])
-    """Further host names under which the gateway is reached, such as a proxy's. Others are refused."""
+    hosts: Annotated[tuple[Host, ...], Field(strict=False)] = Field(default=(), examples=[["semel.example.org"]])
+    """Further host names under which the gateway is reached, such as a proxy's. Others are refused. Of a URL, the host
+    counts."""
     origins: Annotated[tuple[Origin, ...], Field(strict=False)] = Field(default=(), examples=[["https://app.example"]])
     """Origins of other web pages that may use the API, compared exactly. They must send the owner's token as a bearer
     token; the login cookie is only for the gateway's own page."""

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ from semel.gateway.settings import AgentSettings, ChannelSettings, GatewayOption
 from semel.gateway.settings.tables import DERIVED, pick_fields, read_table
 
 MAX_HOST_CHARS = 253  # limit of the DNS
+MAX_PORT = 65535
 DEMO_COMMAND = (sys.executable, "-m", "semel.agents.demo")
 
 
@@ -118,20 +120,39 @@ def _parse_address(listen: str) -> tuple[str, int]:
             f'{listen[:100]!r}, without a host: write "127.0.0.1{listen[:100]}" for this machine alone, '
             f'or "0.0.0.0{listen[:100]}" for everyone who reaches it'
         )
-    if not colon or len(host) > MAX_HOST_CHARS or re.fullmatch("[0-9]{1,5}", port) is None or int(port) > 65535:
-        raise ValueError(f'{listen[:100]!r}, and should be host:port, like "127.0.0.1:8420"')
+    is_port = re.fullmatch("[0-9]{1,5}", port) is not None and int(port) <= MAX_PORT
+    if not colon or len(host) > MAX_HOST_CHARS or not (is_port or port.isdecimal()):
+        example = port if is_port and not colon else "8420"
+        raise ValueError(f'{listen[:100]!r}, and should be host:port, like "127.0.0.1:{example}"')
+    if not is_port:
+        raise ValueError(f'{listen[:100]!r}, and the port should be 0 to {MAX_PORT}, like "127.0.0.1:8420"')
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def _check_data_dir(data: Path, option: Path | None, source: ConfigSource) -> None:
-    """Raise ConfigError if a file is in the place of the data directory or of one of its parents."""
+    """Raise ConfigError if the data directory neither exists nor can be made."""
     existing = next((place for place in (data, *data.parents) if os.path.lexists(place)), data)
-    if not os.path.lexists(existing) or existing.is_dir():
+    if not os.path.lexists(existing):
         return
-    problem = f"is {data}, but {existing} is not a directory: move it away, or name another directory"
+    if not existing.is_dir():
+        obstacle = f"{existing} is not a directory: move it away, or name another directory"
+    elif existing != data and (error := _find_creation_error(existing)):
+        obstacle = f"no directory can be made in {existing} ({error.strerror}): name another one"
+    else:
+        return
+    problem = f"is {data}, but {obstacle}"
     if option is not None or source.env.get("SEMEL_DATA"):
         raise ConfigError(f"{'--data-dir' if option is not None else '$SEMEL_DATA'} {problem}")
     raise source.error(("gateway", "data_dir"), f'[gateway] "data_dir" {problem}')
+
+
+def _find_creation_error(place: Path) -> OSError | None:
+    """Return why no directory can be made in `place`: only an attempt tells, as root may write almost anywhere."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=".semel-", dir=place):
+            return None
+    except OSError as error:
+        return error
 
 
 def _complete_agents(file: ConfigFile, source: ConfigSource, found: ProblemList) -> dict[str, AgentSettings]:

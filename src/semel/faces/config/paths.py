@@ -68,14 +68,34 @@ def read_config_file(path: Path) -> tuple[str, dict[str, Any]]:
         raise ConfigError(f"{path}: this is nested too deep") from None
     except tomllib.TOMLDecodeError as error:
         place = re.search(r" \(at line (\d+), column \d+\)$", str(error))
-        line = int(place[1]) if place else text.count("\n") + 1  # else it is at the end of the document
-        raise ConfigError(f"{path}:{line}: this is not TOML: {error}") from None
+        line = int(place[1]) if place else len(text.splitlines())  # else it is at the end of the document
+        raise ConfigError(
+            f"{path}:{line}: {_explain_repeat(text, line, error) or f'this is not TOML: {error}'}"
+        ) from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise ConfigError(f"{path}:{line}: this is not UTF-8; save the file in that encoding") from None
     except OSError as error:
         remedy = "; let the user who runs this read it (chown, chmod)" if isinstance(error, PermissionError) else ""
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}{remedy}") from None
+
+
+def _explain_repeat(text: str, line: int, error: tomllib.TOMLDecodeError) -> str:
+    """Return what to do about a key or section that the file has twice; "" if it is another error.
+
+    `line`: that of the second one, counted from 1. tomllib names neither the key nor the first one.
+    """
+    if not re.match("Cannot (overwrite|declare)", str(error)):
+        return ""
+    lines = text.splitlines()[:line]
+    section = re.match(r"\s*(\[\[?[^\]]+\]\]?)", lines[-1])
+    name = section[1] if section else lines[-1].partition("=")[0].strip()
+    for number in range(line - 1, 0, -1):
+        if lines[number - 1].partition("#" if section else "=")[0].strip() == name:
+            return f"{name} is here a second time, first in line {number}: keep one of them"
+        if not section and lines[number - 1].lstrip().startswith("["):
+            break
+    return f"{name} has a value already: keep one of them"
 
 
 def find_data_dir(data_dir: Path | None, in_file: Any, base: Path, env: Mapping[str, str]) -> Path:

@@ -89,6 +89,8 @@ def _describe_problem(problem: ErrorDetails, location: Location, root: type[Base
         is_table = isinstance(problem["input"], dict)
         return f"{format_section(location)}: {message}" if is_table else f'{table} "{key}"{item}: {message}'
     example = _format_list_example(problem["input"]) if problem["type"] in ("list_type", "tuple_type") else ""
+    if problem["type"] == "string_type":
+        example = _format_string_example(root, location)
     return (
         f'{table} "{key}"{item} is {_format_value(problem["input"])}, and {describe(problem["msg"])}{example}'.strip()
     )
@@ -98,6 +100,19 @@ def _format_list_example(value: object) -> str:
     """Format the list that a string was probably meant to be, one item for each word; "" if that is not clear."""
     words = value.split() if isinstance(value, str) and not set(value) & set("\"'\\") else ()
     return f", like {json.dumps(words, ensure_ascii=False)}" if words else ""
+
+
+def _format_string_example(root: type[BaseModel], location: Location) -> str:
+    """Format the default of a setting, else the example that its declaration has; "" if it has neither."""
+    from semel.gateway.settings.tables import find_table, list_keys  # as in _list_known_keys
+
+    table = find_table(root, location[:-1])
+    field = list_keys(table).get(str(location[-1])) if table is not None else None
+    if table is None or field is None:
+        return ""
+    info = table.model_fields[field]
+    texts = [text for text in (info.default, *(info.examples or ())) if isinstance(text, str) and text]
+    return f", like {json.dumps(texts[0], ensure_ascii=False)}" if texts else ""
 
 
 def describe(message: str) -> str:

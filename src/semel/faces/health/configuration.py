@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import semel.channels
 from semel.faces.config import ConfigError
@@ -17,8 +16,8 @@ from semel.faces.config.load import GatewayConfig, load_config
 from semel.faces.config.paths import find_config_file, read_config_file
 from semel.faces.config.problems import find_line
 from semel.faces.health.finding import Finding
-from semel.faces.http.settings import is_address
 from semel.faces.run import describe_model_keys, find_build_problems, find_program_problem
+from semel.gateway.settings import ChannelSettings
 
 
 @dataclass(frozen=True)
@@ -83,22 +82,25 @@ def _place_problem(problem: str, config: GatewayConfig, text: str) -> str:
 
 def list_warnings(config: GatewayConfig, text: str) -> Iterator[str]:
     """Yield what the configuration allows, but cannot mean. `text`: the file's content, for the lines."""
-    for host in config.http.hosts:
-        if (name := find_host_name(host)) != host:
-            place = _place(config, text, "gateway", "hosts")
-            reason = "never matches, because a host name has no scheme, port or path"
-            yield f'{place}[gateway] "hosts": {host!r} {reason}. Write {name!r}'
     for name, channel in config.gateway.channels.items():
         settings = semel.channels.kinds()[channel.kind].settings(**channel.options)
-        if warning := getattr(settings, "warning", ""):
+        if warning := getattr(settings, "warning", "") or _explain_lost_replies(channel):
             yield f"{_place(config, text, 'channels', name)}[channels.{name}] {warning}"
 
 
-def find_host_name(host: str) -> str:
-    """Return the host name in what was written as one: without scheme, port and path."""
-    if is_address(host):
-        return host
-    return urlsplit(host if "://" in host else f"//{host}").hostname or host
+def _explain_lost_replies(channel: ChannelSettings) -> str:
+    """Return why nobody gets the answers in the sessions of a webhook, and what to set; "" if somebody does."""
+    if channel.kind != "webhook" or channel.options.get("url"):
+        return ""
+    keys = [str(key) for key in (channel.options.get("session"), *channel.options.get("sessions", ())) if key]
+    at_webhook = [key for key in keys if key.split(":")[1:2] == [channel.name]]
+    if not at_webhook:
+        return ""
+    agent = at_webhook[0].partition(":")[0]
+    return (
+        f"has no url, so replies in {at_webhook[0]} go nowhere: set url, "
+        f'or name a session of the page, such as "{agent}:web:{channel.name}"'
+    )
 
 
 def _list_agent_warnings(config: GatewayConfig, text: str) -> Iterator[str]:
