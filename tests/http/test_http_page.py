@@ -164,9 +164,30 @@ def test_a_permission_request_is_answered_here_and_seen_as_answered(page: Browse
     agent = live.begin()
     live.do(lambda: agent.ask("Run it?", OPTIONS))
     page.click("#rows .request .allow")
-    shows(page, "#rows .request .outcome", "Allow once · page")
+    shows(page, "#rows .tool .state", "waiting · Allow once · page")
     assert agent.answers == {"1": "y"}
     assert page.texts("#rows .request button") == []
+
+
+def test_an_approved_command_without_output_is_one_row_that_says_so(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    command = {"command": "touch marker", "cwd": "/tmp"}
+    call = {"title": "touch marker", "tool_kind": "execute", "input": command}
+    tool = live.do(lambda: script.item("tool", live=True, status="running", **call))
+    about = {"title": "touch marker", "input": command, "options": OPTIONS}
+    request = live.do(lambda: script.item("permission", live=True, state="open", **about))
+    live.do(lambda: script.item("tool", live=True, status="running", **call))
+    shows(page, "#rows .request .label", "The agent asks for permission")
+    shows(page, "#rows .request .input", "touch marker\ncwd: /tmp")
+    page.run("document.querySelector('#rows .request .allow').focus()")
+    live.do(lambda: script.set_item(request, live=False, state="answered", answer="y", by="page"))
+    shows(page, "#rows .tool .state", "running · Allow once · page", "running")
+    assert page.run("document.activeElement.tagName") == "SUMMARY", "focus is not lost with its row"
+    live.do(lambda: script.set_item(tool, live=False, status="done", exit=0))
+    shows(page, "#rows .tool .state", "done, no output · Allow once · page", "running")
+    assert page.run("[...document.querySelectorAll('#rows > li')].filter((row) => row.offsetHeight).length") == 2
+    visit(page, live)
+    shows(page, "#rows .tool .state", "done, no output · Allow once · page", "running")
 
 
 def test_a_request_that_somebody_else_answered_shows_their_answer(page: Browser, live: LiveHouse) -> None:
@@ -176,8 +197,8 @@ def test_a_request_that_somebody_else_answered_shows_their_answer(page: Browser,
     page.run("document.querySelector('#rows .request .reject').focus()")
     item = live.do(live.world.open_request)
     live.do(lambda: live.gateway.controls.answer("s", item, "n", "Bob"))
-    shows(page, "#rows .request .outcome", "Reject · Bob")
-    assert page.run("document.activeElement.className") == "label", "focus is not lost with its button"
+    shows(page, "#rows .tool .state", "waiting · Reject · Bob")
+    assert page.run("document.activeElement.tagName") == "SUMMARY", "focus is not lost with its button"
 
 
 def test_an_echo_and_a_held_delivery_are_seen_and_decided(page: Browser, live: LiveHouse) -> None:

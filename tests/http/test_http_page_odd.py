@@ -52,14 +52,14 @@ def test_what_is_asked_reads_as_it_is(page: Browser, live: LiveHouse) -> None:
     script = live.script()
     options = [{"optionId": "y", "name": TURNED, "kind": "allow_once"}]
     command = {"command": f"rm {TURNED}\nls", "cwd": TURNED}
-    item = live.do(lambda: script.item("permission", title=TURNED, input=command, state="open", options=options))
+    item = live.do(lambda: script.item("permission", title=f"{TURNED}?", input=command, state="open", options=options))
     live.do(lambda: script.item("tool", title=TURNED, input=command, status="done"))
     live.do(lambda: script.item("plan", entries=[{"content": TURNED, "status": "pending"}]))
-    shows(page, "#rows .label", SHOWN, SHOWN, "Plan")
+    shows(page, "#rows .label", f"{SHOWN}?", SHOWN, "Plan")
     shows(page, "#rows .request .input", f"rm {SHOWN}\nls\ncwd: {SHOWN}")
     shows(page, "#rows .request button", SHOWN)
     shows(page, "#rows .plan ol li", SHOWN)
     page.click("#rows .tool summary")
     shows(page, "#rows .tool .input", f"rm {SHOWN}\nls\ncwd: {SHOWN}")
     live.do(lambda: script.set_item(item, state="answered", answer="y", by=TURNED))
-    shows(page, "#rows .request .outcome", f"{SHOWN} · {SHOWN}")
+    shows(page, "#rows .tool .state", f"{SHOWN} · {SHOWN}")

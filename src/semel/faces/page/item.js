@@ -58,7 +58,9 @@ class ToolRow extends Folding {
     this.node.dataset.status = status;
     say(this.label, plainly(data.title || data.name || "tool"));
     const exit = data.exit !== undefined && data.exit !== null && data.exit !== 0 ? `exit ${data.exit}` : "";
-    say(this.state, [STATUS[status] ?? status, exit].filter(Boolean).join(", "));
+    const empty = status === "done" && data.tool_kind === "execute" && !exit && !data.text && !data.tail && !data.files?.length;
+    const outcome = [empty ? "done, no output" : STATUS[status] ?? status, exit].filter(Boolean).join(", ");
+    say(this.state, [outcome, this.request?.outcome()].filter(Boolean).join(" · "));
     const input = inputText(data.input);
     say(this.input, openly(input));
     show(this.input, input !== "" && input !== data.title);
@@ -74,6 +76,17 @@ class ToolRow extends Folding {
     this.filesTold = told;
     show(this.files, Boolean(data.files?.length));
     show(this.empty, !data.text && !data.tail && !input && !data.files?.length && !data.live);
+  }
+
+  /** Shows here how the permission request for this call was answered. Its own row disappears. */
+  setRequest(request) {
+    this.request = request;
+    request.join(this);
+    this.set(this.data);
+  }
+
+  focus() {
+    this.details.querySelector("summary").focus({ preventScroll: true });
   }
 }
 

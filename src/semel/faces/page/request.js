@@ -2,6 +2,7 @@
 
 import { h, inputText, openly, plainly } from "/page/dom.js";
 
+const ASKED = "The agent asks for permission";
 const CLOSED = { cancelled: "cancelled", expired: "nobody answered in time" };
 
 export class RequestRow {
@@ -13,6 +14,13 @@ export class RequestRow {
 
   grow() {}
 
+  /** Hides this row, because the row of the tool call `call` shows how the request was answered. */
+  join(call) {
+    this.call = call;
+    if (this.node.contains(document.activeElement)) call.focus();
+    this.node.hidden = true;
+  }
+
   set(data) {
     this.data = data;
     const told = JSON.stringify([data.state, data.answer, data.by, data.title, data.text, data.input, data.options]);
@@ -21,13 +29,15 @@ export class RequestRow {
     const held = this.node.contains(document.activeElement);
     const input = inputText(data.input);
     const asked = data.kind === "ask"; // its text is the entry above
-    const title = asked ? "Answer" : data.title || data.text || "The agent asks for permission";
+    const open = data.state === "open";
+    const repeats = open && data.title && input.includes(data.title); // below it stands all of what is to be allowed
+    const title = asked ? "Answer" : (!repeats && (data.title || data.text)) || ASKED;
     this.node.dataset.state = data.state;
-    this.node.hidden = asked && !data.options?.length;
+    this.node.hidden = Boolean(this.call) || (asked && !data.options?.length);
     this.node.replaceChildren(
       h("p", { class: "label", tabindex: "-1" }, plainly(title)),
-      input && input !== title && data.state === "open" ? h("pre", { class: "input", tabindex: "0" }, openly(input)) : "",
-      data.state === "open" ? this.buttons() : h("p", { class: "outcome" }, this.outcome()),
+      input && input !== title && open ? h("pre", { class: "input", tabindex: "0" }, openly(input)) : "",
+      open ? this.buttons() : h("p", { class: "outcome" }, this.outcome()),
     );
     if (held) this.node.querySelector("button, .label").focus({ preventScroll: true }); // its button was replaced
   }

@@ -12,6 +12,7 @@ export class View {
     this.rev = null;
     this.session = {};
     this.waiting = new Set(); // keys of the entries that wait for a turn
+    this.requests = new Map(); // permission requests that no tool call's row shows yet, by key
     this.whys = new Map(); // event -> why its message was not taken in the requested busy mode
     this.before = null; // the `before` of the next request for older history; null: there is no older one
   }
@@ -54,12 +55,35 @@ export class View {
     if (key[0] === "e" && data.kind === "ask" && data.item) this.askedBy(data);
     const row = this.rows.get(key);
     const fresh = this.drawn(key, data, row);
-    if (fresh === row) return;
-    fresh.node.dataset.key = key;
-    fresh.born = this.places.get(key) ?? data.born;
-    row?.node.remove();
-    this.rows.set(key, fresh);
-    this.place(fresh);
+    if (fresh !== row) {
+      fresh.node.dataset.key = key;
+      fresh.born = this.places.get(key) ?? data.born;
+      row?.node.remove();
+      this.rows.set(key, fresh);
+      this.place(fresh);
+    }
+    if (data.kind === "permission" && !fresh.call) this.requests.set(key, fresh);
+    if (data.kind === "permission" || data.kind === "tool") this.joinRequests();
+  }
+
+  /** Shows the outcome of each closed request in the row of its tool call, instead of in a row of its own. */
+  joinRequests() {
+    for (const [key, request] of this.requests) {
+      const call = request.data.state !== "open" && this.callOf(request);
+      if (!call) continue;
+      call.setRequest(request);
+      this.requests.delete(key);
+    }
+  }
+
+  /** The row of the tool call that a request is about: the last one before it, else the first one after it. */
+  callOf(request) {
+    const { turn, title, input } = request.data;
+    const told = input && JSON.stringify(input);
+    const alike = ({ data, setRequest, request: other }) =>
+      setRequest && !other && data.turn === turn && (data.title === title || (told && JSON.stringify(data.input) === told));
+    const calls = [...this.rows.values()].filter(alike).sort((a, b) => a.born - b.born);
+    return calls.findLast((call) => call.born < request.born) ?? calls[0];
   }
 
   /** The row for this data: the old one, updated, or a new one; a BrokenRow if the data cannot be drawn. */
@@ -99,6 +123,7 @@ export class View {
 
   remove(key) {
     this.waiting.delete(key);
+    this.requests.delete(key);
     this.rows.get(key)?.node.remove();
     this.rows.delete(key);
   }
