@@ -48,7 +48,7 @@ GROUPS = {
 def commands_of(command: Any, path: str) -> Iterator[tuple[str, Any]]:
     for name, inside in getattr(command, "commands", {}).items():
         yield from commands_of(inside, f"{path} {name}")
-    if not hasattr(command, "commands"):
+    if not hasattr(command, "commands") and not command.hidden:
         yield path, command
 
 
