@@ -26,6 +26,11 @@ from semel.gateway import Gateway
             "messages",
         ),
         ({"messages": 7}, "messages"),
+        ({"messages": [*[user("hi")] * 6, {"role": "user", "content": 7}, user("x")]}, "messages[6].content"),
+        ({"messages": [user("hi"), {"role": "user", "content": [{"type": "text"}, 7]}]}, "messages[1].content[1]"),
+        ({"messages": [{"content": "hi"}]}, "messages[0]"),
+        ({"modalities": ["text", 7]}, "modalities[1]"),
+        ({"metadata": {"session": "claude:web:x"}}, "metadata.session"),
         ({"metadata": {"session": "codex:web:x"}}, "metadata.session"),
         ({"metadata": {"session": "a b"}}, "metadata.session"),
         ({"stream": "yes"}, "stream"),
@@ -37,6 +42,13 @@ async def test_what_cannot_be_done_is_refused_and_nothing_is_said(
     refused = await client.post(CHAT, json={"model": "main", "messages": [user("hi")], **change})
     assert (refused.status_code, error(refused)["param"]) == (400, param)
     assert await gateway.sessions() == []
+
+
+async def test_a_session_named_after_an_agent_that_is_not_here_is_refused(client: httpx2.AsyncClient) -> None:
+    body = {"model": "main", "messages": [user("hi")], "metadata": {"session": "claude:web:x"}}
+    refused = await client.post(CHAT, json=body)
+    message = error(refused)["message"]
+    assert message.startswith("No agent is named 'claude', so session 'claude:web:x' would be main's. Begin"), message
 
 
 async def test_an_unknown_path_or_method_is_an_error_of_openais_form(client: httpx2.AsyncClient) -> None:

@@ -54,6 +54,15 @@ async def test_an_id_and_a_header_that_differ_are_refused(client: httpx2.AsyncCl
     assert await gateway.sessions() == []
 
 
+@pytest.mark.parametrize("body", [{"text": "hello"}, {"text": "hello", "kind": "ci.failed"}])
+async def test_the_idempotency_key_may_be_called_id_or_key(client: httpx2.AsyncClient, body: dict[str, str]) -> None:
+    path = f"{SESSION}/{'events' if 'kind' in body else 'messages'}"
+    answers = [await client.post(path, json={**body, name: "a1"}) for name in ("id", "key")]
+    assert [answer.json()["status"] for answer in answers] == ["accepted", "duplicate"]
+    refused = await client.post(path, json={**body, "id": "a1", "key": "a2"})
+    assert (refused.status_code, refused.json()["type"]) == (400, "urn:semel:problem:two-keys")
+
+
 async def test_an_id_and_a_header_that_agree_are_one_key(client: httpx2.AsyncClient) -> None:
     answer = await client.post(
         f"{SESSION}/messages", json={"text": "hello", "id": "a1"}, headers={"Idempotency-Key": "a1"}

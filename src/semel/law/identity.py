@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
+CUSTOMARY_NAME = "main"
+"""How session keys such as "main:web:me" name the default agent, whatever its own name is."""
+
 KEY_LENGTH = 512
 """The maximum length of an event key, in code points."""
 

@@ -24,7 +24,7 @@ from semel.faces.http.operations.messages import check_accepted
 from semel.faces.http.problems import Problem
 from semel.gateway.errors import NoSuchSession
 from semel.gateway.turns.prompt import INSTRUCTIONS
-from semel.law.identity import BadKey, check_session_key, escape_address
+from semel.law.identity import CUSTOMARY_NAME, BadKey, check_session_key, escape_address
 
 if TYPE_CHECKING:
     from semel.gateway.api.gateway import Gateway
@@ -121,7 +121,10 @@ def check_name(gateway: Gateway, agent: str, field: str) -> None:
 
 
 async def check_agent(gateway: Gateway, session: str, agent: str, field: str) -> None:
-    """Raise a Problem about `field` if it is no session's key, or if the session is, or would be, another agent's."""
+    """Raise a Problem about `field` if it is no session's key, or if the session is, or would be, another agent's.
+
+    A new session's key must not begin with the name of an agent that is not here, either.
+    """
     try:
         check_session_key(session)
         owner = str((await gateway.session(session))["agent"])
@@ -129,12 +132,19 @@ async def check_agent(gateway: Gateway, session: str, agent: str, field: str) ->
         raise Problem("bad-request", str(error), field=field) from None
     except NoSuchSession:
         owner = gateway.inbox.target(session).agent
+        name, colon, _ = session.partition(":")
+        if colon and owner == agent and name not in (agent, CUSTOMARY_NAME):
+            detail = f"No agent is named {name!r}, so session {session!r} would be {agent}'s."
+            raise _make_wrong_agent(detail, agent, field) from None
     if owner != agent:
-        detail = (
-            f"Session {session!r} belongs to {owner!r}, and the request is for {agent!r}. Begin the session's key with "
-            f"{agent}: for a session of its own."
-        )
-        raise Problem("bad-field", detail, field=field)
+        detail = f"Session {session!r} belongs to {owner!r}, and the request is for {agent!r}."
+        raise _make_wrong_agent(detail, agent, field)
+
+
+def _make_wrong_agent(detail: str, agent: str, field: str) -> Problem:
+    return Problem(
+        "bad-field", f"{detail} Begin the session's key with {agent}: for a session of its own.", field=field
+    )
 
 
 async def _find_session(gateway: Gateway, conversation: Conversation, key: str | None, client: str) -> tuple[str, str]:

@@ -24,6 +24,7 @@ from semel.gateway.api.sessions import SessionApi
 from semel.gateway.errors import BadRequest, NoSuchSession
 from semel.gateway.files import clear_drafts
 from semel.gateway.ports import Heard
+from semel.law.identity import CUSTOMARY_NAME
 from semel.law.wake import Busy as Mode
 from semel.ledger.backup import settle_restored
 from semel.ledger.backup.snapshot import format_utc
@@ -33,8 +34,6 @@ from semel.text.json_types import Json
 
 log = structlog.get_logger("semel.gateway")
 
-CUSTOMARY_NAME = "main"
-"""How session keys such as "main:web:me" name the default agent, whatever its own name is."""
 STOP_TIMEOUT_S = 10.0  # how long `stop` waits for cancelled background tasks, such as a channel's `run`
 
 

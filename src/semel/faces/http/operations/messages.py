@@ -22,27 +22,33 @@ MAX_KEY_CHARS = 255
 IDEMPOTENCY_KEY = Param("The same as the key in the body (IETF draft idempotency-key-header).", name="Idempotency-Key")
 
 
-class Say(RequestBody):
-    """A message from a person. `id`: an idempotency key; `busy`: what to do with the message while the session is busy
-    (default: the session's mode); `automatic`: a program sent it; `seen`: the rev of the view that the person had seen.
+class KeyedBody(RequestBody, kw_only=True):
+    """A body with an idempotency key, which may be called `id` or `key`."""
+
+    id: str | None = None
+    key: str | None = None
+
+
+class Say(KeyedBody, kw_only=True):
+    """A message from a person. `id` or `key`: an idempotency key; `busy`: what to do with the message while the session
+    is busy (default: the session's mode); `automatic`: a program sent it; `seen`: the rev of the view that the person
+    had seen.
     """
 
     text: str
     sender: str | None = None
-    id: str | None = None
     busy: BusyMode | None = None
     automatic: bool = False
     seen: int | None = None
 
 
-class Report(RequestBody):
-    """An event that happened elsewhere. `key`: an idempotency key; `data`: stored with the entry; `wakes`: whether it
-    starts a turn (default: depends on `kind`).
+class Report(KeyedBody, kw_only=True):
+    """An event that happened elsewhere. `key` or `id`: an idempotency key; `data`: stored with the entry; `wakes`:
+    whether it starts a turn (default: depends on `kind`).
     """
 
     kind: str
     text: str
-    key: str | None = None
     data: dict[str, Any] | None = None
     wakes: bool | None = None
 
@@ -98,7 +104,7 @@ AGENT_ERRORS = ("no-such-session", "bad-request", "agent-refused", "unavailable"
 async def say(call: ApiCall, key: SessionKey, body: Say) -> Response:
     """Send a message to a session. A new key creates the session. With an `id`, a repeat is accepted only once."""
     event = await call.gateway.say(
-        key, body.text, sender=body.sender, key=read_event_key(call, body.id, "id"), busy=body.busy,
+        key, body.text, sender=body.sender, key=read_event_key(call, body), busy=body.busy,
         automatic=body.automatic, seen=body.seen,
     )  # fmt: skip
     return event_response(event)
@@ -116,19 +122,20 @@ async def report(call: ApiCall, key: SessionKey, body: Report) -> Response:
     """Report an event to a session. With a `key`, a repeat is accepted only once."""
     node = call.node
     event = await call.gateway.report(
-        key, body.kind, body.text, key=read_event_key(call, body.key, "key"), data=body.data, wakes=body.wakes,
+        key, body.kind, body.text, key=read_event_key(call, body), data=body.data, wakes=body.wakes,
         source=node.source if node else None, scope=node.sessions if node else None,
     )  # fmt: skip
     return event_response(event)
 
 
-def read_event_key(call: ApiCall, in_body: str | None, field: str) -> str | None:
+def read_event_key(call: ApiCall, body: KeyedBody | None = None) -> str | None:
     """Return the event's idempotency key, from the body or the Idempotency-Key header; `None` if there is none.
 
-    `in_body`: the key in the body. `field`: the name of its field. Raises a Problem if the two keys differ.
+    Raises a Problem if these keys differ.
     """
-    headers = set(call.request.headers.getlist("idempotency-key"))
-    keys = {_strip_quotes(value) for value in headers} | ({in_body} if in_body is not None else set())
+    in_body = {key for key in (body.id, body.key) if key is not None} if body is not None else set()
+    field = "Idempotency-Key" if body is None else "key" if body.id is None and body.key is not None else "id"
+    keys = {_strip_quotes(value) for value in call.request.headers.getlist("idempotency-key")} | in_body
     if len(keys) > 1:
         raise Problem("two-keys", "Send one key, or the same one twice.", field=field)
     for key in keys:

@@ -272,7 +272,7 @@ def _read_text(message: ChatMessage) -> str:
 
 def _read_place(call: ApiCall, body: ChatRequest, conversation: Conversation) -> tuple[str | None, str | None]:
     """Return the session's key and the event's key, as far as the request names them."""
-    key, headers = read_event_key(call, None, "Idempotency-Key"), call.request.headers
+    key, headers = read_event_key(call), call.request.headers
     sessions = {str(name) for name in (headers.get("x-semel-session"), (body.metadata or {}).get("session")) if name}
     if len(sessions) > 1:
         raise Problem("bad-field", "Header and metadata name different sessions.", field="metadata.session")

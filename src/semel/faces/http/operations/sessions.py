@@ -13,6 +13,7 @@ from semel.faces.http.operations.messages import (
     EVENT_ERRORS,
     IDEMPOTENCY_KEY,
     OWNER,
+    KeyedBody,
     event_response,
     read_event_key,
 )
@@ -44,11 +45,10 @@ class SessionChange(RequestBody):
     archived: bool | UnsetType = UNSET
 
 
-class Chapter(RequestBody):
-    """`by`: who begins it. `id`: an idempotency key."""
+class Chapter(KeyedBody, kw_only=True):
+    """`by`: who begins it. `id` or `key`: an idempotency key."""
 
     by: str | None = None
-    id: str | None = None
 
 
 THE_SESSION = Returns("The session.", SessionRow)
@@ -108,4 +108,4 @@ async def delete_session(call: ApiCall, key: SessionKey) -> Response:
 )
 async def new_chapter(call: ApiCall, key: SessionKey, body: Chapter) -> Response:
     """Begin a new chapter, as `/new` does. With an `id`, a repeat is accepted only once."""
-    return event_response(await call.gateway.new_chapter(key, body.by or OWNER, read_event_key(call, body.id, "id")))
+    return event_response(await call.gateway.new_chapter(key, body.by or OWNER, read_event_key(call, body)))
