@@ -54,3 +54,10 @@ def test_both_clients_have_the_same_methods_with_the_same_arguments() -> None:
     assert here.keys() == there.keys() - plumbing
     for name, signature in here.items():
         assert list(signature.parameters.values()) == list(there[name].parameters.values()), name
+
+
+def test_each_method_of_both_clients_says_what_it_does() -> None:
+    for name, method in inspect.getmembers(semel.Client, inspect.isfunction):
+        if not name.startswith("_"):
+            assert method.__doc__, name
+            assert name == "close" or method.__doc__ == getattr(semel.AsyncClient, name).__doc__

@@ -106,15 +106,19 @@ class Connection:
         return await self._ask("GET", path + (f"?{urlencode(parameters)}" if parameters else ""))
 
     async def post(self, path: str, body: Json | None = None) -> Json:
+        """Make a POST request and return the JSON answer."""
         return await self._ask("POST", path, body)
 
     async def put(self, path: str, body: Json) -> Json:
+        """Make a PUT request and return the JSON answer."""
         return await self._ask("PUT", path, body)
 
     async def patch(self, path: str, body: Json) -> Json:
+        """Make a PATCH request and return the JSON answer."""
         return await self._ask("PATCH", path, body)
 
     async def delete(self, path: str) -> None:
+        """Make a DELETE request."""
         await self._ask("DELETE", path)
 
     async def list_all(self, path: str, name: str, **query: str | int | None) -> list[Json]:

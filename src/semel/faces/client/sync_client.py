@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
@@ -21,7 +22,7 @@ T = TypeVar("T")
 
 
 class Client:
-    """Talks with a gateway. AsyncClient describes the arguments.
+    """Talks with a gateway.
 
         with Client() as client:
             print(client.ask("main:web:me", "hello").text)
@@ -198,6 +199,17 @@ class Client:
 
     def import_file(self, path: str | Path, key: str | None = None) -> Json:
         return self._run(self._client.import_file(path, key))
+
+
+def _describe_methods() -> None:
+    """Give each method of Client without a docstring that of AsyncClient's method, so that each is written once."""
+    for name, method in vars(Client).items():
+        described = getattr(AsyncClient, name, None)
+        if described is not None and inspect.isfunction(method) and not method.__doc__:
+            method.__doc__ = described.__doc__
+
+
+_describe_methods()
 
 
 async def _close_iterator(iterator: AsyncIterator[Any]) -> None:
