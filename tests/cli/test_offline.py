@@ -1,4 +1,4 @@
-"""Where no gateway runs, sessions, show, search and export read the ledger itself, and change nothing."""
+"""Where no gateway runs, sessions, show, search, export, why and limits read the ledger itself, and change nothing."""
 
 from __future__ import annotations
 
@@ -25,6 +25,10 @@ COMMANDS = (
     ("export", "demo:web:1"),
     ("export", "demo:web:1", "-f", "jsonl"),
     ("export", "demo:web:1", "-f", "html"),
+    ("why", "e1"),
+    ("why", "demo:web:1#1", "--json"),
+    ("limits",),
+    ("limits", "--json"),
 )
 
 
@@ -95,6 +99,7 @@ def test_what_is_not_there_or_needs_a_gateway_is_refused_as_before(
 ) -> None:
     for command in (("show", "none"), ("export", "none")):
         assert "there is no session 'none'" in cli(*command, rc=1).stderr
+    assert "nothing is known of 'e99'" in cli("why", "e99", rc=1).stderr
     assert "give the `next` of the page before" in cli("search", "x", "--after", "nonsense", rc=2).stderr
     assert "no gateway is running" in cli("say", "demo:web:1", "hi", rc=1).stderr
     nowhere = cli("sessions", "--data-dir", str(cli.home / "nowhere"), rc=1)
@@ -106,6 +111,10 @@ def test_a_ledger_of_another_version_is_neither_read_nor_migrated(cli: Cli, kill
         db.execute("PRAGMA user_version = 99")
     done = cli("sessions", rc=1)
     assert "version" in done.stderr and "Traceback" not in done.stderr
+    with apsw.Connection(str(cli.data / "ledger.db")) as db:
+        db.execute("PRAGMA user_version = 1")
+    done = cli("backup", str(cli.home / "backups"), rc=1)
+    assert "run 'semel backup' of the Semel that wrote it" in " ".join(done.stderr.split())
 
 
 async def test_a_gateway_may_start_while_the_ledger_is_read(cli: Cli, killed: dict[tuple[str, ...], str]) -> None:

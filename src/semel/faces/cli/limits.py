@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from semel.faces.cli.app import Config, DataDir, Json, app, ask_gateway
+from semel.faces.cli.app import Config, DataDir, Json, app
+from semel.faces.cli.offline import OfflineLedger, Reader, ask_or_read
 from semel.faces.cli.printing import format_time, print_json, print_remark, print_table
-from semel.faces.client import AsyncClient
 
 PAGE = 1000
 
 
 @app.command()
 def limits(json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
-    """List what people and sessions used today, with their limits, and the sessions that wait for the next day."""
-    today = ask_gateway(config, data_dir, _read_all)
+    """List what people and sessions used today, with their limits, and the sessions that wait for the next day.
+
+    If no gateway runs, the ledger itself is read.
+    """
+    today = ask_or_read(config, data_dir, partial(_read_all, config, data_dir))
     if json:
         print_json(today)
         return
@@ -34,10 +39,14 @@ def limits(json: Json = False, config: Config = None, data_dir: DataDir = None) 
         )
 
 
-async def _read_all(client: AsyncClient) -> dict[str, Any]:
-    today: dict[str, Any] = await client.get("/v1/limits", limit=PAGE)
+async def _read_all(config: Path | None, data_dir: Path | None, reader: Reader) -> dict[str, Any]:
+    if isinstance(reader, OfflineLedger):
+        from semel.faces.config.load import load_config
+
+        return await reader.limits(load_config(config, data_dir).gateway.limits.policy)
+    today: dict[str, Any] = await reader.get("/v1/limits", limit=PAGE)
     while after := today.pop("next", None):
-        page = await client.get("/v1/limits", limit=PAGE, after=after)
+        page = await reader.get("/v1/limits", limit=PAGE, after=after)
         today = {**page, "limits": today["limits"] + page["limits"]}
     return today
 

@@ -1,4 +1,5 @@
-"""Read the ledger itself where no gateway runs, for the commands that only read: sessions, show, search, export.
+"""Read the ledger itself where no gateway runs, for the commands that only read: sessions, show, search, export,
+why, limits.
 
 The ledger is opened read-only: it is neither migrated nor locked, so a gateway may start meanwhile.
 """
@@ -10,13 +11,16 @@ import contextlib
 import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from semel.faces.cli.app import ask_gateway
 from semel.faces.cli.printing import print_remark
 from semel.faces.client import AsyncClient, GatewayNotTrusted, NoGateway, RequestRefused
 from semel.faces.config import locate
 from semel.text.json_types import Json
+
+if TYPE_CHECKING:
+    from semel.ledger.turns.limits import LimitPolicy
 
 T = TypeVar("T")
 
@@ -88,6 +92,23 @@ class OfflineLedger:
                 if records and (piece := document.page(records)):
                     yield piece
         yield document.end()
+
+    async def why(self, ref: str) -> Json:
+        from semel.ledger.admin import explain
+
+        story = await self._record.read(explain.tell_story, ref)
+        if story is None:
+            raise RequestRefused(404, "not-found", explain.describe_unknown(ref))
+        return story
+
+    async def limits(self, policy: LimitPolicy) -> Json:
+        """Return what was used today, all on one page. `policy`: the configured limits, which the ledger lacks."""
+        from semel.gateway.api.reads import read_limits
+        from semel.gateway.clock import SystemClock
+
+        page = await read_limits(self._record, policy, SystemClock().now(), ALL)
+        waiting, lines = page.pop("waiting"), page.pop("limits")
+        return {**page, "waiting": waiting, "limits": lines, "more": False}
 
     async def _find_session(self, key: str) -> int:
         from semel.gateway.errors import NoSuchSession

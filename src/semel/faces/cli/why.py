@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from semel.faces.cli.app import Config, DataDir, Json, app, ask_gateway
+from semel.faces.cli.app import Config, DataDir, Json, app
+from semel.faces.cli.offline import OfflineLedger, Reader, ask_or_read
 from semel.faces.cli.printing import print_json, stdout_console
 from semel.faces.client import quote_segment
 from semel.faces.transcript import format_timestamp
@@ -28,9 +29,18 @@ def why(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Print what became of one event, claim, part, turn, entry or platform message, step by step."""
-    story = ask_gateway(config, data_dir, lambda client: client.get(f"/v1/why/{quote_segment(id)}"))
+    """Print what became of one event, claim, part, turn, entry or platform message, step by step.
+
+    If no gateway runs, the ledger itself is read.
+    """
+    story = ask_or_read(config, data_dir, lambda reader: _read_story(reader, id))
     print_json(story) if json else _print_story(story)
+
+
+async def _read_story(reader: Reader, id: str) -> dict[str, Any]:
+    if isinstance(reader, OfflineLedger):
+        return await reader.why(id)
+    return await reader.get(f"/v1/why/{quote_segment(id)}")
 
 
 def _print_story(story: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from semel.gateway.api.composition import Components
 from semel.gateway.disk_use import measure_disk
 from semel.gateway.errors import BadRequest, Conflict, NotFound
 from semel.gateway.metrics import measure_storage
+from semel.gateway.record import LedgerAccess
 from semel.law import limits as law_limits
 from semel.law.delivery import STATES, PartStepNotAllowed
 from semel.ledger.admin import books, explain, overview
@@ -152,22 +153,7 @@ class ReadApi(Components):
         `limit`: the maximum number of `limits` and of `waiting`. `after`: "SCOPE/SUBJECT" of the line before the first.
         Raises BadRequest.
         """
-        policy = self.turns.limits
-        day, ends = policy.day(self.clock.now())
-        scope, _, subject = after.partition("/")
-        if after and scope not in ("all", "person", "session"):
-            raise BadRequest(f"after: {after!r} is no `next` of this list")
-        rows = await self.record.read(limits.list_spent, day, (scope, subject), limit)
-        waiting = await self.record.read(limits.list_limited, limit)
-        return {
-            "day": day, "tz": policy.zone_name, "ends": ends,
-            "limits": [_limit_json(row, policy.of(row.scope)) for row in rows],
-            "waiting": [
-                {"session": row.key, "scope": row.scope, "subject": row.subject, "measure": row.measure,
-                 "until": row.until, "since": row.at}
-                for row in waiting
-            ],
-        }  # fmt: skip
+        return await read_limits(self.record, self.turns.limits, self.clock.now(), limit, after)
 
     # ------------------------------------------------------------ the books and the story
 
@@ -178,10 +164,7 @@ class ReadApi(Components):
         """
         story = await self.record.read(explain.tell_story, ref)
         if story is None:
-            raise NotFound(
-                f"nothing is known of {ref!r}; ask for e1 (event), c1 (claim), p1 (part), t1 (turn), KEY#1 (entry), "
-                "an event's key or a platform's message id"
-            )
+            raise NotFound(explain.describe_unknown(ref))
         return story
 
     async def doctor(self) -> Json:
@@ -288,6 +271,25 @@ def _read_output(tx: Tx, session: int, item: int) -> str | None:
     if row is None or row.session != session or row.kind != "tool":
         return None
     return "".join(tx.values(str, "output_of_item", item=item))
+
+
+async def read_limits(record: LedgerAccess, policy: limits.LimitPolicy, now: int, limit: int, after: str = "") -> Json:
+    """Return what `Reads.limits` does, of a ledger that no gateway needs to have open. `now`: the time in ms."""
+    day, ends = policy.day(now)
+    scope, _, subject = after.partition("/")
+    if after and scope not in ("all", "person", "session"):
+        raise BadRequest(f"after: {after!r} is no `next` of this list")
+    rows = await record.read(limits.list_spent, day, (scope, subject), limit)
+    waiting = await record.read(limits.list_limited, limit)
+    return {
+        "day": day, "tz": policy.zone_name, "ends": ends,
+        "limits": [_limit_json(row, policy.of(row.scope)) for row in rows],
+        "waiting": [
+            {"session": row.key, "scope": row.scope, "subject": row.subject, "measure": row.measure,
+             "until": row.until, "since": row.at}
+            for row in waiting
+        ],
+    }  # fmt: skip
 
 
 def _limit_json(row: limits.ListedSpent, most: law_limits.Limits) -> Json:

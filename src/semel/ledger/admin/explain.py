@@ -68,6 +68,14 @@ class ConflictOfEvent(Row):
     repeats: int
 
 
+def describe_unknown(ref: str) -> str:
+    """Return the text that nothing has the name `ref`, and how things are named."""
+    return (
+        f"nothing is known of {ref!r}; ask for e1 (event), c1 (claim), p1 (part), t1 (turn), KEY#1 (entry), "
+        "an event's key or a platform's message id"
+    )
+
+
 def tell_story(tx: Tx, ref: str) -> Json | None:
     """Return the story of the row that `ref` names (see `resolve_ref`), or None if the ref is unknown.
 

@@ -54,7 +54,8 @@ class LedgerNewer(LedgerError):
 
 class LedgerOlder(LedgerError):
     """The ledger {path} has version {found}; this Semel reads version {known}.
-    Start the gateway once ('semel up'): it brings the ledger forward."""
+    Start the gateway once ('semel up'): it brings the ledger forward. To back it up before that, run 'semel backup' of
+    the Semel that wrote it."""
 
 
 class LedgerReadOnly(LedgerError):
