@@ -66,6 +66,30 @@ def test_an_installed_agent_is_added_to_the_configuration_once(cli: Cli) -> None
     assert (cli.home / "semel.toml").read_text() == text
 
 
+def test_adding_an_agent_says_who_answers_in_new_conversations(cli: Cli) -> None:
+    for program in ("codex-acp", "opencode"):
+        install(cli, program)
+    assert "codex answers in new conversations, because it is the default" in cli("agents", "add", "codex").stderr
+    with (cli.home / "semel.toml").open("a") as file:
+        file.write('[channels.hook]\nkind = "webhook"\ntoken = "0123456789abcdef"\nsession = "x"\n')
+    said = cli("agents", "add", "opencode").stderr
+    assert "codex still answers in new conversations." in said
+    assert 'set default_agent = "opencode" in [gateway]' in said
+    assert "opencode begins a new session then, without what was said there before" in said
+
+
+def test_a_node_that_is_too_old_is_told_before_anything_is_downloaded(cli: Cli) -> None:
+    for name, script in (("npm", f": > {cli.home}/asked"), ("node", "echo v20.20.2")):
+        install(cli, name)
+        (cli.home / "bin" / name).write_text(f"#!/bin/sh\n{script}\n")
+    said = cli("agents", "add", "claude", "--install", rc=1).stderr
+    assert "claude needs Node.js 22 or newer, and this is v20.20.2. Nothing was installed" in said
+    assert not (cli.home / "asked").exists()
+    (cli.home / "bin/node").write_text("#!/bin/sh\necho v22.1.0\n")
+    cli("agents", "add", "claude", "--install", rc=1)
+    assert (cli.home / "asked").exists()
+
+
 def test_a_file_that_cannot_take_the_section_is_left_as_it_is(cli: Cli) -> None:
     install(cli, "codex-acp")
     text = 'agents = { claude = { command = ["claude-agent-acp"] } }'

@@ -24,6 +24,7 @@ class KnownAgent:
     - `env`: variables that its configuration should set.
     - `key`: the variable that holds its API key.
     - `npm`, `pypi`: the packages to install, in versions that are known to work.
+    - `node`: the oldest major version of Node.js with which its packages work, as they say; 0 if any does.
     - `cli`: the program that people use without ACP, if it is another program.
     """
 
@@ -34,6 +35,7 @@ class KnownAgent:
     key: str = ""
     npm: tuple[str, ...] = ()
     pypi: str = ""
+    node: int = 0
     cli: str = ""
 
     @property
@@ -62,6 +64,7 @@ KNOWN_AGENTS = (
         {"ENABLE_TOOL_SEARCH": "false"},
         key="ANTHROPIC_API_KEY",
         npm=("@agentclientprotocol/claude-agent-acp@0.101.0",),
+        node=22,
         cli="claude",
     ),
     KnownAgent("claude", ("claude-code-acp",), ("ANTHROPIC_", "CLAUDE_"), {"ENABLE_TOOL_SEARCH": "false"}),
@@ -79,8 +82,10 @@ KNOWN_AGENTS = (
         ("OPENCODE_", "ANTHROPIC_", "OPENAI_"),
         npm=("opencode-ai@1.18.33",),
     ),
-    KnownAgent("gemini", ("gemini", "--acp"), ("GEMINI_", "GOOGLE_"), npm=("@google/gemini-cli@0.61.0",)),
-    KnownAgent("qwen", ("qwen", "--acp"), ("QWEN_", "OPENAI_", "DASHSCOPE_"), npm=("@qwen-code/qwen-code@0.24.4",)),
+    KnownAgent("gemini", ("gemini", "--acp"), ("GEMINI_", "GOOGLE_"), npm=("@google/gemini-cli@0.61.0",), node=20),
+    KnownAgent(
+        "qwen", ("qwen", "--acp"), ("QWEN_", "OPENAI_", "DASHSCOPE_"), npm=("@qwen-code/qwen-code@0.24.4",), node=22
+    ),
     KnownAgent(
         "hermes",
         ("hermes", "acp"),
@@ -88,7 +93,7 @@ KNOWN_AGENTS = (
         pypi="hermes-agent[acp]==0.19.0",
     ),
     KnownAgent("vibe", ("vibe-acp",), ("VIBE_", "MISTRAL_"), pypi="mistral-vibe==3.0.2", cli="vibe"),
-    KnownAgent("kimi", ("kimi", "acp"), ("KIMI_", "MOONSHOT_"), npm=("@moonshot-ai/kimi-code@2.1.0",)),
+    KnownAgent("kimi", ("kimi", "acp"), ("KIMI_", "MOONSHOT_"), npm=("@moonshot-ai/kimi-code@2.1.0",), node=22),
     KnownAgent("goose", ("goose", "acp"), ("GOOSE_", "OPENAI_", "ANTHROPIC_")),
     KnownAgent(
         "fast-agent",
@@ -101,9 +106,10 @@ KNOWN_AGENTS = (
         ("pi-acp",),
         ("PI_", "OPENAI_", "ANTHROPIC_"),
         npm=("pi-acp@0.0.34", "@earendil-works/pi-coding-agent@0.87.1"),
+        node=22,
         cli="pi",
     ),
-    KnownAgent("openclaw", ("openclaw", "acp"), ("OPENCLAW_",), npm=("openclaw@2026.9.6",)),
+    KnownAgent("openclaw", ("openclaw", "acp"), ("OPENCLAW_",), npm=("openclaw@2026.9.6",), node=24),
     KnownAgent("auggie", ("auggie", "--acp"), ("AUGMENT_",)),
     KnownAgent("copilot", ("copilot", "--acp"), ("COPILOT_", "GH_", "GITHUB_"), npm=("@github/copilot@1.0.102",)),
     KnownAgent("agentao", ("agentao", "--acp", "--stdio"), ("AGENTAO_", "OPENAI_"), pypi="agentao==0.5.17"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from semel.agents.model import ModelAgent
     from semel.faces.agent_check import AgentCheck
     from semel.faces.config.load import GatewayConfig
+    from semel.gateway.settings import GatewaySettings
 
 agents_app = typer.Typer(help="The agents: list them, add one, try it, log it in.", no_args_is_help=True)
 app.add_typer(agents_app, name="agents")
@@ -104,8 +106,25 @@ def add(
     print_remark(
         f"added [agents.{name}] to {path}; a running gateway needs a restart. Try it: semel agents check {name}"
     )
+    print_remark(describe_default_agent(name, loaded.gateway))
     for text in describe_missing_agents(loaded):
         print_remark(text)
+
+
+def describe_default_agent(added: str, settings: GatewaySettings) -> str:
+    """Say who answers in new conversations, now that the agent `added` is there, and how to change that."""
+    default = settings.default_agent
+    if default == added:
+        text = f"{added} answers in new conversations, because it is the default agent"
+    else:
+        change = f'default_agent = "{added}" in [gateway]'
+        text = f"{default} still answers in new conversations. To let {added} answer there, set {change}"
+    if settings.channels:
+        text += (
+            f". In each chat of a channel, {added} begins a new session then, without what was said there before "
+            "(semel docs use-an-agent)"
+        )
+    return text
 
 
 @agents_app.command()
@@ -277,6 +296,9 @@ def install_agent(known: KnownAgent, wanted: bool) -> None:
         needs = "Node.js 22 or newer, which has npm" if command[0] == "npm" else "pipx (https://pipx.pypa.io)"
         print_error(f"{command[0]} is not installed: install {needs}, then try again")
         raise typer.Exit(1)
+    if problem := find_node_problem(known):
+        print_error(problem)
+        raise typer.Exit(1)
     print_remark(f"running {shlex.join(command)}")
     if subprocess.run(command, check=False).returncode:
         print_error(f"{command[0]} could not install {name}; its own words stand above", *_explain_npm(command[0]))
@@ -286,6 +308,23 @@ def install_agent(known: KnownAgent, wanted: bool) -> None:
             f"{command[0]} installed {name}, but {program} is not on PATH: add its directory of programs to PATH"
         )
         raise typer.Exit(1)
+
+
+def find_node_problem(known: KnownAgent) -> str:
+    """Return why the Node.js here is too old for an agent, and what to do; "" if it is not, or if it cannot be asked.
+
+    npm itself warns only after the download.
+    """
+    if not known.node or shutil.which("node") is None:
+        return ""
+    asked = subprocess.run(["node", "--version"], capture_output=True, text=True, check=False).stdout.strip()
+    version = re.match(r"v(\d+)\.", asked)
+    if version is None or int(version[1]) >= known.node:
+        return ""
+    return (
+        f"{known.name} needs Node.js {known.node} or newer, and this is {asked}. Nothing was installed: "
+        "get a newer one (https://nodejs.org), then try again"
+    )
 
 
 def _explain_npm(program: str) -> list[str]:
