@@ -318,8 +318,8 @@ class BlockAssembler:
     def _fold_copy(self, block: TextBlock, text: str) -> list[Op] | None:
         """Append only the new text of a chunk, `text`, that begins with a copy of the whole block so far.
 
-        Return None if it does not begin with such a copy: the caller then appends the whole chunk. For a thought, a
-        copy of a part of it is enough (`_fold_thought_copy`).
+        Return None if it does not begin with such a copy: the caller then appends the whole chunk. In a thought, a
+        chunk may also repeat only a part of the thought (`_fold_thought_copy`).
         """
         if not block.size:
             return None

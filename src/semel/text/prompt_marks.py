@@ -52,7 +52,7 @@ def _is_mark(text: str, place: int) -> bool:
 
 
 def _is_nothing(char: str) -> bool:
-    """Whether a character between the letters of the word is ignored: it is white space, an accent or invisible."""
+    """Whether a character between the letters of "semel" is ignored: white space, an accent, an invisible one."""
     if char.isascii():
         return char.isspace() or not char.isprintable()
     return char.isspace() or is_unseen(char) or unicodedata.category(char) in _ACCENTS

@@ -35,7 +35,7 @@ def verbatim_digest(text: str) -> bytes:
 
 
 def may_become(text: str, original: str) -> bool:
-    """Whether `text`, which broke off, may have been the beginning of `original`. If so, its preview was withheld."""
+    """Whether a text that broke off may be the beginning of `original`: the preview of such a text is withheld."""
     hold = EchoHold([verbatim_form(original)])
     hold.feed(text)
     return hold.is_holding

@@ -28,7 +28,7 @@ class RoomPlace:
 
     @property
     def address(self) -> str:
-        """The address as people and sessions use it."""
+        """The address in text form, as in a session key. It leaves out a thread that would make it too long."""
         if self.thread is None or not self.thread.startswith("$"):
             return self.room
         address = f"{self.room}{_MARK}{self.thread[1:]}"

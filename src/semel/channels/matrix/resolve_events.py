@@ -124,7 +124,7 @@ class EventResolver:
         return self._origins[id]
 
     def _remember(self, event: Any, room: str) -> None:
-        """Remember an event's origin. The first version is kept, because a deletion empties later ones."""
+        """Remember who sent an event and where. The first version is kept, because a deletion empties later ones."""
         id, sender = event["event_id"], event.get("sender")
         if id in self._origins or not isinstance(sender, str):
             return

@@ -76,7 +76,7 @@ class XmppStream(ClientXMPP):  # type: ignore[misc, unused-ignore]
         self._started.add(attempt)
 
     def lose(self, why: ConnectionLoss) -> None:
-        """Give up the connection, with the reason for `over`."""
+        """Give up the connection. `why` becomes the result of the future `over`, unless that has one already."""
         if not self.over.done():
             self.over.set_result(why)
         self.abort()

@@ -48,7 +48,7 @@ REWRITTEN = frozenset(
 
 
 class OutputOp(NamedTuple):
-    """How a call's output changed: `text` was appended, or is all of it (`replaces`)."""
+    """A change of a call's output. `text`: the text to append or, if `replaces` is true, the whole new output."""
 
     text: str
     replaces: bool

@@ -67,7 +67,10 @@ class Relay:
         return f"<Relay {self._popen.args!r} {self._stream!r}>"
 
     def run(self) -> int:
-        """Pass everything until the agent has ended. Returns its exit code; 128 + n if signal n ended it."""
+        """Pass bytes between editor and agent until the agent has ended.
+
+        Returns the agent's exit code; 128 + n if signal n ended it.
+        """
         for number in FORWARDED:
             signal.signal(number, self._forward_signal)
         reads_agent = threading.Thread(target=self._pass_from_agent, daemon=True)

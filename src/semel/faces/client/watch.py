@@ -146,7 +146,7 @@ class _Watcher:
         return SessionUpdate(msgspec.convert({**self.view.session, "state": "deleted"}, SessionState), self.view.rev)
 
     async def _fill_in(self, view: SessionView, frame: Json, known: int) -> None:
-        """Add to `view` what changed after the rev `known` and is older than the rows of the snapshot."""
+        """Add to `view` the rows that changed after the rev `known` and that the snapshot leaves out as too old."""
         if not known or not frame["more"]:
             return
         path, before = session_path(self.session), frame["before"]

@@ -144,7 +144,10 @@ class EventInbox:
         return identity.derive_route(key, list(settings.agents), settings.channels, settings.default_agent, grant)
 
     def _is_place(self, key: str) -> bool:
-        """Return whether a channel gives this key to the session of an address. That address must then be its home."""
+        """Return whether a message on a channel would create the session with this key.
+
+        Such a session must have the address in its key as its home.
+        """
         first, _, rest = key.partition(":")
         channel_settings = self.settings.channels.get(rest.partition(":")[0])
         return channel_settings is not None and first == (channel_settings.agent or self.settings.default_agent)

@@ -193,7 +193,10 @@ class BlockClaims:
         return [*(self._replaced(new, n) for n in sorted(shown)), *kept_ops]
 
     def _replaced(self, block: StreamedBlock, slot: int) -> turn_ops.Op:
-        """Return the operation that replaces a preview by its part's new text; by "" if the part is gone."""
+        """Return the operation that replaces the preview in `slot`, because the agent replaced the block's text.
+
+        If the new text has no part for this slot, the preview becomes empty.
+        """
         part = next((part for part in block.at_home() if part.slot == slot), None)
         if part is None:
             part = HomePart(slot, EchoHold(()))

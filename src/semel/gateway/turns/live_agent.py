@@ -98,7 +98,7 @@ class LiveAgent:
         return [self.signals.get_nowait() for _ in range(self.signals.qsize())]
 
     def release_waiting(self) -> None:
-        """Set the barriers in the queue, for which other tasks wait. Leave the other signals to the next turn."""
+        """Set all barriers in the queue, so that no task waits for them any more. Other signals stay in the queue."""
         for signal in self.take_waiting():
             if isinstance(signal, FlushBarrier):
                 signal.set()

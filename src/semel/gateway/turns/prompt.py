@@ -164,9 +164,9 @@ def build_resume_prompt(
 
 
 def _format_utterance(utterance: Utterance, is_last: bool, names: Mapping[str, str] | None = None) -> str:
-    """Return a line with an utterance's text, which says whether the text arrived.
+    """Return a line that quotes an utterance and says whether it arrived.
 
-    `is_last`: it is the newest text that was written at home. `names`: the agent's name for each destination, its home
+    `is_last`: the utterance is the newest text at home. `names`: the agent's name for each destination, its home
     included.
     """
     quoted = repr(make_inert(utterance.text))

@@ -112,7 +112,10 @@ def copy_file(store: Path, workspace: Path, file: Mapping[str, Any]) -> None:
 
 
 def _open_folder(workspace: Path) -> int:
-    """Create the folder for received files if needed. Return a descriptor of it. No step follows a symlink."""
+    """Create the folder for received files if it is missing, and open it. Return its descriptor.
+
+    No step follows a symbolic link.
+    """
     directory = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for depth, name in enumerate(FOLDER):
@@ -130,7 +133,7 @@ def _open_folder(workspace: Path) -> int:
 
 
 def _add_gitignore(folder: int) -> None:
-    """Make git ignore the folder, because it contains nothing that the agent has made."""
+    """Write a `.gitignore` into the folder, so that git ignores the received files. `folder`: its descriptor."""
     with suppress(FileExistsError):
         fd = os.open(".gitignore", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=folder)
         with os.fdopen(fd, "wb") as ignore:

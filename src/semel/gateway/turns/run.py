@@ -488,7 +488,7 @@ class Run:
         self.kick()
 
     def close(self) -> None:
-        """End the run: set the barriers for which other tasks wait, and leave other signals to the next turn."""
+        """End the run and its preview. No task waits for it any more; unhandled signals stay for the next turn."""
         self.is_over = True
         self.announcements.end()
         self.live.slots = self.slots

@@ -234,7 +234,7 @@ def _item_record(row: ItemRow) -> Json:
 
 
 def read_unsaid_claims(tx: Tx, export: ExportScope, after: int) -> tuple[list[Json], int | None]:
-    """Return the claims without an entry from one page of turns.
+    """Read one page of turns, those after the epoch `after`. Return their claims that have no entry.
 
     The second value is the `after` for the next page; None if there is no next page.
     """

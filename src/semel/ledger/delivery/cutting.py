@@ -186,11 +186,13 @@ def queue_closing_block(tx: Tx, claim: int, legs: Sequence[Leg]) -> bool:
 
 
 def deliver_last_block(tx: Tx, session: HomeSession, ending_turn: int | None = None) -> int | None:
-    """Send the turn's last text to its home, before Semel sends a notice there (Law 7).
+    """Send the turn's last text to the session's home now, because Semel is about to send a notice there (Law 7).
 
-    Return the last claim sent, or None. If the chat gets only closing texts, that text would otherwise be sent after
-    the notice, at the turn's end. But the chat must get both in the order of the record. `ending_turn`: the session's
-    turn, if it ends now. If that turn said nothing of its own, the last text of a lost attempt is sent as its answer.
+    A chat that gets only closing texts would otherwise get this text at the turn's end, after the notice. But it must
+    get both in the order of the record.
+
+    `ending_turn`: the session's turn, if it ends now. If that turn said nothing of its own, the last text of a lost
+    attempt is sent as its answer. Return the last claim that was sent; None if nothing was sent.
     """
     if is_local(session.home):
         return None
@@ -210,8 +212,8 @@ def deliver_last_block(tx: Tx, session: HomeSession, ending_turn: int | None = N
 def deliver_block(tx: Tx, session: HomeSession, claim: int) -> int | None:
     """Send all claims that a block makes at the session's home, in order. `claim`: the id of any claim of the block.
 
-    In place of an echo, its original is sent. A claim that has parts already is skipped (`queue_closing_block`). Return
-    the id of the last claim that is sent now; None if there is none.
+    Instead of an echo, its original is sent. A claim that has parts already is skipped (`queue_closing_block`). Return
+    the id of the last claim that was sent; None if nothing was sent.
     """
     block = tx.get(ClaimRow, "claim_get", id=claim)
     departed_claim = None

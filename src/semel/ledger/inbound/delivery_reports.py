@@ -32,7 +32,7 @@ def find_part(tx: Tx, channel: str, receipt_or_key: str) -> OutgoingPart | str:
 
 
 def is_known(tx: Tx, channel: str, source: str, key: str, receipt_or_key: str) -> bool:
-    """Return whether a report was accepted before, or names a part that can still fail."""
+    """Return whether to accept a report: it was accepted before, or the part that it names can still fail."""
     return tx.exists("event_known", source=source, key=key) or not isinstance(
         find_part(tx, channel, receipt_or_key), str
     )

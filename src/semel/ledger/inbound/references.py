@@ -20,7 +20,7 @@ MARKS = {"edit": "edited", "delete": "deleted"}
 
 
 class OriginalReceipt(Row):
-    """The entry of a message that Semel sent."""
+    """The entry of a message that Semel sent, found by the platform's receipt for it."""
 
     seq: int
     role: EntryRole

@@ -131,9 +131,9 @@ def make_snippet(text: str, terms: Sequence[SearchTerm], before: int = 60, after
 
 
 def _skip_to_word(text: str, at: int, first: int) -> int:
-    """Return the start of the first word after position `at`.
+    """Return where a snippet begins: at the first word that starts after `at`, so that no word is cut.
 
-    Return `at` if it is 0, or if no word starts between it and `first`.
+    `first`: the start of the first match. If no word starts between `at` and `first`, or if `at` is 0, return `at`.
     """
     if at == 0:
         return 0

@@ -280,7 +280,10 @@ class Committer:
         return self._wal.backlog
 
     def checkpoint(self) -> None:
-        """Copy the write-ahead log into the database file. Only record a failure: the log still holds every change."""
+        """Copy the write-ahead log into the database file.
+
+        An error is recorded as `last_failure` and not raised, because the log still holds every change.
+        """
         try:
             self._wal.checkpoint()
         except apsw.Error as error:
@@ -290,7 +293,7 @@ class Committer:
             self._mark.record_checkpoint()
 
     def statistics(self) -> dict[str, Any]:
-        """Return figures for `semel doctor`."""
+        """Return the numbers of commits and failures, the last failure, and the log's size in pages of 4 KiB."""
         return {
             "commits": self.commits,
             "transactions": self.transactions,

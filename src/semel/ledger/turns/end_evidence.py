@@ -74,7 +74,7 @@ def find_quiet(tx: Tx, turn: TurnRow) -> Evidence | None:
 
 
 def _is_at_home(claim: ClaimRow, session: SessionRow) -> bool:
-    """Return whether a claim was made at its session's home. For a session without a home, that is its transcript."""
+    """Return whether a claim was made at its session's home. A session without a home has its transcript instead."""
     if claim.how == "recovery":
         return True
     if session.home is None:
