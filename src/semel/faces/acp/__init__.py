@@ -1,5 +1,5 @@
 """Semel as the agent that an editor starts: ACP v1 over stdin and stdout (`semel acp`).
 
-`clients` describes editors, `pen` and `call_rows` write fold operations as ACP updates, `stream` decides for each line
-between one editor and one agent whether it passes or is written anew, and `relay` runs the agent and moves the bytes.
+`clients` describes editors. `update_writer` and `call_rows` write fold operations as ACP updates. `stream` decides for
+each line between one editor and one agent whether it passes or is written anew. `relay` runs the agent and moves bytes.
 """

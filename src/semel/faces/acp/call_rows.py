@@ -1,12 +1,16 @@
 """Write tool calls as ACP v1 `tool_call` and `tool_call_update`, for one session and one client.
 
-An update passes as it came if there is nothing to mend in it. Mended are: output that the client cannot show where the
-agent put it (`_meta`, `rawOutput`, terminals that the client does not have), output that is sent again and again,
-statuses that go back, and a first word about a call that is not `tool_call`.
+An update passes unchanged unless one of these has to be mended:
 
-A tool's output as content replaces what the client had, so it is sent at most twice a second and at the end, as the
-beginning, the size of what is left out, and the end. All of it together stays below about twice the output's own size;
-a result that the agent states whole, at the end and nowhere else, passes as it is.
+- output in a place where the client does not show it (`_meta`, `rawOutput`, a terminal that the client does not have),
+- output that the agent sends again and again,
+- a status that goes back, such as from "completed" to "in_progress",
+- the first update of a call that is not a `tool_call`.
+
+Output that is sent as content replaces the content that the client had. So it is sent at most twice a second, and once
+when the call ends: its beginning, the number of characters left out, and its end. All that is sent for a call stays
+below about twice the size of its output. If the agent states the whole output once, at the end, that update passes
+unchanged.
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ WIRE_STATUS = {
     "failed": "failed",
     "cancelled": "failed",
 }
-"""The fold's statuses in ACP v1, which has none for a cancelled call. A call without a result keeps what it had."""
+"""ACP v1's status for each status of the fold. It has none for a cancelled call, nor for one without a result."""
 
 KINDS = frozenset(
     ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other")
@@ -55,7 +59,7 @@ class OutputOp(NamedTuple):
 
 
 class CallRow:
-    """A tool call as the client has it. `fields`: the fold's; `call`: the id that the client knows it by."""
+    """A tool call, and what the client has of it. `fields`: its fields in the fold. `call`: its id for the client."""
 
     __slots__ = (
         "call", "changes", "details", "due_at", "fields", "has_new_output", "is_announced", "is_fenced", "is_shortened",
@@ -107,20 +111,20 @@ class CallRows:
 
     @property
     def due_at(self) -> float | None:
-        """When output is due next, as a monotonic time in seconds; None if none waits."""
+        """The monotonic time in seconds at which output is next due; None if no output waits."""
         rows = (row for row in self._unsent.values() if row.is_announced and self._is_affordable(row))
         return min((row.due_at for row in rows), default=None)
 
     def keep_latest(self, count: int) -> list[int]:
-        """Forget all but the latest `count` calls and the unfinished ones. Returns the items that are kept."""
+        """Forget all calls except the latest `count` and the unfinished ones. Returns the ids of the kept items."""
         recent = set(list(self._rows)[-count:]) if count else set()
         self._rows = {item: row for item, row in self._rows.items() if item in recent or not row.is_final}
         return list(self._rows)
 
     # ---- operations
 
-    def apply(self, op: Op) -> None:
-        """Note an operation; those about other items than tool calls are ignored."""
+    def apply_op(self, op: Op) -> None:
+        """Apply an operation to its tool call. Operations on other kinds of items are ignored."""
         if isinstance(op, Began) and op.kind == "tool":
             self._rows[op.id] = CallRow(dict(op.fields))
         row = self._rows.get(op.id)
@@ -131,9 +135,9 @@ class CallRows:
             row.output.append(op.text)
             row.output_ops.append(OutputOp(op.text, False))
         elif isinstance(op, Changed):
-            self._change(row, op.fields)
+            self._change_call(row, op.fields)
 
-    def _change(self, row: CallRow, fields: Mapping[str, Any]) -> None:
+    def _change_call(self, row: CallRow, fields: Mapping[str, Any]) -> None:
         if "text" in fields:
             row.output.replace(str(fields["text"] or ""))
             row.output_ops.append(OutputOp(str(fields["text"] or ""), True))
@@ -146,10 +150,10 @@ class CallRows:
     # ---- updates
 
     def pass_delta(self, op: Grew, source: Mapping[str, Any], now: float) -> bool | None:
-        """Note new output of a terminal, the most frequent update of a call. This is the fast path of `take_updates`.
+        """Note new output in a terminal, the most frequent update of a call. This is the fast path of `take_updates`.
 
-        Returns True if the agent's line passes, False if the output waits for its time, and None if this update is none
-        for the fast path.
+        Returns True if the agent's line passes, False if the output waits until it is due, and None if `take_updates`
+        must handle the update.
         """
         row = self._rows.get(op.id)
         meta = source.get("_meta")
@@ -169,10 +173,10 @@ class CallRows:
         return True
 
     def take_updates(self, source: Mapping[str, Any] | None, now: float) -> list[Mapping[str, Any]]:
-        """Return the updates for what changed since the last call: the object `source` itself where it may pass.
+        """Return the updates to send for what changed since this was last called.
 
-        `source`: the agent's update that the changes come from. Without one, calls that the client has not heard of
-        wait for their first update.
+        `source`: the agent's update that caused the changes; it is returned itself where it may pass. Without it, tool
+        calls that the client does not know yet wait for their first update.
         """
         own = source if source is not None and isinstance(source.get("toolCallId"), str) else None
         if own is None and not self._touched:
@@ -195,23 +199,26 @@ class CallRows:
         return updates
 
     def _find_untouched(self, source: Mapping[str, Any], touched: Mapping[int, CallRow]) -> dict[int, CallRow]:
-        """Return the row of an update that changed nothing in the view: it may still have a location, or a diff."""
+        """Return the call of an update that changed nothing in the view: it may still have a location or a diff.
+
+        Return {} if rows changed, or if the call is unknown.
+        """
         if touched:
             return {}
         call = source["toolCallId"]
-        found = ((item, row) for item, row in reversed(self._rows.items()) if row.call == call)
-        return dict([pair]) if (pair := next(found, None)) else {}
+        matches = ((item, row) for item, row in reversed(self._rows.items()) if row.call == call)
+        return dict([pair]) if (pair := next(matches, None)) else {}
 
     def _write_row(self, row: CallRow, source: Mapping[str, Any] | None, now: float) -> Mapping[str, Any] | None:
         if source is None:
-            return self._compose(row, {}, now)
+            return self._compose_update(row, {}, now)
         if not row.is_announced:
             row.call = str(source["toolCallId"])
         self._note_terminal(row, source)
         if self._may_pass(row, source):
             self._note_passed(row, source)
             return source
-        return self._compose(row, source, now)
+        return self._compose_update(row, source, now)
 
     # ---- passing
 
@@ -221,7 +228,7 @@ class CallRows:
             return False
         if not (row.changes or row.output_ops) and row.is_announced and _repeats_output(source):
             return False
-        if row.call != source["toolCallId"] or (status is not None and status != self._wire_status(row)):
+        if row.call != source["toolCallId"] or (status is not None and status != self._get_wire_status(row)):
             return False
         if len(source) == 3 and row.terminal is not None and self._is_new_delta(row, source):
             return True
@@ -242,7 +249,7 @@ class CallRows:
         return row.is_final and self._states_output(row, source, snapshots[-1].text)
 
     def _states_output(self, row: CallRow, source: Mapping[str, Any], text: str) -> bool:
-        """Whether the agent's content is the whole output, readable as it is. `text`: as the fold reads it."""
+        """Whether the update's content is the whole output, in a readable form. `text`: that output."""
         head, gap, tail = row.output.shown()
         if gap:
             is_whole = len(text) == row.output.total and text.startswith(head) and text.endswith(tail)
@@ -253,13 +260,13 @@ class CallRows:
         return is_whole and is_readable and not _is_large(source.get("rawOutput"))
 
     def _is_new_delta(self, row: CallRow, source: Mapping[str, Any]) -> bool:
-        """Whether the update's terminal output is new, all of it, and where the client looks for it."""
+        """Whether the update's terminal output is exactly the new output, and in the field that the client reads."""
         delta = text_at(source.get("_meta"), "terminal_output", "data")
         return delta is not None and row.output_ops == [OutputOp(delta, False)]
 
     def _note_passed(self, row: CallRow, source: Mapping[str, Any]) -> None:
         row.is_announced = True
-        self._new_details(row, source)
+        self._take_new_details(row, source)
         shows_output = row.terminal is not None or _has_text(source)
         if shows_output and row.has_new_output and (row.is_final or row.terminal is not None):
             row.has_new_output = False
@@ -269,7 +276,7 @@ class CallRows:
     # ---- terminals
 
     def _note_terminal(self, row: CallRow, source: Mapping[str, Any]) -> None:
-        """Note the terminal of a call that the agent shows in the client by `_meta.terminal_info`."""
+        """Note the terminal in which the client shows this call's output, as `_meta.terminal_info` says."""
         if self._client.takes_terminal_deltas:
             row.terminal = text_at(source.get("_meta"), "terminal_info", "terminal_id") or row.terminal
 
@@ -281,23 +288,23 @@ class CallRows:
 
     # ---- composing
 
-    def _compose(self, row: CallRow, source: Mapping[str, Any], now: float) -> Json | None:
-        """Return an update with all that changed, or None if nothing is to be said (yet)."""
+    def _compose_update(self, row: CallRow, source: Mapping[str, Any], now: float) -> Json | None:
+        """Return an update with everything that changed; None if nothing is due."""
         first = not row.is_announced
-        update = self._new_details(row, source)
+        update = self._take_new_details(row, source)
         if first or "input" in row.changes:
             update |= {"rawInput": row.fields["input"]} if "input" in row.fields else {}
         if first or "title" in row.changes:
             update["title"] = row.fields.get("title") or row.fields.get("name") or "tool"
         if (first or "tool_kind" in row.changes) and row.fields.get("tool_kind") in KINDS:
             update["kind"] = row.fields["tool_kind"]
-        if (first or "status" in row.changes) and (status := self._wire_status(row)) is not None:
+        if (first or "status" in row.changes) and (status := self._get_wire_status(row)) is not None:
             update["status"] = status
-        if meta := self._rest_of_meta(row, source.get("_meta")):
+        if meta := self._compose_meta(row, source.get("_meta")):
             update["_meta"] = meta
         if source.get("rawOutput") is not None and row.is_final:
-            update["rawOutput"] = _shorten(source["rawOutput"])
-        content = self._next_content(row, source, now)
+            update["rawOutput"] = _shorten_strings(source["rawOutput"])
+        content = self._take_due_content(row, source, now)
         if content is not None:
             update["content"] = content
         if not update:
@@ -305,22 +312,22 @@ class CallRows:
         row.is_announced = True
         return {"sessionUpdate": "tool_call" if first else "tool_call_update", "toolCallId": row.call, **update}
 
-    def _new_details(self, row: CallRow, source: Mapping[str, Any]) -> Json:
-        """Return the fields of an update that are not folded, as far as the client does not have them."""
+    def _take_new_details(self, row: CallRow, source: Mapping[str, Any]) -> Json:
+        """Return the update's fields that are not folded and that are new to the client. Note that it has them."""
         details = {key: value for key, value in source.items() if key not in REWRITTEN}
         new = {key: value for key, value in details.items() if key not in row.details or row.details[key] != value}
         row.details |= details
         return new
 
-    def _wire_status(self, row: CallRow) -> str | None:
+    def _get_wire_status(self, row: CallRow) -> str | None:
         return WIRE_STATUS.get(str(row.fields.get("status")))
 
-    def _rest_of_meta(self, row: CallRow, meta: object) -> Json:
-        """Return `_meta` without output, or with what is new of it, if the client shows it in a terminal."""
+    def _compose_meta(self, row: CallRow, meta: object) -> Json:
+        """Return `_meta` without output. For a client that shows it in a terminal, add the new output."""
         if not isinstance(meta, dict):
             meta = {}
         dropped = OUTPUT_META if self._client.takes_terminal_deltas else OUTPUT_META | TERMINAL_META
-        rest = {key: _without_response(value) for key, value in meta.items() if key not in dropped}
+        rest = {key: _drop_response(value) for key, value in meta.items() if key not in dropped}
         rest = {key: value for key, value in rest.items() if value != {} or meta[key] == {}}
         if row.terminal is not None and not any(op.replaces for op in row.output_ops):
             if text := "".join(op.text for op in row.output_ops):
@@ -328,8 +335,8 @@ class CallRows:
             row.has_new_output = False
         return rest
 
-    def _next_content(self, row: CallRow, source: Mapping[str, Any], now: float) -> list[Json] | None:
-        """Return the content to send now: the output if its time has come, and the other parts beside it."""
+    def _take_due_content(self, row: CallRow, source: Mapping[str, Any], now: float) -> list[Json] | None:
+        """Return the content to send now: the output and the other parts; None if neither changed or is due."""
         given = source.get("content")
         changed = False
         if isinstance(given, list):
@@ -342,10 +349,10 @@ class CallRows:
             changed, row.parts = parts != row.parts, parts
         ends = row.is_final and (not row.is_announced or "status" in row.changes)
         is_due = row.has_new_output and (ends or (now >= row.due_at and self._is_affordable(row)))
-        return self._content(row, now) if is_due or changed else None
+        return self._render_content(row, now) if is_due or changed else None
 
-    def _content(self, row: CallRow, now: float) -> list[Json]:
-        text = _show_output(row)
+    def _render_content(self, row: CallRow, now: float) -> list[Json]:
+        text = _render_output(row)
         row.has_new_output = False
         row.is_shortened = not row.is_final and row.output.total > RUNNING_HEAD + RUNNING_TAIL
         row.due_at = now + SNAPSHOT_INTERVAL_S
@@ -353,16 +360,16 @@ class CallRows:
         return [*([{"type": "content", "content": {"type": "text", "text": text}}] if text else []), *row.parts]
 
     def _is_affordable(self, row: CallRow) -> bool:
-        """Whether a running call's output may be sent again: what was sent is in proportion to the output."""
+        """Whether a running call's output may be sent again: all that is sent stays in proportion to its size."""
         size = min(row.output.total, RUNNING_HEAD + RUNNING_TAIL)
         return row.sent_chars + size <= FREE_CHARS + row.output.total
 
-    def take_due(self, now: float) -> Iterator[Json]:
-        """Yield the updates with output whose time has come. If `now` is infinite, no further update will come."""
+    def take_due_updates(self, now: float) -> Iterator[Json]:
+        """Yield the updates with output that is due. `now`: a monotonic time in seconds; infinite at the turn's end."""
         for item, row in list(self._unsent.items()):
             if row.is_announced and now >= row.due_at and (self._is_affordable(row) or now == inf):
                 del self._unsent[item]
-                content = self._content(row, now)
+                content = self._render_content(row, now)
                 yield {"sessionUpdate": "tool_call_update", "toolCallId": row.call, "content": content}
 
 
@@ -374,8 +381,8 @@ def dump_json(value: object) -> bytes:
         return json.dumps(value, separators=(",", ":")).encode()
 
 
-def _show_output(row: CallRow) -> str:
-    """Return the output as a person sees it, in a code fence unless it is the agent's own content."""
+def _render_output(row: CallRow) -> str:
+    """Return the output as a terminal would show it, in a code fence unless the agent's own content had none."""
     head, gap, tail = row.output.shown()
     if not row.is_final and row.output.total > RUNNING_HEAD + RUNNING_TAIL:
         tail = (tail or head)[-RUNNING_TAIL:]
@@ -399,7 +406,7 @@ def _is_text(part: Json) -> bool:
 
 
 def _repeats_output(source: Mapping[str, Any]) -> bool:
-    """Whether an update that changed nothing in the view has output in it: it is a re-delivery."""
+    """Whether an update that changed nothing in the view contains output: then it repeats output."""
     meta = source.get("_meta")
     has_output = source.get("content") or source.get("rawOutput") is not None
     return bool(has_output) or _has_delta(meta) or tool_response(meta) is not None
@@ -409,23 +416,26 @@ def _has_text(source: Mapping[str, Any]) -> bool:
     return bool(content_text(source.get("content")))
 
 
-def _without_response(value: object) -> object:
-    """Return an entry of `_meta` without the output in it (`output_fields.tool_response`)."""
+def _drop_response(value: object) -> object:
+    """Return a value of `_meta` without a tool's output (`output_fields.tool_response`)."""
     return {key: inner for key, inner in value.items() if key != "toolResponse"} if isinstance(value, dict) else value
 
 
 def _is_large(value: object) -> bool:
-    return value is not None and _shorten(value) is not value
+    return value is not None and _shorten_strings(value) is not value
 
 
-def _shorten(raw: object) -> object:
-    """Return `rawOutput` with shorter strings, or `raw` itself if none is long: the call's content has the output."""
+def _shorten_strings(raw: object) -> object:
+    """Return `rawOutput` with its long strings shortened, because the call's content repeats them.
+
+    Return `raw` itself if no string is long.
+    """
     if isinstance(raw, str):
         return raw if len(raw) <= MAX_RAW_CHARS else raw[:MAX_RAW_CHARS] + f" [{len(raw) - MAX_RAW_CHARS} more]"
     if isinstance(raw, dict):
-        shorter: object = {key: _shorten(value) for key, value in raw.items()}
+        shorter: object = {key: _shorten_strings(value) for key, value in raw.items()}
         return shorter if any(shorter[key] is not value for key, value in raw.items()) else raw  # type: ignore[index]
     if isinstance(raw, list):
-        items = [_shorten(value) for value in raw]
+        items = [_shorten_strings(value) for value in raw]
         return items if any(new is not old for new, old in zip(items, raw, strict=True)) else raw
     return raw

@@ -15,14 +15,14 @@ from semel.text.json_types import object_at, text_at
 
 @dataclass(frozen=True)
 class Client:
-    """How one editor shows what it is sent. The defaults suit an editor that was never measured."""
+    """How one editor shows the updates that it gets. The defaults suit an editor that was never measured."""
 
     name: str = "unmeasured"
 
     outside: Literal["direct", "push", "held"] = "held"
     """What the client does with an agent's text, thoughts and tool calls outside of a turn. `direct`: it shows them.
     `push`: it shows them, and draws them as a turn of the agent's own if that is announced with `session/push`. `held`:
-    it drops them, or may; so they wait for its next prompt, because what waits is late and what is dropped is lost."""
+    it drops them, or may drop them, so they wait for its next prompt."""
 
     joins_messages: bool = False
     """Whether it ignores `messageId` and joins messages that follow each other: they then need an empty line."""

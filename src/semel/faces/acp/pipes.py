@@ -15,7 +15,7 @@ SAFE_WRITE_BYTES = 512  # POSIX's least PIPE_BUF: a pipe that poll() calls writa
 
 
 class Piece(NamedTuple):
-    """Some bytes. `is_line`: they are a whole line, with its newline; otherwise, part of one that is too long."""
+    """A whole line with its newline, or (`is_line` is false) a part of a line that is too long."""
 
     data: bytes
     is_line: bool
@@ -30,7 +30,7 @@ class LineSplitter:
         self._size = 0
         self.is_inside_long_line = False
 
-    def split(self, chunk: bytes) -> Iterator[Piece]:
+    def split_chunk(self, chunk: bytes) -> Iterator[Piece]:
         """Yield the lines that `chunk` completes, and the parts of lines that are too long."""
         start = 0
         while (end := chunk.find(b"\n", start) + 1) > 0:
@@ -67,7 +67,7 @@ def write_all(file: int, data: bytes) -> bool:
 
 
 def pass_stderr(source: int, target: int) -> None:
-    """Copy bytes until `source` ends. If nobody reads `target`, they are dropped: `source` is always read."""
+    """Copy bytes until `source` ends. `source` is always read; if nobody reads `target`, bytes are dropped."""
     waiting, dropped, is_open = bytearray(), 0, True
     poller = select.poll()
     poller.register(source, select.POLLIN)
@@ -78,7 +78,7 @@ def pass_stderr(source: int, target: int) -> None:
             if file == -1:
                 return  # the end was not read within a second
             if file == source:
-                chunk = _read(source)
+                chunk = _read_chunk(source)
                 is_open = bool(chunk)
                 kept = chunk[: max(0, MAX_STDERR_BYTES - len(waiting))]
                 waiting += kept
@@ -97,7 +97,7 @@ def pass_stderr(source: int, target: int) -> None:
                 dropped = 0
 
 
-def _read(file: int) -> bytes:
+def _read_chunk(file: int) -> bytes:
     try:
         return os.read(file, CHUNK_BYTES)
     except OSError:

@@ -1,12 +1,12 @@
 """Run an agent for an editor, and pass bytes between the two (`semel acp --alone`).
 
-Each direction has a thread of its own that reads, decides (`stream`) and writes, and blocks if its reader does: then
-the writer at the other end blocks, too, as without us. Only the thread that reads the agent writes to the editor; what
-a line from the editor sets free is put in its queue. The descriptors that the editor gave us stay as they are, because
-it may share them: none is made non-blocking.
+Each direction has a thread of its own, which reads, decides (`stream`) and writes. If the program at one end stops
+reading, this thread blocks, and then the program at the other end blocks, too, as it would without us. Only the thread
+that reads from the agent writes to the editor; lines that waited for a line from the editor are put into its queue. The
+descriptors that the editor gave us are not made non-blocking, because the editor may share them.
 
-The agent has a process group of its own. It gets our signals, and it is ended if the editor is gone: nobody closes a
-process that outlived its editor. If we are killed, a guard process ends it (`semel.agents.acp.process.Guard`).
+The agent has a process group of its own. It gets the signals that we get. It is ended when the editor is gone, because
+nobody else would end it. If we are killed, a guard process ends it (`semel.agents.acp.process.Guard`).
 """
 
 from __future__ import annotations
@@ -78,16 +78,16 @@ class Relay:
         threads = (reads_agent, reads_stderr, threading.Thread(target=self._pass_from_editor, daemon=True))
         for thread in (*threads, threading.Thread(target=self._wait_for_agent, daemon=True)):
             thread.start()
-        self._watch()
-        code = self._finish()
+        self._watch_agent()
+        code = self._end_group()
         reads_agent.join(SIGNAL_GRACE_S if self._is_signalled else None)  # a slow editor still gets all of it
         reads_stderr.join(WORKER_GRACE_S)
         return code
 
     # ---- the main thread
 
-    def _watch(self) -> None:
-        """Wait for the agent's end, and bring it about if the editor is gone or a signal asked for it."""
+    def _watch_agent(self) -> None:
+        """Wait until the agent has ended. End it if the editor is gone, or if we got a signal."""
         poller = select.poll()
         poller.register(self._main_wake.reader, select.POLLIN)
         poller.register(STDOUT, 0)  # its reader's end is reported without asking
@@ -96,19 +96,19 @@ class Relay:
             self._main_wake.clear()
             if STDOUT in events:
                 poller.unregister(STDOUT)
-                self._schedule(signal.SIGTERM, END_GRACE_S)
+                self._schedule_signal(signal.SIGTERM, END_GRACE_S)
             if time.monotonic() >= self._signal_at:
                 self._send_signal(self._next_signal)
-                self._schedule(signal.SIGKILL, END_GRACE_S)
+                self._schedule_signal(signal.SIGKILL, END_GRACE_S)
 
-    def _schedule(self, number: signal.Signals, delay_s: float) -> None:
+    def _schedule_signal(self, number: signal.Signals, delay_s: float) -> None:
         self._next_signal, self._signal_at = number, time.monotonic() + delay_s
 
     def _forward_signal(self, number: int, _frame: object) -> None:
-        """Pass a signal on to the agent. If it comes again, the agent is killed."""
+        """Pass a signal on to the agent. If we have got one before, kill the agent."""
         self._send_signal(signal.SIGKILL if self._is_signalled else signal.Signals(number))
         self._is_signalled = True
-        self._schedule(signal.SIGKILL, SIGNAL_GRACE_S)
+        self._schedule_signal(signal.SIGKILL, SIGNAL_GRACE_S)
         self._main_wake.set()
 
     def _send_signal(self, number: signal.Signals) -> None:
@@ -116,8 +116,11 @@ class Relay:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._popen.pid, number)
 
-    def _finish(self) -> int:
-        """Wait for the end of the agent's process group. Returns the agent's exit code."""
+    def _end_group(self) -> int:
+        """Wait for the end of the agent and, at most WORKER_GRACE_S, of its process group; then kill the group.
+
+        Returns the agent's exit code; 128 + n if signal n ended it.
+        """
         code = self._popen.wait()
         deadline = time.monotonic() + WORKER_GRACE_S
         while _group_exists(self._popen.pid) and time.monotonic() < deadline:
@@ -139,8 +142,8 @@ class Relay:
     def _pass_from_editor(self) -> None:
         splitter = LineSplitter()
         while chunk := _read_blocking(STDIN):
-            for piece in splitter.split(chunk):
-                if piece.is_line and (lines := self._take(self._stream.take_from_editor, piece.data, [])):
+            for piece in splitter.split_chunk(chunk):
+                if piece.is_line and (lines := self._convert_line(self._stream.take_from_editor, piece.data, [])):
                     self._queue.extend(lines)
                     self._agent_wake.set()
             write_all(self._stdin, chunk)
@@ -170,9 +173,9 @@ class Relay:
 
     def _write_out(self, splitter: LineSplitter, chunk: bytes) -> None:
         out: list[bytes] = [] if splitter.is_inside_long_line else self._take_queue()
-        for piece in splitter.split(chunk):
+        for piece in splitter.split_chunk(chunk):
             if piece.is_line:
-                out += self._take(self._stream.take_from_agent, piece.data, [piece.data])
+                out += self._convert_line(self._stream.take_from_agent, piece.data, [piece.data])
             else:
                 out.append(piece.data)
         if not splitter.is_inside_long_line:
@@ -180,19 +183,22 @@ class Relay:
                 out += self._stream.flush(time.monotonic())
         write_all(STDOUT, b"".join(out))  # if nobody reads it any more, the main thread notices that
 
-    def _take(self, take: Callable[[bytes, float], list[bytes]], line: bytes, otherwise: list[bytes]) -> list[bytes]:
-        """Return what the stream makes of a line; `otherwise` if a fault of ours prevents that.
+    def _convert_line(
+        self, convert: Callable[[bytes, float], list[bytes]], line: bytes, fallback: list[bytes]
+    ) -> list[bytes]:
+        """Return what `convert` returns for a line; `fallback` if it raises an exception, which is a bug of Semel.
 
-        An editor that waits for ever is worse than one that shows a message twice: from then on, everything passes.
+        After a bug, every line passes unchanged: a message that is shown twice is better than an editor that waits for
+        ever.
         """
         try:
             with self._lock:
-                return take(line, time.monotonic())
+                return convert(line, time.monotonic())
         except Exception as error:
             self._stream.pass_all()
             fault = f"semel: {type(error).__name__}: {error}. From here on, every line passes as it comes.\n"
             write_all(STDERR, fault.encode(errors="replace"))
-            return otherwise
+            return fallback
 
     def _take_queue(self) -> list[bytes]:
         return [self._queue.popleft() for _ in range(len(self._queue))]

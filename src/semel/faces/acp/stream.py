@@ -1,8 +1,8 @@
-"""Decide for each line between one editor and one agent: it passes as it came, or its update is written anew.
+"""Decide for each line between one editor and one agent whether it passes unchanged or is written anew.
 
-Only five kinds of `session/update` are read for what they show: chunks of messages, thoughts and user messages, and
-tool calls. They are folded, and a `Pen` writes the result. Every other line passes unchanged, byte for byte, in order;
-so do lines that are no JSON, and everything if the two agree on another version of ACP than 1.
+Only five kinds of `session/update` are folded: chunks of messages, thoughts and user messages, `tool_call` and
+`tool_call_update`. An `UpdateWriter` writes the result. Every other line passes unchanged, byte for byte and in order;
+so do lines that are no JSON, and all lines if editor and agent agree on a version of ACP other than 1.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from semel.acp_stream import ConnectionFolder, Limits
 from semel.acp_stream.history import ROLES
 from semel.faces.acp.clients import UNMEASURED, read_client
-from semel.faces.acp.pen import Pen
+from semel.faces.acp.update_writer import UpdateWriter
 from semel.text.json_types import Json, object_at, text_at
 
 LOADS = ("session/load", "session/resume")
@@ -33,7 +33,7 @@ class HeldLines:
         self._size = 0
 
     def add(self, lines: list[bytes]) -> list[bytes]:
-        """Add lines. Returns the oldest ones, as many as there is no room for."""
+        """Add lines. Remove and return the oldest ones, as many as exceed MAX_HELD_BYTES."""
         self.lines.extend(lines)
         self._size += sum(map(len, lines))
         excess: list[bytes] = []
@@ -44,31 +44,33 @@ class HeldLines:
 
 
 class EditorStream:
-    """One connection. The `take_` methods return the lines to be written to the editor, each with its newline.
+    """One connection of an editor and an agent.
 
-    Lines to the agent always pass; `take_from_editor` must be called before a line is given to the agent, so that the
-    view knows of a prompt before its answer. `id_prefix`: begins the message ids that are made here.
+    Its methods return the lines to write to the editor, each with its newline. Lines to the agent always pass. Call
+    `take_from_editor` before a line is given to the agent, so that a prompt is known before its answer.
+
+    `id_prefix`: begins the message ids that are made here.
     """
 
     def __init__(self, id_prefix: str) -> None:
         self._id_prefix = id_prefix
         self._client = UNMEASURED
         self._folder = ConnectionFolder(limits=Limits())
-        self._pens: dict[str, Pen] = {}
+        self._writers: dict[str, UpdateWriter] = {}
         self._terminals: set[str] = set()  # those that the client made
         self._held: dict[str, HeldLines] = {}  # by session: what waits for the client's next prompt
         self._resumed: set[str] = set()  # sessions whose history the client has already
         self._late_replays: dict[str, float] = {}  # replays that go on after their answer -> when the last update came
-        self._pen_count = 0
+        self._writer_count = 0
         self._passes_all = False
 
     def __repr__(self) -> str:
-        return f"<EditorStream {self._folder.profile.name} -> {self._client.name}, {len(self._pens)} sessions>"
+        return f"<EditorStream {self._folder.profile.name} -> {self._client.name}, {len(self._writers)} sessions>"
 
     @property
     def due_at(self) -> float | None:
         """When `flush` has something to write next, as a monotonic time in seconds; None if nothing waits."""
-        times = [pen.calls.due_at for pen in self._pens.values()]
+        times = [writer.calls.due_at for writer in self._writers.values()]
         times += [last + REPLAY_PAUSE_S for last in self._late_replays.values()]
         return min((time for time in times if time is not None), default=None)
 
@@ -79,8 +81,11 @@ class EditorStream:
     # ---- from the editor
 
     def take_from_editor(self, line: bytes, now: float) -> list[bytes]:
-        """Note a line from the editor to the agent. Returns what waited for it. `now`: as for `take_from_agent`."""
-        message = _parse(line)
+        """Note a line from the editor to the agent. Return the lines that waited for it.
+
+        `now`: a monotonic time, in seconds.
+        """
+        message = _parse_json(line)
         if self._passes_all or not isinstance(message, dict):
             return []
         method, session = message.get("method"), text_at(message, "params", "sessionId") or ""
@@ -91,28 +96,31 @@ class EditorStream:
         if method == "initialize":
             self._client = read_client(object_at(message, "params"))
         if method in LOADS:
-            self._open_anew(session, is_resumed=method == "session/resume")
+            self._open_session(session, is_resumed=method == "session/resume")
         if method == "session/prompt":
             return self._take_prompt(session, message, now)
         ops = self._folder.fold_sent(message)
-        return self._pen(session).write(ops, now=now) if ops else []
+        return self._get_writer(session).write(ops, now=now) if ops else []
 
     def _take_prompt(self, session: str, message: Json, now: float) -> list[bytes]:
         lines = self._end_replay(session)
         if not self._folder.is_prompting(session):
-            lines += self._hold(session, self._pen(session).settle())
+            lines += self._hold_lines(session, self._get_writer(session).end_turn())
         self._late_replays.pop(session, None)
         self._resumed.discard(session)
-        lines += self._pen(session).write(self._folder.fold_sent(message), now=now)
-        return lines + self._take_held(session)
+        lines += self._get_writer(session).write(self._folder.fold_sent(message), now=now)
+        return lines + self._take_held_lines(session)
 
-    def _take_held(self, session: str) -> list[bytes]:
+    def _take_held_lines(self, session: str) -> list[bytes]:
         return list(self._held.pop(session, HeldLines()).lines)
 
-    def _open_anew(self, session: str, is_resumed: bool) -> None:
-        """The client opens a session: it has nothing of it on this connection, or (`is_resumed`) its history."""
+    def _open_session(self, session: str, is_resumed: bool) -> None:
+        """Forget a session that the client opens again: it has nothing of it yet on this connection.
+
+        `is_resumed`: the client has the session's history already.
+        """
         self._folder.forget(session)
-        self._pens.pop(session, None)
+        self._writers.pop(session, None)
         self._held.pop(session, None)
         self._late_replays.pop(session, None)
         self._resumed.discard(session)
@@ -122,7 +130,7 @@ class EditorStream:
     # ---- from the agent
 
     def take_from_agent(self, line: bytes, now: float) -> list[bytes]:
-        """Return the lines that stand for a line from the agent. `now`: a monotonic time, in seconds."""
+        """Return the lines to write to the editor for a line from the agent. `now`: a monotonic time, in seconds."""
         if self._passes_all:
             return [line]
         try:
@@ -138,22 +146,22 @@ class EditorStream:
             if method == "session/update" and type(update) is dict and _is_folded(update):
                 return self._take_update(session, update, line, now)
             ops = self._folder.fold_received(message)
-            return [*self._pen(session).write(ops, now=now), line] if ops else [line]
+            return [*self._get_writer(session).write(ops, now=now), line] if ops else [line]
         except (ValueError, RecursionError):  # no JSON, or nested a thousand levels deep
             return [line]
 
     def _take_update(self, session: str, update: Json, line: bytes, now: float) -> list[bytes]:
         ops = self._folder.update(session, update)
-        pen = self._pens.get(session) or self._pen(session)
-        lines = pen.write(ops, update, line, now)
+        writer = self._writers.get(session) or self._get_writer(session)
+        lines = writer.write(ops, update, line, now)
         if self._folder.is_replaying(session):
             if session in self._late_replays:
                 self._late_replays[session] = now
             return [] if session in self._resumed else lines
-        return self._hold(session, lines)
+        return self._hold_lines(session, lines)
 
     def _take_answer(self, message: Json, line: bytes, now: float) -> list[bytes]:
-        """Return the lines for an agent's answer: all that belongs before it, and the answer itself."""
+        """Return the lines for an agent's answer: text and output that was withheld, and then the answer itself."""
         method, session = self._folder.find_request(message)
         ops = self._folder.fold_received(message)
         if method == "initialize":
@@ -165,15 +173,18 @@ class EditorStream:
             lines = self._end_replay(session)
             self._resumed.discard(session)
         elif method == "session/prompt":
-            pen = self._pen(session)
-            lines = pen.write(ops, now=now)
+            writer = self._get_writer(session)
+            lines = writer.write(ops, now=now)
             if not self._folder.is_prompting(session):
-                lines += pen.settle()
-                self._folder.fold(session).forget_all_but(pen.calls.keep_latest(KEPT_CALLS))
+                lines += writer.end_turn()
+                self._folder.fold(session).forget_all_but(writer.calls.keep_latest(KEPT_CALLS))
         return [*lines, line]
 
-    def _hold(self, session: str, lines: list[bytes]) -> list[bytes]:
-        """Return the lines, or keep them for the next prompt of a client that drops what comes outside of a turn."""
+    def _hold_lines(self, session: str, lines: list[bytes]) -> list[bytes]:
+        """Return the lines to write now. Outside of a turn, lines for a client that would drop them then are kept.
+
+        They follow after the client's next prompt.
+        """
         if self._client.outside != "held" or not lines or self._folder.is_prompting(session):
             return lines
         held = self._held.setdefault(session, HeldLines())
@@ -182,43 +193,46 @@ class EditorStream:
     # ---- time
 
     def flush(self, now: float) -> list[bytes]:
-        """Return what is due at `now`: output of running calls, and the end of a replay that has no other end."""
+        """Return the lines that are due at `now`.
+
+        These are the output of running calls, and the last message of a replay that ended only by silence.
+        """
         lines: list[bytes] = []
         for session, last in list(self._late_replays.items()):
             if now >= last + REPLAY_PAUSE_S:
                 lines += self._end_replay(session)
                 self._late_replays[session] = inf  # until the next replayed update
-        for session, pen in self._pens.items():
-            lines += self._hold(session, pen.flush(now))
+        for session, writer in self._writers.items():
+            lines += self._hold_lines(session, writer.flush(now))
         return lines
 
     def end(self) -> list[bytes]:
-        """Return all that is still withheld, because the agent has ended."""
+        """Return the lines that were still kept or withheld, because the agent has ended."""
         lines: list[bytes] = []
-        for session in list(self._pens):
-            lines += self._take_held(session) + self._end_replay(session) + self._pen(session).settle()
+        for session in list(self._writers):
+            lines += self._take_held_lines(session) + self._end_replay(session) + self._get_writer(session).end_turn()
         return lines
 
     def _end_replay(self, session: str) -> list[bytes]:
-        """End a replay, if there is one. Its last message is complete."""
+        """End the session's replay, if there is one, so that its last message is complete. Return its lines."""
         fold = self._folder.folds.get(session)
         if fold is None or not fold.is_replaying:
             return []
-        pen = self._pen(session)
-        lines = pen.write(fold.end_replay()) + pen.settle()
+        writer = self._get_writer(session)
+        lines = writer.write(fold.end_replay()) + writer.end_turn()
         return [] if session in self._resumed else lines
 
-    def _pen(self, session: str) -> Pen:
-        if session not in self._pens:
+    def _get_writer(self, session: str) -> UpdateWriter:
+        if session not in self._writers:
             profile = self._folder.fold(session).profile
-            self._pen_count += 1
-            prefix = f"{self._id_prefix}-{self._pen_count}-"
-            self._pens[session] = Pen(session, self._client, profile, prefix, self._terminals)
-        return self._pens[session]
+            self._writer_count += 1
+            prefix = f"{self._id_prefix}-{self._writer_count}-"
+            self._writers[session] = UpdateWriter(session, self._client, profile, prefix, self._terminals)
+        return self._writers[session]
 
 
 def _is_folded(update: Mapping[str, Any]) -> bool:
-    """Whether an update is one that the pen writes, and has what it needs for that."""
+    """Whether an update is of a kind that is folded, and has the fields that folding needs."""
     kind = update.get("sessionUpdate")
     if type(kind) is not str:
         return False
@@ -228,7 +242,7 @@ def _is_folded(update: Mapping[str, Any]) -> bool:
     return kind in ("tool_call", "tool_call_update") and isinstance(update.get("toolCallId"), str)
 
 
-def _parse(line: bytes) -> object:
+def _parse_json(line: bytes) -> object:
     try:
         return json.loads(line)
     except (ValueError, RecursionError):

@@ -1,11 +1,11 @@
 """Write fold operations as ACP v1 `session/update` messages for one editor: pure code, without a clock or I/O.
 
-The client gets each message once, in chunks that add up to the fold's text. ACP v1 cannot take a text back, so text
-that may turn out to be another attempt at a message (`acp_stream.messages`) is withheld for as long as it equals what
-the client has. If it was an attempt, only what is new follows, under the first attempt's id; otherwise it is written
-after all. Tool calls are written by `call_rows`.
+The client gets each message once, in chunks that add up to the fold's text. ACP v1 cannot take a text back. So a text
+that may be another attempt at an earlier message (`acp_stream.messages`) is withheld while it equals the text that the
+client has. If it proves to be another attempt, only its new text is written, under the first attempt's id. Otherwise,
+the whole text is written. Tool calls are written by `call_rows`.
 
-An agent's own line is passed on as it came if it says exactly what the operations say.
+A line of the agent is passed on unchanged if it says exactly what the operations say.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ NO_SOURCE = Source({}, b"")
 
 
 class TextRow:
-    """A message or thought as the client has it. `chunk`: its `sessionUpdate`. `pieces`: what was written of it."""
+    """A message or thought, as far as the client has it.
+
+    `chunk`: the `sessionUpdate` of its chunks. `pieces`: the texts that were written to the client.
+    """
 
     __slots__ = ("chunk", "cursor", "follows", "head", "is_superseded", "message_id", "pieces", "size", "withheld")
 
@@ -58,8 +61,8 @@ class TextRow:
     def __repr__(self) -> str:
         return f"<TextRow {self.message_id} {self.size} chars, {len(self.withheld)} chunks withheld>"
 
-    def withhold(self, text: str, rival: TextRow, size: int) -> bool:
-        """Begin to withhold, if `text` may repeat the first `size` characters of the row `rival`."""
+    def withhold_if_repeat(self, text: str, rival: TextRow, size: int) -> bool:
+        """Begin to withhold this row if `text` may repeat the first `size` characters of `rival`. Return whether."""
         cursor = TextCursor(rival.pieces, size)
         if size and cursor.feed(text):
             self.cursor = cursor
@@ -68,11 +71,11 @@ class TextRow:
         return False
 
 
-class Pen:
+class UpdateWriter:
     """Writes one session's operations for one client. Each method returns whole lines, in order.
 
-    `id_prefix`: begins the message ids that the pen makes; no other pen of the session may ever use it. `terminals`:
-    the ids of the terminals that the client has, kept up to date by the caller.
+    `id_prefix`: begins the message ids that the writer makes; no other writer of the session may ever use it.
+    `terminals`: the ids of the terminals that the client has, kept up to date by the caller.
     """
 
     def __init__(self, session: str, client: Client, profile: Profile, id_prefix: str, terminals: set[str]) -> None:
@@ -89,19 +92,19 @@ class Pen:
         self._waiting: list[TextRow] = []  # those of them that have ended
         self._quoted: set[int] = set()  # user messages that are written as text of the agent
         self._last_text: TextRow | None = None  # what the client was sent last, if it was text
-        self._noticed = False  # a notice was written since the latest text
+        self._has_noticed = False  # a notice was written since the latest text
         self.calls = CallRows(client, profile, terminals)
 
     def __repr__(self) -> str:
-        return f"<Pen for {self._client.name}: {len(self._rows)} texts, {self.calls!r}>"
+        return f"<UpdateWriter for {self._client.name}: {len(self._rows)} texts, {self.calls!r}>"
 
     def write(
         self, ops: list[Op], update: Mapping[str, Any] | None = None, line: bytes = b"", now: float = 0.0
     ) -> list[bytes]:
-        """Write operations.
+        """Return the lines for these operations.
 
-        `update`: what the agent sent and what caused them, if it did. `line`: the whole line with it, and its newline.
-        `now`: a monotonic time, in seconds.
+        `update`: the agent's update that caused them, if one did. `line`: the agent's whole line with that update, and
+        its newline. `now`: a monotonic time, in seconds.
         """
         if update is not None and len(ops) == 1 and type(op := ops[0]) is Grew:
             row = self._rows.get(op.id)
@@ -115,8 +118,8 @@ class Pen:
         source = Source(update, line) if update is not None else None
         lines: list[bytes] = []
         for op in ops:
-            self._apply(op, source, lines)
-        self._decide(lines)
+            self._apply_op(op, source, lines)
+        self._settle_withheld(lines)
         self._write_calls(source, now, lines)
         return lines
 
@@ -131,11 +134,11 @@ class Pen:
             passes = source is not None and update is source.update
             lines.append(source.line if passes and source is not None else self.format_line(update))
 
-    def settle(self) -> list[bytes]:
-        """Write what is withheld, and forget the turn's texts: the turn has ended."""
+    def end_turn(self) -> list[bytes]:
+        """Return the lines with all withheld text and output, because the turn has ended. Forget its texts."""
         lines: list[bytes] = []
         for row in self._withheld[:]:
-            self._release(row, lines)
+            self._release_text(row, lines)
         self._release_waiting(lines)
         lines += self.flush(inf)
         self._latest.clear()
@@ -146,8 +149,8 @@ class Pen:
         return lines
 
     def flush(self, now: float) -> list[bytes]:
-        """Write the output of tool calls that is due at `now` (`calls.due_at`)."""
-        return [self.format_line(update) for update in self.calls.take_due(now)]
+        """Return the lines with the output of tool calls that is due at `now` (`calls.due_at`)."""
+        return [self.format_line(update) for update in self.calls.take_due_updates(now)]
 
     def format_line(self, update: Mapping[str, Any]) -> bytes:
         """Return the line with a `session/update` message for `update`."""
@@ -155,89 +158,95 @@ class Pen:
 
     # ---- operations
 
-    def _apply(self, op: Op, source: Source | None, lines: list[bytes]) -> None:
+    def _apply_op(self, op: Op, source: Source | None, lines: list[bytes]) -> None:
         row = self._rows.get(op.id)
         match op:
             case Began(item, "message" | "thought", fields):
-                self._begin(item, op.kind, fields)
+                self._begin_text(item, op.kind, fields)
             case Began(_, "notice", fields):
                 self._write_notice(fields, lines)
             case Grew(_, text) if row is not None:
-                self._grow(row, op.id, text, source, lines)
+                self._extend_text(row, op.id, text, source, lines)
             case Changed(_, fields) if row is not None:
-                self._change(row, fields, source, lines)
+                self._change_text(row, fields, source, lines)
             case Ended() if row is not None:
-                self._end(row, lines)
+                self._end_text(row, lines)
             case _:
-                self.calls.apply(op)
+                self.calls.apply_op(op)
 
-    def _begin(self, item: int, kind: str, fields: Mapping[str, Any]) -> None:
+    def _begin_text(self, item: int, kind: str, fields: Mapping[str, Any]) -> None:
         chunk = THOUGHT if kind == "thought" else USER if fields.get("role") == "user" else AGENT
         if chunk is USER and self._client.drops_user_text and not fields.get("history"):
             chunk = AGENT
             self._quoted.add(item)
         may_repeat = self._repeats_attempts and chunk is not USER and item not in self._quoted
         follows = self._latest.get(chunk) if may_repeat and not fields.get("history") else None
-        self._rows[item] = TextRow(chunk, self._choose_id(fields.get("message_id")), follows)
+        self._rows[item] = TextRow(chunk, self._choose_message_id(fields.get("message_id")), follows)
 
-    def _choose_id(self, wanted: object) -> str:
-        """Return the agent's id of a message, or one of our own if it has none or has given it to another message."""
-        if not isinstance(wanted, str) or wanted in self._ids:
-            wanted = f"{self._id_prefix}{len(self._ids)}"
-        self._ids.add(wanted)
-        return wanted
+    def _choose_message_id(self, message_id: object) -> str:
+        """Return the message's id from the agent. If there is none, or another message has it, return a new id."""
+        if not isinstance(message_id, str) or message_id in self._ids:
+            message_id = f"{self._id_prefix}{len(self._ids)}"
+        self._ids.add(message_id)
+        return message_id
 
-    def _grow(self, row: TextRow, item: int, text: str, source: Source | None, lines: list[bytes]) -> None:
+    def _extend_text(self, row: TextRow, item: int, text: str, source: Source | None, lines: list[bytes]) -> None:
         if item in self._quoted:
             text = ("" if row.size else "> ") + text.replace("\n", "\n> ")
         if row.cursor is not None:
             row.withheld.append(text)
             if not row.cursor.feed(text):
-                self._release(row, lines)
+                self._release_text(row, lines)
             return
         rival = row.follows
-        if not row.size and rival is not None and row.withhold(text, rival, rival.size):
+        if not row.size and rival is not None and row.withhold_if_repeat(text, rival, rival.size):
             self._withheld.append(row)
             return
         restarts = self._restarts_inside and row.size and row.size > len(row.pieces[0])
-        if restarts and row.withhold(text, row, row.size):
+        if restarts and row.withhold_if_repeat(text, row, row.size):
             self._withheld.append(row)
             return
         self._forget_rival(row, lines)
-        lines += self._append(row, text, source)
+        lines += self._append_text(row, text, source)
 
-    def _change(self, row: TextRow, fields: Mapping[str, Any], source: Source | None, lines: list[bytes]) -> None:
+    def _change_text(self, row: TextRow, fields: Mapping[str, Any], source: Source | None, lines: list[bytes]) -> None:
         if fields.get("superseded"):
             row.is_superseded = True
         if "content" in fields and source is not None and source.update.get("sessionUpdate") in CHUNKS:
-            self._release(row, lines)
+            self._release_text(row, lines)
             lines.append(self._address_chunk(row, source))
             self._last_text = row
         if "text" in fields:
-            self._replace(row, str(fields["text"] or ""), lines)
+            self._replace_text(row, str(fields["text"] or ""), lines)
 
-    def _replace(self, row: TextRow, text: str, lines: list[bytes]) -> None:
-        """Write what is new in the row's whole text. What cannot be taken back stays, and the text gets another id."""
+    def _replace_text(self, row: TextRow, text: str, lines: list[bytes]) -> None:
+        """Write what is new in `text`, the row's whole text.
+
+        If it differs from the text that the client has, it is written whole, as another message.
+        """
         written = "".join(row.pieces)
         row.withheld, row.cursor = [], None
         if text.startswith(written):
-            lines += self._append(row, text[len(written) :]) if len(text) > len(written) else []
+            lines += self._append_text(row, text[len(written) :]) if len(text) > len(written) else []
         elif not written.startswith(text):
-            row.message_id, row.pieces, row.size, row.head = self._choose_id(None), [], 0, b""
-            lines += self._write_remark() + self._append(row, text)
+            row.message_id, row.pieces, row.size, row.head = self._choose_message_id(None), [], 0, b""
+            lines += self._write_remark() + self._append_text(row, text)
 
-    def _end(self, row: TextRow, lines: list[bytes]) -> None:
+    def _end_text(self, row: TextRow, lines: list[bytes]) -> None:
         if row.cursor is not None and row.follows is not None and not row.size:
             self._waiting.append(row)  # an attempt that is shorter than the one before it
             if len(self._waiting) > MAX_WAITING:
                 self._release_waiting(lines)
         else:
-            self._release(row, lines)
+            self._release_text(row, lines)
 
     # ---- attempts
 
-    def _decide(self, lines: list[bytes]) -> None:
-        """After all operations of an update: continue what was superseded, and release what was no attempt."""
+    def _settle_withheld(self, lines: list[bytes]) -> None:
+        """Decide about withheld rows, once all operations of an update are applied.
+
+        A row that superseded an earlier one continues it. A row that proved to be no other attempt is written.
+        """
         if not self._withheld:
             return
         self._waiting = [row for row in self._waiting if not row.is_superseded]
@@ -249,48 +258,48 @@ class Pen:
             if rival is not None and not row.size and rival.is_superseded:
                 self._continue_row(row, rival, lines)
             elif rival is None or row.size or size > rival.size:
-                self._release(row, lines)
+                self._release_text(row, lines)
         self._withheld = [row for row in self._withheld if row.cursor is not None and not row.is_superseded]
 
     def _continue_row(self, row: TextRow, rival: TextRow, lines: list[bytes]) -> None:
-        """Go on in the message that the client has of the failed attempt `rival`: the row repeats all of it."""
+        """Write the new text of a row that repeats the failed attempt `rival`, as a continuation of its message."""
         text = "".join(row.withheld)[rival.size :]
         row.message_id, row.pieces, row.size, row.head = rival.message_id, rival.pieces, rival.size, rival.head
         row.withheld, row.cursor, row.follows = [], None, None
         self._latest[row.chunk] = row
         if self._last_text is rival:
             self._last_text = row
-        lines += self._append(row, text) if text else []
+        lines += self._append_text(row, text) if text else []
 
-    def _release(self, row: TextRow, lines: list[bytes]) -> None:
-        """Write what is withheld of a row."""
+    def _release_text(self, row: TextRow, lines: list[bytes]) -> None:
+        """Write the text of a row that is withheld."""
         if row.cursor is None:
             return
         text, row.withheld, row.cursor = "".join(row.withheld), [], None
         self._forget_rival(row, lines)
-        lines += self._append(row, text)
+        lines += self._append_text(row, text)
 
     def _forget_rival(self, row: TextRow, lines: list[bytes]) -> None:
-        """The row is no continuation of an earlier one. Where that one was discarded, say so."""
+        """Note that the row does not continue an earlier one. If the earlier one was discarded, tell the person."""
         rival, row.follows = row.follows, None
         if rival is None:
             return
         if row in self._waiting:
             self._waiting.remove(row)
         self._release_waiting(lines)
-        if rival.is_superseded and row.chunk is AGENT and not self._noticed:
+        if rival.is_superseded and row.chunk is AGENT and not self._has_noticed:
             lines += self._write_remark()
 
     def _release_waiting(self, lines: list[bytes]) -> None:
         waiting, self._waiting = self._waiting, []
         for row in waiting:
             row.follows = None
-            self._release(row, lines)
+            self._release_text(row, lines)
 
     # ---- lines
 
-    def _append(self, row: TextRow, text: str, source: Source | None = None) -> list[bytes]:
-        """Return the lines that add `text` to a row, after what has to be written before it."""
+    def _append_text(self, row: TextRow, text: str, source: Source | None = None) -> list[bytes]:
+        """Return the lines that add `text` to a row, and before them the lines of rows that wait."""
         lines: list[bytes] = []
         last = self._last_text
         if last is row:
@@ -298,7 +307,7 @@ class Pen:
         self._release_waiting(lines)
         is_joined = self._client.joins_messages and last is not None and last.chunk == row.chunk
         self._last_text = self._latest[row.chunk] = row
-        self._noticed = False
+        self._has_noticed = False
         if is_joined:
             row.pieces.append(text)
             row.size += len(text)
@@ -306,7 +315,7 @@ class Pen:
         return [*lines, self._add_text(row, text, *(source or NO_SOURCE))]
 
     def _add_text(self, row: TextRow, text: str, update: Mapping[str, Any], line: bytes) -> bytes:
-        """Return the line that adds `text` to a row: the agent's own, if its update says just that."""
+        """Return the line that adds `text` to a row: the agent's line if its update says exactly that."""
         row.pieces.append(text)
         row.size += len(text)
         if (
@@ -342,15 +351,15 @@ class Pen:
         return self._format_notice(BEGAN_AGAIN)
 
     def _format_notice(self, text: str, is_history: bool = False) -> list[bytes]:
-        self._noticed = True
+        self._has_noticed = True
         if self._client.takes_notices and not is_history:
             title, _, rest = text.partition("\n")
             update = {"sessionUpdate": "notice", "severity": "info", "title": title[:NOTICE_TITLE_CHARS]}
             rest = title[NOTICE_TITLE_CHARS:] + rest
             return [self.format_line({**update, "description": rest} if rest else update)]
-        row = TextRow(AGENT, self._choose_id(None), None)
+        row = TextRow(AGENT, self._choose_message_id(None), None)
         latest = self._latest.get(AGENT)
-        lines = self._append(row, text)
+        lines = self._append_text(row, text)
         self._latest[AGENT] = latest  # no later text is another attempt at a notice
-        self._noticed = True
+        self._has_noticed = True
         return lines

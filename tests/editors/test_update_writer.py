@@ -1,4 +1,4 @@
-"""What the pen writes for one editor, case by case."""
+"""What the update writer writes for one editor, case by case."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from editor_help import Player, answer, call, content, delta, line_of, prompt, r
 
 from semel.faces.acp.call_rows import FREE_CHARS, SNAPSHOT_INTERVAL_S
 from semel.faces.acp.clients import CLIENTS, read_client
-from semel.faces.acp.pen import BEGAN_AGAIN
 from semel.faces.acp.stream import MAX_HELD_BYTES
+from semel.faces.acp.update_writer import BEGAN_AGAIN
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "editors.md"
 LONG = "A sentence that is long enough to be told from chance, and then some more words. "
