@@ -21,7 +21,7 @@ LEVELS = ("info", "warning", "error", "critical")
 
 @dataclass(frozen=True)
 class LogFilter:
-    """Which lines are wanted: those with all the given values. `level`: the lowest one."""
+    """Chooses the lines that have all the given values. `level`: the lowest level that is chosen."""
 
     session: str | None = None
     turn: int | None = None
@@ -29,8 +29,8 @@ class LogFilter:
     level: str | None = None
 
     def accepts(self, line: Json) -> bool:
-        wanted = {"session": self.session, "turn": self.turn, "part": self.part}
-        if any(line.get(name) != value for name, value in wanted.items() if value is not None):
+        required = {"session": self.session, "turn": self.turn, "part": self.part}
+        if any(line.get(name) != value for name, value in required.items() if value is not None):
             return False
         return self.level is None or _level_number(line.get("level")) >= _level_number(self.level)
 
@@ -46,28 +46,29 @@ def list_log_files(data_dir: Path) -> list[Path]:
     return [path for path in (*older, newest) if path.is_file()]
 
 
-def read_log(data_dir: Path, number: int, wanted: LogFilter, *, is_followed: bool = False) -> Iterator[Json]:
-    """Yield the last `number` lines that are wanted, oldest first; then, if it is followed, those that are added.
+def read_log(data_dir: Path, number: int, log_filter: LogFilter, *, is_followed: bool = False) -> Iterator[Json]:
+    """Yield the last `number` lines that the filter accepts, oldest first.
 
-    A followed log never ends. After a rotation, reading goes on with the new file. Raises OSError.
+    If `is_followed`, wait for lines that are added, and never end. After a rotation, reading goes on with the new file.
+    Raises OSError.
     """
     lines: deque[Json] = deque(maxlen=number)
     *older, newest = list_log_files(data_dir) or [data_dir / LOG_FOLDER / LOG_NAME]
     for path in older:
-        with _open(path) as file:
-            lines.extend(_LineReader(file).read_lines(wanted))
-    with _open(newest) as file:
+        with _open_log(path) as file:
+            lines.extend(_LineReader(file).read_lines(log_filter))
+    with _open_log(newest) as file:
         reader = _LineReader(file)
-        lines.extend(reader.read_lines(wanted))
+        lines.extend(reader.read_lines(log_filter))
         yield from lines
         if is_followed:
-            yield from _read_until_rotated(reader, newest, wanted)
+            yield from _read_until_rotated(reader, newest, log_filter)
     while is_followed:
-        with _open(newest) as file:
-            yield from _read_until_rotated(_LineReader(file), newest, wanted)
+        with _open_log(newest) as file:
+            yield from _read_until_rotated(_LineReader(file), newest, log_filter)
 
 
-def _open(path: Path) -> IO[str]:
+def _open_log(path: Path) -> IO[str]:
     return path.open(encoding="utf-8", errors="replace")
 
 
@@ -78,21 +79,21 @@ class _LineReader:
         self.file = file
         self._unfinished = ""
 
-    def read_lines(self, wanted: LogFilter) -> Iterator[Json]:
-        """Yield the wanted lines up to the present end of the file."""
+    def read_lines(self, log_filter: LogFilter) -> Iterator[Json]:
+        """Yield the lines that the filter accepts, up to the present end of the file."""
         while text := self.file.readline():
             self._unfinished += text
             if not self._unfinished.endswith("\n"):
                 continue
-            line, self._unfinished = _parse(self._unfinished), ""
-            if line is not None and wanted.accepts(line):
+            line, self._unfinished = _parse_line(self._unfinished), ""
+            if line is not None and log_filter.accepts(line):
                 yield line
 
 
-def _read_until_rotated(reader: _LineReader, path: Path, wanted: LogFilter) -> Iterator[Json]:
+def _read_until_rotated(reader: _LineReader, path: Path, log_filter: LogFilter) -> Iterator[Json]:
     while True:
         is_last = not _is_open_as(reader.file, path)  # if it is rotated now, nothing is added after it is read again
-        yield from reader.read_lines(wanted)
+        yield from reader.read_lines(log_filter)
         if is_last:
             return
         time.sleep(POLL_INTERVAL_S)
@@ -106,8 +107,8 @@ def _is_open_as(file: IO[str], path: Path) -> bool:
         return True
 
 
-def _parse(text: str) -> Json | None:
-    """Return a line of the log; None for what is none, such as a line that a full disk cut off."""
+def _parse_line(text: str) -> Json | None:
+    """Parse a line of the log. Return None if it is not valid, for example because a full disk cut it off."""
     try:
         line = json.loads(text)
     except ValueError:

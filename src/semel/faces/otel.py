@@ -66,8 +66,8 @@ class SpanExport:
 
     def __call__(self, span: Span) -> None:
         """Queue one span for export."""
-        self._ids.trace = self._digest(f"e{span.event}", 16)
-        self._ids.span = self._digest(span.row, 8) if span.row else None
+        self._ids.trace = self._digest_row(f"e{span.event}", 16)
+        self._ids.span = self._digest_row(span.row, 8) if span.row else None
         context = Context()
         if span.parent:
             parent = trace.NonRecordingSpan(self._context_of(span.parent, span.event))
@@ -89,12 +89,12 @@ class SpanExport:
 
     def _context_of(self, row: str, event: int) -> trace.SpanContext:
         """Return the context of a row's span. It is sampled if the sampler takes the root span of its trace."""
-        trace_id = self._digest(f"e{event}", 16)
+        trace_id = self._digest_row(f"e{event}", 16)
         decision = self._provider.sampler.should_sample(None, trace_id, "event").decision
         is_sampled = decision is Decision.RECORD_AND_SAMPLE
         flags = trace.TraceFlags(trace.TraceFlags.SAMPLED if is_sampled else trace.TraceFlags.DEFAULT)
-        return trace.SpanContext(trace_id, self._digest(row, 8), is_remote=False, trace_flags=flags)
+        return trace.SpanContext(trace_id, self._digest_row(row, 8), is_remote=False, trace_flags=flags)
 
-    def _digest(self, row: str, size: int) -> int:
+    def _digest_row(self, row: str, size: int) -> int:
         name = f"{self._ledger} {row}".encode()
         return int.from_bytes(hashlib.blake2b(name, digest_size=size, person=b"semel trace").digest())

@@ -98,15 +98,15 @@ class ReplyReader:
             self._open[key] = {**row, "handed": True}
             yield Activity(row)
         if not row.get("live"):
-            self._finish(key)
+            self._finish_row(key)
 
     def _read_entry(self, key: int, row: Json) -> Iterator[Piece]:
         if row["role"] == "notice":
-            self._finish(key)
+            self._finish_row(key)
             if row.get("kind") not in QUIET_NOTICES:
                 yield NoticePiece(row)
         elif row["role"] != "agent" or any(row.get(name) for name in ("to", "late", "superseded", "emoji")):
-            self._finish(key)
+            self._finish_row(key)
         else:
             yield from self._read_text(key, row)
 
@@ -124,12 +124,15 @@ class ReplyReader:
         if len(text) > len(handed) or not live:
             yield TextPiece(self._names[key], text[len(handed) :], not live)
         if not live:
-            self._finish(key)
+            self._finish_row(key)
             if row.get("partial"):
                 self._lost.append((self._names[key], int(row.get("turn") or 0), text))
 
     def _begin_text(self, key: int, row: Json) -> bool:
-        """Begin a text, as the continuation of a cut one if it repeats that. False: that cannot be told yet."""
+        """Begin a text. If it repeats a text that was cut off, it continues that one.
+
+        Return False, and begin nothing, if it cannot be known yet whether the text will repeat a cut one.
+        """
         text, turn = str(row["text"]), int(row.get("turn") or 0)
         for lost in [lost for lost in self._lost if lost[1] < turn]:
             if text.startswith(lost[2]):
@@ -148,7 +151,7 @@ class ReplyReader:
             return f"{name}: {file['missing']}"
         return f"[{name}]({file.get('uri') or self._url + '/v1/blobs/' + str(file.get('id'))})"
 
-    def _finish(self, key: int) -> None:
+    def _finish_row(self, key: int) -> None:
         self._finished.add(key)
         self._open.pop(key, None)
         self._handed.pop(key, None)
@@ -169,7 +172,7 @@ async def follow_reply(gateway: Gateway, read: Callable[[], Awaitable[Reply]], u
         for piece in reader.read(reply.rows):
             yield piece
         if reply.is_over:
-            yield _end_of(reply)
+            yield _describe_end(reply)
             return
         async with contextlib.aclosing(_follow_changes(gateway, reply)) as changes:
             async for rows in changes:
@@ -188,13 +191,17 @@ async def _follow_changes(gateway: Gateway, reply: Reply) -> AsyncGenerator[list
                 if frame["type"] == "snapshot":  # changes were missed
                     return
                 touched = view.apply(frame)
-                yield [row for row in touched if _belongs(reply, row)]
+                yield [row for row in touched if _belongs_to_reply(reply, row)]
                 if _must_be_read_again(reply, frame["changes"], touched):
                     return
 
 
-def _belongs(reply: Reply, row: Json) -> bool:
-    """Whether a row that changed is part of the reply. A message that waits for a turn waits for its requests, too."""
+def _belongs_to_reply(reply: Reply, row: Json) -> bool:
+    """Whether a row that changed is part of the reply.
+
+    If no turn has taken the message yet, the permission requests of the running turn are part of it: the message waits
+    for them.
+    """
     if reply.is_command and row.get("kind") == COMMAND and row.get("of") == reply.seq:
         return True
     return row.get("turn") in reply.turns or (not reply.turns and "seq" not in row and row["kind"] == PERMISSION)
@@ -211,7 +218,7 @@ def _must_be_read_again(reply: Reply, changes: Iterable[Json], touched: Iterable
     return changed_turn or any("seq" in row for row in own)
 
 
-def _end_of(reply: Reply) -> ReplyEnd:
+def _describe_end(reply: Reply) -> ReplyEnd:
     state = list(reply.turns.values())[-1] if reply.turns else "done"
     if state == "failed":
         reasons = [str(row["text"]) for row in reply.rows if row.get("kind") == "turn.failed"]

@@ -34,11 +34,11 @@ class Readiness:
         async with self._testing:
             now = asyncio.get_running_loop().time()
             if self._tested_at is None or now - self._tested_at >= TEST_INTERVAL_S:
-                self._problem = await self._test()
+                self._problem = await self._test_write()
                 self._tested_at = asyncio.get_running_loop().time()
         return self._problem
 
-    async def _test(self) -> str | None:
+    async def _test_write(self) -> str | None:
         try:
             async with asyncio.timeout(TEST_TIMEOUT_S):
                 await self._store.test_write()

@@ -70,7 +70,7 @@ class TurnTrace:
             yield attributes
             has_failed = False
         finally:
-            self._record(self._make(name, started, attributes=attributes, has_failed=has_failed))
+            self._record(self._make_span(name, started, attributes=attributes, has_failed=has_failed))
 
     def end(self) -> None:
         """Record the span of the attempt and, if the turn has ended, the spans of its events."""
@@ -79,26 +79,26 @@ class TurnTrace:
         begun, events = self._begun, (*self._begun.events, *self.joined)
         outcome = self.outcome or "put off"
         attributes: Attributes = {"semel.attempt": begun.attempt, "semel.agent": begun.agent, "semel.outcome": outcome}
-        links = tuple(sorted({event.event for event in events} - {self._event}))
+        links = tuple(sorted({event.event for event in events} - {self._root_event}))
         has_failed = outcome in ("failed", "put off")
-        turn = self._make("turn", self._started, attributes=attributes, has_failed=has_failed, links=links)
+        turn = self._make_span("turn", self._started, attributes=attributes, has_failed=has_failed, links=links)
         self._record(turn)
         for event in events if self.outcome is not None else ():
             self._record(self._make_event(event, turn.ended))
 
     @property
-    def _event(self) -> int:
+    def _root_event(self) -> int:
         return min(event.event for event in self._begun.events)
 
-    def _make(
+    def _make_span(
         self, name: str, started: int, *, attributes: Attributes, has_failed: bool, links: tuple[int, ...] = ()
     ) -> Span:
         row = f"t{self._begun.turn}"
         is_turn = name == "turn"
         ids: Attributes = {"semel.session": self._begun.key, "semel.turn": self._begun.turn}
         return Span(
-            name, self._event, started, time.time_ns(), row if is_turn else "", f"e{self._event}" if is_turn else row,
-            ids | attributes, has_failed, links,
+            name, self._root_event, started, time.time_ns(), row if is_turn else "",
+            f"e{self._root_event}" if is_turn else row, ids | attributes, has_failed, links,
         )  # fmt: skip
 
     def _make_event(self, event: TurnEvent, ended: int) -> Span:

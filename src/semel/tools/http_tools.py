@@ -61,9 +61,9 @@ class HttpToolCalls:
         post = self._post
         greeting = outcomes.parse_greeting(await self._handler("hello", {"token": post.token}))
         if post.version and post.version not in _VERSIONS:
-            return _refuse(400, f"MCP-Protocol-Version: {post.version!r} is none of {', '.join(_VERSIONS)}.")
+            return _make_refusal(400, f"MCP-Protocol-Version: {post.version!r} is none of {', '.join(_VERSIONS)}.")
         if post.session and not _SESSION_ID.fullmatch(post.session):
-            return _refuse(404, "There is no such session; send `initialize`.")
+            return _make_refusal(404, "There is no such session; send `initialize`.")
         replies = [await self._carry_out(effect) for effect in protocol.receive(post.body, greeting)]
         messages = [message for message in replies if message is not None]
         is_new = any("protocolVersion" in message.get("result", {}) for message in messages)  # it was `initialize`
@@ -95,6 +95,6 @@ def _digest_id(id: protocol.Id) -> str:
     return hashlib.blake2b(json.dumps(id).encode(), digest_size=8).hexdigest()
 
 
-def _refuse(status: int, message: str) -> McpAnswer:
+def _make_refusal(status: int, message: str) -> McpAnswer:
     error = {"code": protocol.INVALID_REQUEST, "message": message}
     return McpAnswer(status, {"jsonrpc": "2.0", "id": None, "error": error})

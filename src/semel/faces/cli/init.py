@@ -15,7 +15,7 @@ import typer
 from semel.faces.cli.app import app
 from semel.faces.cli.init_channel import NO_CHANNEL, add_channel
 from semel.faces.cli.init_model import add_model
-from semel.faces.cli.init_questions import Choice, Options, choose, confirm, read_settings, refuse
+from semel.faces.cli.init_questions import Choice, Options, ask_choice, ask_yes_or_no, exit_wrong_usage, read_settings
 from semel.faces.cli.printing import name_command, print_error, print_remark
 from semel.text.visible import visible
 
@@ -98,15 +98,15 @@ def init(
     asks = sys.stdin.isatty() and sys.stdout.isatty() and not yes
     options = Options(agent, model, base_url, key, channel, read_settings(setting), name, account, asks)
     if agent is None and not asks and not yes:
-        refuse("name the agent with --agent NAME, or take the defaults with --yes")
+        exit_wrong_usage("name the agent with --agent NAME, or take the defaults with --yes")
     _check_options(options)
     _check_target(path, asks)
-    setup, section = _collect(path, options)
-    _write(path, setup, asks)
-    _finish(path, section, setup.pairing)
+    setup, section = _build_setup(path, options)
+    _write_files(path, setup, asks)
+    _try_agent(path, section, setup.pairing)
 
 
-def _collect(path: Path, options: Options) -> tuple[Setup, str]:
+def _build_setup(path: Path, options: Options) -> tuple[Setup, str]:
     """Return what is to be written, and the name of the agent's section."""
     from semel.faces.config.setup import Setup
 
@@ -120,17 +120,17 @@ def _check_options(options: Options) -> None:
     """Refuse options that would have no effect."""
     of_model = options.model or options.base_url or options.key
     if of_model and options.agent != MODEL and not (options.asks and options.agent is None):
-        refuse("--model, --base-url and --key belong to --agent model")
+        exit_wrong_usage("--model, --base-url and --key belong to --agent model")
     of_channel = options.settings or options.name or options.account
     if of_channel and options.channel in (None, NO_CHANNEL) and not options.asks:
-        refuse("--set, --name and --account belong to a channel: name it with --channel KIND")
+        exit_wrong_usage("--set, --name and --account belong to a channel: name it with --channel KIND")
 
 
 def _check_target(path: Path, asks: bool) -> None:
     """Exit unless the file may be written: it does not exist, or its owner agrees to lose it."""
     if not path.absolute().parent.is_dir():
-        refuse(f"{path} cannot be written: {path.parent} is not a directory")
-    if path.exists() and not (asks and path.is_file() and confirm(f"{path} exists. Replace it?", default=False)):
+        exit_wrong_usage(f"{path} cannot be written: {path.parent} is not a directory")
+    if path.exists() and not (asks and path.is_file() and ask_yes_or_no(f"{path} exists. Replace it?", default=False)):
         print_error(f"{path} exists, and was left as it is")
         raise typer.Exit(1)
 
@@ -151,7 +151,7 @@ def _add_agent(setup: Setup, options: Options) -> str:
             if add_model(setup, options):
                 return "main"
         elif (known := find_known(name)) is None:
-            refuse(f"no known agent is named {name!r}: {', '.join([*_known_names(), MODEL, DEMO])}")
+            exit_wrong_usage(f"no known agent is named {name!r}: {', '.join([*_known_names(), MODEL, DEMO])}")
         elif _is_installed(name, options.asks):
             setup.sections.append(known.config_lines)
             return name
@@ -184,7 +184,7 @@ def _choose_agent(asks: bool) -> str:
     choices = [*installed, *without_adapter, *others]
     absent = [name for name in names if name not in {choice.name for choice in choices}]
     question = f"Which agent? Not installed, but known: {', '.join(absent)}." if absent else "Which agent?"
-    return choose(question, choices, names)
+    return ask_choice(question, choices, names)
 
 
 def _is_installed(name: str, asks: bool) -> bool:
@@ -199,7 +199,7 @@ def _is_installed(name: str, asks: bool) -> bool:
     if asks and not known.install_command:
         print_error(f"{known.command[0]} is not installed; install {name} as its own documentation says")
         return False
-    install = asks and confirm(f"Install {name} now, with `{shlex.join(known.install_command)}`?")
+    install = asks and ask_yes_or_no(f"Install {name} now, with `{shlex.join(known.install_command)}`?")
     try:
         if install or not asks:
             install_agent(known, install)
@@ -213,14 +213,14 @@ def _is_installed(name: str, asks: bool) -> bool:
 # ---------------------------------------------------------------- writing and trying
 
 
-def _write(path: Path, setup: Setup, asks: bool) -> None:
+def _write_files(path: Path, setup: Setup, asks: bool) -> None:
     if asks:
         print(f"\n{visible(setup.text)}")
     for other in setup.list_existing(path):
-        if other != path and not (asks and confirm(f"{other.name} exists. Replace it?", default=False)):
+        if other != path and not (asks and ask_yes_or_no(f"{other.name} exists. Replace it?", default=False)):
             print_error(f"{other} exists, and nothing was written; move it away first")
             raise typer.Exit(1)
-    if asks and not confirm(f"Write this to {path}?"):
+    if asks and not ask_yes_or_no(f"Write this to {path}?"):
         print_error("nothing was written")
         raise typer.Exit(1)
     try:
@@ -232,7 +232,7 @@ def _write(path: Path, setup: Setup, asks: bool) -> None:
     print_remark(f"wrote {' and '.join(files)}")
 
 
-def _finish(path: Path, section: str, pairing: str) -> None:
+def _try_agent(path: Path, section: str, pairing: str) -> None:
     """Try the agent, and name the next commands. Exits with 1 if the agent cannot be used.
 
     `pairing`: the arguments of `semel pair` for the channel's owner, if nobody may talk there yet.

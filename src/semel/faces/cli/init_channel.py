@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from semel.faces.cli.init_questions import Choice, Options, ask, check_reference, choose, confirm, refuse
+from semel.faces.cli.init_questions import (
+    Choice,
+    Options,
+    ask_choice,
+    ask_text,
+    ask_yes_or_no,
+    check_reference,
+    exit_wrong_usage,
+)
 from semel.faces.cli.printing import print_error, print_remark
 
 if TYPE_CHECKING:
@@ -49,12 +57,14 @@ def _choose_channel(options: Options) -> str:
 
     kinds = channels.kinds()
     if options.channel is not None and options.channel not in (*kinds, NO_CHANNEL):
-        refuse(f"there is no channel {options.channel!r}{suggest_nearest(options.channel, [*kinds, NO_CHANNEL])}")
+        exit_wrong_usage(
+            f"there is no channel {options.channel!r}{suggest_nearest(options.channel, [*kinds, NO_CHANNEL])}"
+        )
     if options.channel is not None or not options.asks:
         return options.channel or NO_CHANNEL
     choices = [Choice(NO_CHANNEL, "the page and the terminal only"), *map(_describe_kind, QUESTIONS)]
     others = [kind for kind in kinds if kind not in QUESTIONS]
-    return choose("Where else do you want to reach it?", choices, others)
+    return ask_choice("Where else do you want to reach it?", choices, others)
 
 
 def _describe_kind(kind: str) -> Choice:
@@ -78,10 +88,10 @@ def _add_channel(setup: Setup, kind: str, options: Options) -> bool:
         if not options.asks:
             print_remark("The channel is configured all the same; `semel up` tries it again.")
             break
-        if confirm("Keep these settings all the same?", default=False):
+        if ask_yes_or_no("Keep these settings all the same?", default=False):
             break
         setup.discard(setup.secrets.keys() - before.keys())
-        if not confirm("Try others?"):
+        if not ask_yes_or_no("Try others?"):
             return False
         asked = _list_questions(kind)
         options.settings = {key: value for key, value in options.settings.items() if key not in asked}
@@ -102,10 +112,10 @@ def _ask_settings(setup: Setup, kind: str, declared: Kind, options: Options) -> 
         check_reference(f"--set {name}", references[name])
     for name in _list_questions(kind):
         if name not in references and not options.asks:
-            refuse(f"{kind} needs --set {name}=...: {descriptions.get(name, name)}")
+            exit_wrong_usage(f"{kind} needs --set {name}=...: {descriptions.get(name, name)}")
         if name not in references:
             question = f"{name} ({descriptions.get(name, '').removesuffix('.')})"
-            references[name] = ask(question, hidden=name in secret_names)
+            references[name] = ask_text(question, hidden=name in secret_names)
     for name in secret_names & references.keys():
         references[name] = setup.keep_secret(f"{kind}.{name}", references[name])
     return references
@@ -151,19 +161,19 @@ def _add_owner(setup: Setup, kind: str, declared: Kind, options: Options) -> Non
     login = re.sub(r"[^A-Za-z0-9_-]", "-", get_login_name())
     name, account = options.name, options.account
     if name is None:
-        name = ask("\nWho are you? A name, by which it knows you", default=login) if options.asks else login
+        name = ask_text("\nWho are you? A name, by which it knows you", default=login) if options.asks else login
     while not NAME.fullmatch(name) or name in ROLES:
         print_error(f"{name!r} should be letters, digits, - and _, and not {', '.join(ROLES)}")
         if not options.asks:
             raise typer.Exit(2)
-        name = ask("Who are you?", default=login)
+        name = ask_text("Who are you?", default=login)
     if account is None and options.asks:
         example = f", such as {declared.person[1]}" if declared.person else ""
-        account = ask(f"Your own account on {kind}{example} (Enter: be paired with a code)", default="")
+        account = ask_text(f"Your own account on {kind}{example} (Enter: be paired with a code)", default="")
     while account and declared.person and not re.fullmatch(declared.person[0], account, re.ASCII):
         print_error(f"{account!r} is not an account of {kind}, like {declared.person[1]}")
         if not options.asks:
             raise typer.Exit(2)
-        account = ask(f"Your own account on {kind} (Enter: be paired with a code)", default="")
+        account = ask_text(f"Your own account on {kind} (Enter: be paired with a code)", default="")
     setup.add_section(f"people.{name}", {"role": "owner", "accounts": [f"{kind}:{account}"] if account else None})
     setup.pairing = "" if account else f"{kind} --name {name}"

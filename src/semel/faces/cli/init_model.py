@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from semel.faces.cli.init_questions import Choice, Options, ask, check_reference, choose, confirm, refuse
+from semel.faces.cli.init_questions import (
+    Choice,
+    Options,
+    ask_choice,
+    ask_text,
+    ask_yes_or_no,
+    check_reference,
+    exit_wrong_usage,
+)
 from semel.faces.cli.printing import print_error, print_remark
 
 if TYPE_CHECKING:
@@ -45,7 +53,7 @@ def add_model(setup: Setup, options: Options) -> bool:
         return False
     is_elsewhere = options.base_url is not None
     if options.asks and not is_elsewhere and options.model is None and options.key is None:
-        is_elsewhere = choose("At which server is the model?", SERVERS, more=SERVER_PROGRAMS) != PROVIDER
+        is_elsewhere = ask_choice("At which server is the model?", SERVERS, more=SERVER_PROGRAMS) != PROVIDER
     settings = _ask_server_model(options) if is_elsewhere else _ask_provider_model(options)
     key = setup.keep_secret("model.key", settings.pop("key")) if settings["key"] else ""
     setup.add_section("agents.main", {"kind": "model", **settings, "key": key})
@@ -59,11 +67,11 @@ def _ask_provider_model(options: Options) -> dict[str, str]:
     """Return the settings of a model at its provider."""
     model = options.model
     if model is None and not options.asks:
-        refuse(f"name the model with --model PROVIDER:NAME, such as {DEFAULT_MODEL}")
+        exit_wrong_usage(f"name the model with --model PROVIDER:NAME, such as {DEFAULT_MODEL}")
     while model is None or not re.fullmatch(r"[^:\s]+:\S+", model):
         if not options.asks:
-            refuse(f"--model is {model!r}, and should be PROVIDER:NAME, such as {DEFAULT_MODEL}")
-        model = ask("\nWhich model, as PROVIDER:NAME (OpenAI's begin with openai:)", default=DEFAULT_MODEL)
+            exit_wrong_usage(f"--model is {model!r}, and should be PROVIDER:NAME, such as {DEFAULT_MODEL}")
+        model = ask_text("\nWhich model, as PROVIDER:NAME (OpenAI's begin with openai:)", default=DEFAULT_MODEL)
     return {"model": model, "key": _find_key(model.partition(":")[0], options)}
 
 
@@ -77,8 +85,8 @@ def _find_key(provider: str, options: Options) -> str:
         print_remark(f"The key is taken from the environment variable {variable}.")
         return f"env:{variable}"
     if not options.asks:
-        refuse(f"say where the API key is: --key env:NAME or --key file:PATH, or set {variable}")
-    return ask(f"Its API key {KEY_QUESTION}", hidden=True)
+        exit_wrong_usage(f"say where the API key is: --key env:NAME or --key file:PATH, or set {variable}")
+    return ask_text(f"Its API key {KEY_QUESTION}", hidden=True)
 
 
 # ---------------------------------------------------------------- another server
@@ -90,9 +98,9 @@ def _ask_server_model(options: Options) -> dict[str, str]:
         check_reference("--key", options.key)
     if not options.asks:
         if problem := _find_url_problem(str(options.base_url)):
-            refuse(problem)
+            exit_wrong_usage(problem)
         if options.model is None:
-            refuse("name the model with --model NAME, as that server calls it")
+            exit_wrong_usage("name the model with --model NAME, as that server calls it")
         return _make_settings(str(options.base_url), options.model, options.key or "")
     listing, key = _ask_server(options)
     return _make_settings(listing.url, options.model or _ask_model(listing), key)
@@ -109,16 +117,18 @@ def _ask_server(options: Options) -> tuple[ModelListing, str]:
 
     url, key = options.base_url, options.key
     while True:
-        url = url or ask("\nThe address of its API, such as https://openrouter.ai/api/v1", default=DEFAULT_BASE_URL)
+        url = url or ask_text(
+            "\nThe address of its API, such as https://openrouter.ai/api/v1", default=DEFAULT_BASE_URL
+        )
         problem = _find_url_problem(url)
-        listing = ModelListing(url, problem=problem) if problem else list_models(url, _resolve(key or ""))
+        listing = ModelListing(url, problem=problem) if problem else list_models(url, _read_secret(key or ""))
         if key is None and (listing.wants_key or not (listing.problem or _is_loopback(url))):
-            key = ask(f"Its API key; Enter if it needs none {KEY_QUESTION}", default="", hidden=True)
-            listing = list_models(url, _resolve(key))
+            key = ask_text(f"Its API key; Enter if it needs none {KEY_QUESTION}", default="", hidden=True)
+            listing = list_models(url, _read_secret(key))
         if not listing.problem:
             return listing, key or ""
         print_error(listing.problem)
-        if not problem and confirm("Use this address all the same?", default=False):
+        if not problem and ask_yes_or_no("Use this address all the same?", default=False):
             return listing, key or ""
         url, key = None, options.key
 
@@ -127,14 +137,14 @@ def _find_url_problem(url: str) -> str:
     return "" if re.match("https?://.", url) else f"the address {url} should begin with http:// or https://"
 
 
-def _resolve(reference: str) -> str:
+def _read_secret(reference: str) -> str:
     """Return the key that a reference names, or the key itself. Exits with 2 if it cannot be read."""
     from semel.faces.config.file import ConfigSource
 
     try:
         return ConfigSource(Path.cwd(), "", "key", os.environ).resolve_secret(reference)
     except ValueError as error:
-        refuse(str(error))
+        exit_wrong_usage(str(error))
 
 
 def _is_loopback(url: str) -> bool:
@@ -149,13 +159,13 @@ def _ask_model(listing: ModelListing) -> str:
     from semel.faces.config.problems import suggest_nearest
 
     if 0 < len(listing.models) <= MAX_MENU_MODELS:
-        return choose("Which model?", [Choice(name, "") for name in listing.models])
+        return ask_choice("Which model?", [Choice(name, "") for name in listing.models])
     if listing.models:
         print_remark(f"It has {len(listing.models)} models, such as {', '.join(listing.models[:3])}.")
     while True:
-        name = ask("Which model, as that server calls it")
+        name = ask_text("Which model, as that server calls it")
         if not listing.models or name in listing.models:
             return name
         print_error(f"it lists no model {name!r}{suggest_nearest(name, listing.models)}")
-        if confirm("Use this name all the same?", default=False):
+        if ask_yes_or_no("Use this name all the same?", default=False):
             return name

@@ -21,7 +21,7 @@ class Choice(NamedTuple):
     remark: str
 
 
-def choose(question: str, choices: Sequence[Choice], more: Sequence[str] = ()) -> str:
+def ask_choice(question: str, choices: Sequence[Choice], more: Sequence[str] = ()) -> str:
     """Ask for one of the choices, by its number or name; the first is the default. Names in `more` are taken, too."""
     width = max(len(choice.name) for choice in choices)
     out = Console(highlight=False)
@@ -30,7 +30,7 @@ def choose(question: str, choices: Sequence[Choice], more: Sequence[str] = ()) -
         out.print(f"  {number}  {choice.name:<{width}}  {visible(choice.remark)}".rstrip(), markup=False)
     names = [choice.name for choice in choices]
     while True:
-        answer = ask("\nNumber or name", default="1")
+        answer = ask_text("\nNumber or name", default="1")
         if answer.isascii() and answer.isdigit() and 1 <= int(answer) <= len(names):
             return names[int(answer) - 1]
         if named := [name for name in (*names, *more) if name.lower() == answer.lower()]:
@@ -38,7 +38,7 @@ def choose(question: str, choices: Sequence[Choice], more: Sequence[str] = ()) -
         print_error(f"choose a number from 1 to {len(names)}, or a name from the list")
 
 
-def ask(question: str, *, default: str | None = None, hidden: bool = False) -> str:
+def ask_text(question: str, *, default: str | None = None, hidden: bool = False) -> str:
     """Ask for a line of text, without blanks around it; "" only if that is the default. `hidden`: do not show it."""
     shown_default = default not in (None, "")
     while True:
@@ -47,7 +47,7 @@ def ask(question: str, *, default: str | None = None, hidden: bool = False) -> s
             return answer
 
 
-def confirm(question: str, default: bool = True) -> bool:
+def ask_yes_or_no(question: str, default: bool = True) -> bool:
     return typer.confirm(question, default=default)
 
 
@@ -72,11 +72,11 @@ class Options:
 def read_settings(settings: list[str] | None) -> dict[str, str]:
     pairs = [setting.partition("=") for setting in settings or ()]
     if wrong := next((key for key, equals, _ in pairs if not equals or not key), None):
-        refuse(f"--set {wrong}: write KEY=VALUE, such as token=env:TELEGRAM_TOKEN")
+        exit_wrong_usage(f"--set {wrong}: write KEY=VALUE, such as token=env:TELEGRAM_TOKEN")
     return {key: value for key, _, value in pairs}
 
 
-def refuse(problem: str) -> NoReturn:
+def exit_wrong_usage(problem: str) -> NoReturn:
     print_error(problem)
     raise typer.Exit(2)
 
@@ -84,4 +84,4 @@ def refuse(problem: str) -> NoReturn:
 def check_reference(option: str, value: str) -> None:
     """Refuse a secret on the command line, which other users of the machine and the shell's history can see."""
     if not value.startswith(REFERENCES):
-        refuse(f"{option} would show a secret to others: name where it is, as env:NAME or file:PATH")
+        exit_wrong_usage(f"{option} would show a secret to others: name where it is, as env:NAME or file:PATH")

@@ -136,10 +136,10 @@ def ask_or_read(config: Path | None, data_dir: Path | None, call: Callable[[Read
         if not ledger.exists():
             raise
         print_remark(f"no gateway is running; read from {ledger}")
-        return asyncio.run(_read(ledger, call))
+        return asyncio.run(_read_ledger(ledger, call))
 
 
-async def _read(ledger: Path, call: Callable[[Reader], Awaitable[T]]) -> T:
+async def _read_ledger(ledger: Path, call: Callable[[Reader], Awaitable[T]]) -> T:
     offline = await asyncio.to_thread(OfflineLedger, ledger)
     with contextlib.closing(offline):
         return await call(offline)

@@ -42,19 +42,19 @@ def status(json: Json = False, config: Config = None, data_dir: DataDir = None) 
 
 def _list_lines(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
     if overview["running"]:
-        yield from _label("gateway", _describe_gateway(overview))
-        yield from _label("agents", _list_agents(overview))
+        yield from _label_lines("gateway", _describe_gateway(overview))
+        yield from _label_lines("agents", _list_agents(overview))
     else:
         yield "gateway", Text("not running; start it with: semel up", "yellow")
     moves: list[str | Text] = [Text(visible(f"{missing['text']}."), "yellow") for missing in overview["missing_agents"]]
-    yield from _label("sessions", _list_attention(overview["attention"]) + moves)
+    yield from _label_lines("sessions", _list_attention(overview["attention"]) + moves)
     if overview["running"]:
-        yield from _label("channels", _list_channels(overview["channels"]))
+        yield from _label_lines("channels", _list_channels(overview["channels"]))
     yield "outbox", _describe_outbox(overview["parts"])
     yield from _list_storage(overview)
 
 
-def _label(label: str, lines: list[str | Text]) -> Iterator[tuple[str, str | Text]]:
+def _label_lines(label: str, lines: list[str | Text]) -> Iterator[tuple[str, str | Text]]:
     """Put the label before the first line only."""
     for number, line in enumerate(lines):
         yield ("" if number else label), line

@@ -61,7 +61,7 @@ class OpenStreams:
         """Close a generator in a task, unless it has ended or is being closed already."""
         if generator in self._generators:
             self._generators.discard(generator)
-            task = asyncio.get_running_loop().create_task(_close(generator))
+            task = asyncio.get_running_loop().create_task(_close_generator(generator))
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
@@ -72,7 +72,7 @@ class OpenStreams:
         await asyncio.gather(*self._closing)
 
 
-async def _close(generator: AsyncGenerator[Any, None]) -> None:
+async def _close_generator(generator: AsyncGenerator[Any, None]) -> None:
     try:
         await generator.aclose()
     except RuntimeError:

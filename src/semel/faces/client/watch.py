@@ -25,10 +25,11 @@ RECONNECT_DELAYS_S = (0.1, 0.3, 1.0, 2.0)
 
 @dataclass(frozen=True)
 class EntryUpdate:
-    """A new entry, or the new state of one. `appended`: the text that was appended, if that is all that changed.
-    `removed`: the entry left the view, because its content was deleted.
+    """A new entry, or the new state of one.
 
-    `rev`: what to give to `watch` as `after` to go on behind this update; None if more of the same change follows.
+    `appended`: the text that was appended, if nothing else changed. `removed`: the entry left the view, because its
+    content was deleted. `rev`: pass it to `watch` as `after` to resume after this update; None if further updates of
+    the same change follow.
     """
 
     entry: Entry
@@ -118,19 +119,22 @@ class _Watcher:
         return [_make_update(row, appended, change["rev"]) for row in rows]
 
     async def _take_snapshot(self, frame: Json) -> list[Update]:
-        """Apply a snapshot. Returns what differs from the view before, or what changed after the caller's rev."""
+        """Apply a snapshot, and return the updates that lead to it from the view so far.
+
+        If there is no view yet, return what changed after the rev that the caller gave.
+        """
         before = self.view
         view = SessionView(before.rev, before.session, dict(before.entries), dict(before.items), before.has_older)
         known = before.rev if before.rev is not None else self._after
         if known > frame["rev"]:  # the ledger was replaced by an older one: everything may differ
             known = 0
         removed = [row for row in view.apply(frame) if row.get("gone")]
-        await self._fill_in(view, frame, known)
+        await self._add_older_changes(view, frame, known)
         self.view = view  # only now: if the connection broke meanwhile, the next one begins where this one did
-        known_rows = {_row(row): row for row in before.ordered()}
+        known_rows = {_identify_row(row): row for row in before.ordered()}
         updates: list[Update] = [_make_update(row, "", None, removed=True) for row in removed]
         for row in self.view.ordered():
-            previous = known_rows.get(_row(row))
+            previous = known_rows.get(_identify_row(row))
             if row != previous and (previous is not None or row["rev"] > known):
                 updates.append(_make_update(row, "", None))
         known_session = before.session if frame["rev"] > known else self.view.session
@@ -145,7 +149,7 @@ class _Watcher:
         """Return the last update of a session that was deleted while the watcher was away."""
         return SessionUpdate(msgspec.convert({**self.view.session, "state": "deleted"}, SessionState), self.view.rev)
 
-    async def _fill_in(self, view: SessionView, frame: Json, known: int) -> None:
+    async def _add_older_changes(self, view: SessionView, frame: Json, known: int) -> None:
         """Add to `view` the rows that changed after the rev `known` and that the snapshot leaves out as too old."""
         if not known or not frame["more"]:
             return
@@ -160,7 +164,7 @@ class _Watcher:
         view.entries.update(changed)
 
 
-def _row(row: Json) -> Row:
+def _identify_row(row: Json) -> Row:
     return ("seq", row["seq"]) if "seq" in row else ("id", row["id"])
 
 

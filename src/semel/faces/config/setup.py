@@ -62,7 +62,7 @@ class Setup:
     def list_existing(self, path: Path) -> list[Path]:
         """Return the files that writing would replace: `path`, and files of secrets with another content."""
         files = {path: self.text, **{self.folder / name: f"{value}\n" for name, value in self.secrets.items()}}
-        return [file for file, content in files.items() if file.exists() and not _holds(file, content)]
+        return [file for file, content in files.items() if file.exists() and not _has_content(file, content)]
 
     def write(self, path: Path) -> None:
         """Write the files of the secrets, then semel.toml as `path`. Raises OSError."""
@@ -91,7 +91,7 @@ def write_file(path: Path, text: str, mode: int) -> None:
         raise
 
 
-def _holds(path: Path, content: str) -> bool:
+def _has_content(path: Path, content: str) -> bool:
     try:
         return path.read_text(encoding="utf-8") == content
     except (OSError, UnicodeDecodeError):

@@ -58,7 +58,7 @@ class _Gateway:
 async def examine(config_path: Path | None, data_dir: Path | None) -> Examination:
     """Examine everything. Raises ConfigError if the named configuration does not exist, or GatewayNotTrusted."""
     checked = check_config(config_path, data_dir)
-    data, ledger, unsure = _locate(checked, config_path, data_dir)
+    data, ledger, unsure = _locate_data(checked, config_path, data_dir)
     gateway = await _ask_gateway(data)
     result = Examination(examine_config(checked, is_running=gateway is not None))
     findings = result.findings
@@ -76,7 +76,7 @@ async def examine(config_path: Path | None, data_dir: Path | None) -> Examinatio
     return result
 
 
-def _locate(
+def _locate_data(
     checked: CheckedConfig, config_path: Path | None, data_dir: Path | None
 ) -> tuple[Path, Path, list[Finding]]:
     """Return data directory and ledger; the usual ones, and a finding, if a file that may name them is unreadable."""

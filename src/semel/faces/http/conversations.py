@@ -1,14 +1,14 @@
 """Accept the new message of a client that sends a whole conversation each time (OpenAI's chat API, AG-UI).
 
-Such a client repeats the history with every message, and the agent remembers it. So only what the person said after the
-last answer is new, and becomes an event. Everything before it is told to the agent only if its session is new: once, as
-an event that starts no turn. What was said earlier and never arrived, because a request was lost, is accepted with the
-new message.
+Such a client repeats the history with every message, but the agent remembers it already. So only what the person said
+after the last answer is new, and becomes an event. The history is told to the agent only if the session is new: once,
+as an event that starts no turn. If an earlier request was lost, its message is accepted together with the new one.
 
-A conversation without a name gets a session of its own, found by its content: the *chain* digests of agent,
-instructions and what the person said, up to each message. A request continues the session whose last message has the
-chain of the request's history. If that conversation went on differently since, the request begins a new session. So two
-conversations that begin with the same words never mix, and a repeated request is the same event (Law 1).
+A conversation without a name is found by its content. The *content key* of a message is a digest of the agent, the
+instructions and everything that the person said up to this message; it is also the event's key. A request continues the
+session whose last message has the content key of the last answered message in the request. If that session has gone on
+since, the request begins a new session. So two conversations that begin with the same words never mix, and a repeated
+request is the same event (Law 1).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ConversationMessage:
 
 @dataclass(frozen=True)
 class Conversation:
-    """What a client sent. `agent`: whom it addresses. `instructions`: its system messages, for the agent."""
+    """A conversation as a client sent it. `agent`: the agent's name. `instructions`: the system messages for it."""
 
     agent: str
     messages: tuple[ConversationMessage, ...]
@@ -60,15 +60,15 @@ class Conversation:
         """What the person said after the last answer."""
         return [message.text for message in self.messages[len(self.history) :]]
 
-    def chain(self, count: int = 0) -> str:
-        """Return the event key that stands for the content of the first `count` messages of the person (0: of all)."""
+    def make_content_key(self, count: int = 0) -> str:
+        """Return the content key of the person's message number `count`, counted from 1; 0 stands for the last one."""
         texts = [message.text for message in self.messages if message.role == "user"]
-        return f"chat:{_digest(self.agent, self.instructions, *texts[: count or None])}"
+        return f"chat:{_digest_texts(self.agent, self.instructions, *texts[: count or None])}"
 
-    def chain_of_history(self) -> str | None:
-        """Return the event key of the last message that was answered; `None` if none was."""
+    def make_history_key(self) -> str | None:
+        """Return the content key of the last message that was answered; `None` if none was."""
         count = sum(message.role == "user" for message in self.history)
-        return self.chain(count) if count else None
+        return self.make_content_key(count) if count else None
 
 
 @dataclass(frozen=True)
@@ -79,14 +79,14 @@ class AcceptedMessage:
     event: int
 
 
-def _digest(*texts: str) -> str:
+def _digest_texts(*texts: str) -> str:
     return hashlib.blake2b(msgspec.json.encode(texts), digest_size=16).hexdigest()
 
 
 def name_session(agent: str, client: str, id: str) -> str:
     """Return the key of the session for a conversation that a client identifies by `id`."""
     address = escape_address(id)
-    return f"{agent}:web:{client}-{address if len(address) <= MAX_ID_CHARS else _digest(id)}"
+    return f"{agent}:web:{client}-{address if len(address) <= MAX_ID_CHARS else _digest_texts(id)}"
 
 
 async def accept_message(
@@ -107,7 +107,7 @@ async def accept_message(
 
 
 async def remove_recorded(gateway: Gateway, session: str, conversation: Conversation) -> Conversation:
-    """Return the conversation without those new messages that the session has already."""
+    """Return the conversation without those of its new messages that the session already contains."""
     count = _count_recorded(conversation.new_texts, await gateway.last_said(session))
     messages = conversation.history + conversation.messages[len(conversation.history) + count :]
     return Conversation(conversation.agent, messages, conversation.instructions)
@@ -121,9 +121,10 @@ def check_name(gateway: Gateway, agent: str, field: str) -> None:
 
 
 async def check_agent(gateway: Gateway, session: str, agent: str, field: str) -> None:
-    """Raise a Problem about `field` if it is no session's key, or if the session is, or would be, another agent's.
+    """Raise a Problem about `field` if `session` is not a valid key, or if it belongs to another agent than `agent`.
 
-    A new session's key must not begin with the name of an agent that is not here, either.
+    A session that does not exist yet belongs to the agent that it would get. Its key must not begin with the name of an
+    agent that is not configured.
     """
     try:
         check_session_key(session)
@@ -149,38 +150,41 @@ def _make_wrong_agent(detail: str, agent: str, field: str) -> Problem:
 
 async def _find_session(gateway: Gateway, conversation: Conversation, key: str | None, client: str) -> tuple[str, str]:
     """Return session and event key of a conversation without a name."""
-    chain, history_chain = conversation.chain(), conversation.chain_of_history()
-    if key is None and (repeated := await gateway.find_message(chain)) is not None:
+    content_key, history_key = conversation.make_content_key(), conversation.make_history_key()
+    if key is None and (repeated := await gateway.find_message(content_key)) is not None:
         if not repeated.is_deleted:
-            return repeated.session, chain
-        return f"{conversation.agent}:web:{client}-{_digest(chain, str(repeated.event))}", chain
-    previous = await gateway.find_message(history_chain) if history_chain is not None else None
+            return repeated.session, content_key
+        return f"{conversation.agent}:web:{client}-{_digest_texts(content_key, str(repeated.event))}", content_key
+    previous = await gateway.find_message(history_key) if history_key is not None else None
     if (
         previous is not None
         and not previous.is_deleted
         and (previous.is_last or (key is not None and await gateway.is_known(f"api:{previous.session}", key)))
     ):
-        return previous.session, key or chain
-    return f"{conversation.agent}:web:{client}-{_digest(conversation.agent, key or chain)}", key or chain
+        return previous.session, key or content_key
+    return (
+        f"{conversation.agent}:web:{client}-{_digest_texts(conversation.agent, key or content_key)}",
+        key or content_key,
+    )
 
 
 async def _accept_preceding(gateway: Gateway, session: str, conversation: Conversation) -> None:
-    """Accept what belongs before the new message: instructions, an unknown history, messages that never arrived."""
+    """Accept what comes before the new message: new instructions, a history that the session lacks, lost messages."""
     recorded_texts = await gateway.last_said(session)
     if conversation.instructions:
-        await _report(gateway, session, INSTRUCTIONS, conversation.instructions)
+        await _report_once(gateway, session, INSTRUCTIONS, conversation.instructions)
     if conversation.history and not recorded_texts:
-        await _report(gateway, session, "history", _write_history(conversation.history))
+        await _report_once(gateway, session, "history", _write_history(conversation.history))
     earlier = conversation.new_texts[:-1]
     count = sum(message.role == "user" for message in conversation.history)
     for number in range(_count_recorded(earlier, recorded_texts), len(earlier)):
-        key = conversation.chain(count + number + 1)
+        key = conversation.make_content_key(count + number + 1)
         await gateway.say(session, earlier[number], key=key, wakes=False)
 
 
-async def _report(gateway: Gateway, session: str, kind: str, text: str) -> None:
+async def _report_once(gateway: Gateway, session: str, kind: str, text: str) -> None:
     """Report an event that starts no turn. The same text is reported once per session."""
-    await gateway.report(session, kind, text, key=f"{kind}:{_digest(text)}", wakes=False)
+    await gateway.report(session, kind, text, key=f"{kind}:{_digest_texts(text)}", wakes=False)
 
 
 def _write_history(history: Sequence[ConversationMessage]) -> str:

@@ -54,9 +54,9 @@ class AllowedOrigins:
         elif origin is not None and scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
             await foreign_origin_problem(origin).response()(scope, receive, send)
         else:
-            await self.app(scope, receive, self._vary(send))
+            await self.app(scope, receive, self._add_vary_header(send))
 
-    def _vary(self, send: Send) -> Send:
+    def _add_vary_header(self, send: Send) -> Send:
         """Return a `send` that tells caches that the answer would differ for another page."""
 
         async def send_varied(message: Message) -> None:

@@ -41,14 +41,14 @@ class LoginCodes:
         code, expires = secrets.token_urlsafe(CODE_BYTES), self._clock() + CODE_LIFETIME_S
         while len(self._expiries) >= MAX_OPEN_CODES:
             del self._expiries[next(iter(self._expiries))]
-        self._expiries[_digest(code)] = expires
+        self._expiries[_digest_code(code)] = expires
         return LoginCode(code, expires)
 
     def redeem(self, code: str) -> bool:
         """Use a code up. Returns whether it was valid."""
-        expires = self._expiries.pop(_digest(code), None)
+        expires = self._expiries.pop(_digest_code(code), None)
         return expires is not None and self._clock() < expires
 
 
-def _digest(code: str) -> bytes:
+def _digest_code(code: str) -> bytes:
     return hashlib.sha256(code.encode("utf-8", "surrogatepass")).digest()

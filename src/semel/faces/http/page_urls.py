@@ -18,7 +18,10 @@ def list_page_urls(host: str, port: int, hosts: Sequence[str] = ()) -> list[str]
     `host`, `port`: where the gateway listens. `hosts`: the names of a proxy, which has TLS.
     """
     addresses = list_own_addresses(host) if host in ALL_ADDRESSES else [host]
-    return [*(f"https://{name}" for name in hosts), *(f"http://{_bracket(address)}:{port}" for address in addresses)]
+    return [
+        *(f"https://{name}" for name in hosts),
+        *(f"http://{_bracket_host(address)}:{port}" for address in addresses),
+    ]
 
 
 def list_own_addresses(host: str = "") -> list[str]:
@@ -51,5 +54,5 @@ def _is_reachable(address: str) -> bool:
     return not (parsed.is_loopback or parsed.is_link_local or parsed.is_unspecified)
 
 
-def _bracket(host: str) -> str:
+def _bracket_host(host: str) -> str:
     return f"[{host}]" if ":" in host and not host.startswith("[") else host

@@ -54,12 +54,12 @@ def build_unit(service: Service) -> str:
         "",
         "[Service]",
         "Type=notify",
-        f"ExecStart={' '.join(_quote(word).replace('$', '$$') for word in service.command)}",
+        f"ExecStart={' '.join(_quote_word(word).replace('$', '$$') for word in service.command)}",
         *([f"User={service.account}"] if is_system else []),
         *([f"StateDirectory={service.state}", "StateDirectoryMode=0700"] if service.state else []),
         "WorkingDirectory=~",
-        f"Environment={_quote(f'PATH={service.path}')}",
-        f"EnvironmentFile=-{_escape(str(service.variables))}",
+        f"Environment={_quote_word(f'PATH={service.path}')}",
+        f"EnvironmentFile=-{_escape_specifiers(str(service.variables))}",
         "Restart=on-failure",
         "RestartSec=5",
         "# 2: the configuration is wrong, and stays so until somebody mends it.",
@@ -84,14 +84,14 @@ def build_unit(service: Service) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _escape(value: str) -> str:
+def _escape_specifiers(value: str) -> str:
     """Escape what systemd would replace in a value (systemd.unit(5), "Specifiers")."""
     return value.replace("%", "%%")
 
 
-def _quote(word: str) -> str:
+def _quote_word(word: str) -> str:
     """Quote one word of a command line or an assignment (systemd.service(5), "Command lines")."""
-    escaped = _escape(word).replace("\\", "\\\\").replace('"', '\\"')
+    escaped = _escape_specifiers(word).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"' if not word or set(escaped) & set(" \t\"'\\;") else escaped
 
 

@@ -134,38 +134,38 @@ def install(planned: Installation, *, start: bool) -> list[str]:
     Raises ServiceError; its message says whether the file was left.
     """
     before = planned.file.read_bytes() if planned.file.is_file() else None
-    _write(planned.file, planned.render())
+    _write_file(planned.file, planned.render())
     if not start:
         return []
     try:
-        _enable(planned)
+        _enable_service(planned)
     except ServiceError as error:
-        planned.file.unlink() if before is None else _write(planned.file, before)
+        planned.file.unlink() if before is None else _write_file(planned.file, before)
         left = "Nothing was installed" if before is None else f"{planned.file} is as it was before"
         raise ServiceError(f"{error}. {left}; to write the file alone: semel service install --no-start") from None
     if sys.platform == "darwin":
         return []
     try:
-        _systemctl(planned.is_system, "restart", UNIT)
+        _run_systemctl(planned.is_system, "restart", UNIT)
     except ServiceError as error:
         log = f"journalctl {'' if planned.is_system else '--user '}-u semel"
         raise ServiceError(
             f"{error}. It is installed ({planned.file}), and did not start: {log} says why; "
             f"semel service uninstall{' --system' if planned.is_system else ''} removes it"
         ) from None
-    return [] if planned.is_system or _lingers() else [
+    return [] if planned.is_system or _user_lingers() else [
         f"it ends when you log out. To keep it running: loginctl enable-linger {pwd.getpwuid(os.getuid()).pw_name}"
     ]  # fmt: skip
 
 
-def _enable(planned: Installation) -> None:
+def _enable_service(planned: Installation) -> None:
     """Let the service manager read the file and start the service at each boot or login (launchd: and now)."""
     if sys.platform == "darwin":
-        _run("launchctl", "bootout", f"gui/{os.getuid()}/{LAUNCHD_LABEL}", check=False)
-        _run("launchctl", "bootstrap", f"gui/{os.getuid()}", str(planned.file))
+        _run_command("launchctl", "bootout", f"gui/{os.getuid()}/{LAUNCHD_LABEL}", check=False)
+        _run_command("launchctl", "bootstrap", f"gui/{os.getuid()}", str(planned.file))
     else:
-        _systemctl(planned.is_system, "daemon-reload")
-        _systemctl(planned.is_system, "enable", UNIT)
+        _run_systemctl(planned.is_system, "daemon-reload")
+        _run_systemctl(planned.is_system, "enable", UNIT)
 
 
 def uninstall(system: bool) -> Path:
@@ -174,16 +174,16 @@ def uninstall(system: bool) -> Path:
     if not file.exists():
         raise ServiceError(f"there is no service to remove: {file} does not exist")
     if sys.platform == "darwin":
-        _run("launchctl", "bootout", f"gui/{os.getuid()}/{LAUNCHD_LABEL}", check=False)
+        _run_command("launchctl", "bootout", f"gui/{os.getuid()}/{LAUNCHD_LABEL}", check=False)
         file.unlink()
         return file
-    _systemctl(system, "disable", "--now", UNIT)
+    _run_systemctl(system, "disable", "--now", UNIT)
     file.unlink()
-    _systemctl(system, "daemon-reload")
+    _run_systemctl(system, "daemon-reload")
     return file
 
 
-def _write(file: Path, content: bytes) -> None:
+def _write_file(file: Path, content: bytes) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         draft = file.with_name(f".{file.name}.{os.getpid()}")
@@ -195,9 +195,9 @@ def _write(file: Path, content: bytes) -> None:
         raise ServiceError(f"{file} cannot be written ({error.strerror}){hint}") from None
 
 
-def _systemctl(system: bool, *args: str) -> None:
+def _run_systemctl(system: bool, *args: str) -> None:
     try:
-        _run("systemctl", *(() if system else ("--user",)), *args)
+        _run_command("systemctl", *(() if system else ("--user",)), *args)
     except ServiceError as error:
         if "bus" not in str(error):
             raise
@@ -207,14 +207,14 @@ def _systemctl(system: bool, *args: str) -> None:
         ) from None
 
 
-def _lingers() -> bool:
+def _user_lingers() -> bool:
     """Whether the services of this user go on without a login. True if nobody can tell."""
     if shutil.which("loginctl") is None:
         return True
-    return "=no" not in _run("loginctl", "show-user", str(os.getuid()), "--property=Linger", check=False)
+    return "=no" not in _run_command("loginctl", "show-user", str(os.getuid()), "--property=Linger", check=False)
 
 
-def _run(*command: str, check: bool = True) -> str:
+def _run_command(*command: str, check: bool = True) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:

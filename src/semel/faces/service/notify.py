@@ -61,12 +61,13 @@ class ServiceManager:
 
     @contextlib.asynccontextmanager
     async def supervise(self, store: Store, describe: Callable[[], str], grace_s: float) -> AsyncIterator[None]:
-        """Report readiness now, liveness and `describe()` until the block ends, and then the stop.
+        """Report that the gateway is ready; then, until the block ends, that it is alive; and then that it stops.
 
-        `grace_s`: how long running turns may take at the stop, for which the manager has to wait.
+        `describe` returns the status line for the manager. `grace_s`: how long the stop may take for running turns; the
+        manager is asked to wait so long.
         """
         self.notify(READY="1", STATUS=describe())
-        reports = asyncio.create_task(self._report(store, describe)) if self._address else None
+        reports = asyncio.create_task(self._report_status(store, describe)) if self._address else None
         try:
             yield
         finally:
@@ -75,7 +76,7 @@ class ServiceManager:
             extension = str(round((grace_s + STOP_MARGIN_S) * 1e6))
             self.notify(STOPPING="1", STATUS="stopping", EXTEND_TIMEOUT_USEC=extension)
 
-    async def _report(self, store: Store, describe: Callable[[], str]) -> None:
+    async def _report_status(self, store: Store, describe: Callable[[], str]) -> None:
         interval = STATUS_INTERVAL_S if self.watchdog_s is None else min(STATUS_INTERVAL_S, self.watchdog_s / 3)
         while True:
             await asyncio.sleep(interval)

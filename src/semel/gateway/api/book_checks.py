@@ -77,7 +77,10 @@ class LastCheck:
 
 
 def add_size(sizes: Sequence[tuple[int, int]], at: int, size: int) -> tuple[tuple[int, int], ...]:
-    """Return the newest KEPT_SIZES of the sizes with this one, which is left out if the last one is younger."""
+    """Add a size, measured at `at` (ms), and return the newest KEPT_SIZES.
+
+    If the last size is younger than SIZE_INTERVAL_MS, nothing is added.
+    """
     if sizes and at - sizes[-1][0] < SIZE_INTERVAL_MS:
         return tuple(sizes)
     return (*sizes, (at, size))[-KEPT_SIZES:]
@@ -131,13 +134,13 @@ class BookChecks:
         sizes = add_size(known.sizes if known is not None else (), at, disk.ledger + disk.files)
         check = LastCheck(at, round(time.monotonic() - begun, 1), len(books.LAWS), entries, tuple(broken), sizes)
         if new := sorted(set(broken) - set(known.broken if known is not None else ())):
-            await self._tell(new)
+            await self._tell_owners(new)
         await asyncio.to_thread(write_atomically, self.data_dir / FILE, json.dumps(asdict(check)) + "\n")
         if not broken:
             log.info("the books hold", laws=check.laws, entries=entries, seconds=check.seconds)
         return check
 
-    async def _tell(self, broken: list[str]) -> None:
+    async def _tell_owners(self, broken: list[str]) -> None:
         laws = "a law" if len(broken) == 1 else f"{len(broken)} laws"
         text = (
             f"The books of this gateway found {laws} broken: {', '.join(broken)}. "

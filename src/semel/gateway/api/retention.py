@@ -65,7 +65,7 @@ class Retention:
     async def run_once(self) -> int:
         """Erase old content. Return the number of transactions after which more was left to erase."""
         steps = 0
-        async for session, retain_ms in self._sessions():
+        async for session, retain_ms in self._list_sessions():
             while await self.record.write(age_out.age_step, session.id, retain_ms):
                 steps += 1
         for name, channel in self.settings.channels.items():
@@ -80,13 +80,13 @@ class Retention:
     async def plan(self) -> list[Json]:
         """Return, for each session, what the next run would erase, and what old content it would keep and why."""
         plans = []
-        async for session, retain_ms in self._sessions():
+        async for session, retain_ms in self._list_sessions():
             plan = await self.record.read(age_out.plan_session, session.id, retain_ms)
             if plan is not None:
                 plans.append(_plan_json(plan, retain_ms))
         return plans
 
-    async def _sessions(self) -> AsyncIterator[tuple[AgingSession, int]]:
+    async def _list_sessions(self) -> AsyncIterator[tuple[AgingSession, int]]:
         """Yield each session whose content may be erased, with the time for which it is kept (ms)."""
         page = await self.record.read(age_out.list_sessions, 0, PAGE) if self.is_configured() else []
         while page:

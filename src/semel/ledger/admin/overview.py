@@ -72,15 +72,17 @@ def list_attention(tx: Tx) -> list[Json]:
     `why`: "approval" (a permission request is open), "question" (the agent asked something), "failed" (the last turn
     failed, `error` says why) or "limit" (a message waits `until` the day of the used up `limit` ends). Times are in ms.
     """
-    asking = [_describe(row, "approval") for row in tx.all(AskingSession, "sessions_asking")]
+    asking = [_describe_session(row, "approval") for row in tx.all(AskingSession, "sessions_asking")]
     left = [
-        _describe(row, "failed" if row.state == "failed" else "question", row.error if row.state == "failed" else None)
+        _describe_session(
+            row, "failed" if row.state == "failed" else "question", row.error if row.state == "failed" else None
+        )
         for row in tx.all(LeftSession, "sessions_left", newest=NEWEST_TURNS)
     ]
     return asking + left + [_describe_limited(row) for row in tx.all(LimitedSession, "sessions_limited")]
 
 
-def _describe(row: AskingSession | LeftSession, why: str, error: str | None = None) -> Json:
+def _describe_session(row: AskingSession | LeftSession, why: str, error: str | None = None) -> Json:
     fields = {"session": row.key, "title": row.title, "why": why, "turn": f"t{row.turn}", "at": row.at, "error": error}
     return {name: value for name, value in fields.items() if value is not None}
 

@@ -101,7 +101,7 @@ def _read_conversation(agent: str, body: RunAgentInput) -> Conversation:
 
 
 class _Run:
-    """One run: what it does first, and its events."""
+    """One run. Call `begin` to accept its input, then `stream` for its events."""
 
     def __init__(self, call: ApiCall, session: str, body: RunAgentInput):
         self._gateway = call.gateway
@@ -117,7 +117,7 @@ class _Run:
 
     async def begin(self, conversation: Conversation) -> None:
         """Accept the answers and the message of the input. Raises a Problem if that is impossible."""
-        if answered := [await self._answer(entry) for entry in self._input.resume]:
+        if answered := [await self._answer_request(entry) for entry in self._input.resume]:
             self._reads.append(lambda: self._gateway.reply_after_request(self._session, min(answered)))
             conversation = await conversations.remove_recorded(self._gateway, self._session, conversation)
         key = self._input.run_id
@@ -127,7 +127,7 @@ class _Run:
         elif (earlier := await self._gateway.find_message(key)) is not None and earlier.session == self._session:
             self._reads.append(lambda: self._gateway.reply(earlier.event))
 
-    async def _answer(self, entry: ResumeEntry) -> int:
+    async def _answer_request(self, entry: ResumeEntry) -> int:
         """Answer a permission request, once for this run id; return its item. If it is over, only cancel it."""
         if (match := REQUEST_ID.fullmatch(entry.interrupt_id)) is None:
             raise Problem("not-found", f"There is no interrupt {entry.interrupt_id!r}.", field="resume")
@@ -164,7 +164,7 @@ class _Run:
             yield self.event("MESSAGES_SNAPSHOT", messages=messages)
         outcome: Json = {"type": "success"}
         for read in self._reads:
-            async with aclosing(self._follow(read)) as events:
+            async with aclosing(self._stream_reply(read)) as events:
                 async for event in events:
                     yield event
             if self._end.outcome == "failed":
@@ -175,19 +175,19 @@ class _Run:
             outcome = {"type": "interrupt", "interrupts": [_describe_request(item) for item in self._requests]}
         yield self.event("RUN_FINISHED", **ids, outcome=outcome)
 
-    async def _follow(self, read: Callable[[], Awaitable[Reply]]) -> AsyncGenerator[bytes]:
+    async def _stream_reply(self, read: Callable[[], Awaitable[Reply]]) -> AsyncGenerator[bytes]:
         """Yield the events of one reply, until it ends or its turn waits for an answer."""
         since = (await read()).born
         async with aclosing(follow_reply(self._gateway, read, self._url)) as pieces:
             async for piece in pieces:
-                for event in self._write(piece, since):
+                for event in self._write_piece(piece, since):
                     yield event
                 if self._requests:
                     break
-        for event in self._close():
+        for event in self._end_open_items():
             yield event
 
-    def _write(self, piece: Piece, since: int) -> list[bytes]:
+    def _write_piece(self, piece: Piece, since: int) -> list[bytes]:
         match piece:
             case TextPiece():
                 return self._write_text(f"entry-{piece.id}", piece.text, piece.is_last)
@@ -256,7 +256,7 @@ class _Run:
         del self._thoughts[item]
         return [self.event(end, messageId=f"item-{item}") for end in ("REASONING_MESSAGE_END", "REASONING_END")]
 
-    def _close(self) -> list[bytes]:
+    def _end_open_items(self) -> list[bytes]:
         """End what is open. A tool call that waits for a permission gets its result from the run that answers."""
         events = [event for item in list(self._thoughts) for event in self._end_thought(item)]
         events += [self.event("TEXT_MESSAGE_END", messageId=id) for id in sorted(self._texts)]
@@ -266,7 +266,7 @@ class _Run:
         return events
 
     async def _list_earlier(self) -> list[Json]:
-        """Return the input's messages without those that this run will show again, because it was broken off."""
+        """Return the input's messages without those that this run will show again, if it repeats a broken one."""
         shown: set[str] = set()
         for reply in [await read() for read in self._reads]:
             for row in reply.rows:

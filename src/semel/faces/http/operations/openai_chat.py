@@ -277,13 +277,13 @@ def _read_place(call: ApiCall, body: ChatRequest, conversation: Conversation) ->
     if len(sessions) > 1:
         raise Problem("bad-field", "Header and metadata name different sessions.", field="metadata.session")
     if sessions:  # a program that sends no history may mean a second "go on" with the same words
-        return sessions.pop(), key or (conversation.chain() if conversation.history else None)
+        return sessions.pop(), key or (conversation.make_content_key() if conversation.history else None)
     chat = headers.get("x-openwebui-chat-id", "")
     if chat and conversation.new_texts[-1].startswith(TASK_HEAD):
         detail = "This is a task of Open WebUI beside the chat, and an agent is not asked for it."
         raise Problem("bad-field", f"{detail} Choose another task model, or switch the tasks off.", field="messages")
     if chat and not chat.startswith(TEMPORARY_CHAT):
-        return name_session(body.model, OPEN_WEBUI_CLIENT, chat), key or conversation.chain()
+        return name_session(body.model, OPEN_WEBUI_CLIENT, chat), key or conversation.make_content_key()
     return None, key
 
 
@@ -308,10 +308,10 @@ class _Answer:
         """Return the answer when the turn has ended, or waits for a person. Raises a Problem if the turn failed."""
         texts: list[str] = []
         thoughts: list[str] = []
-        async with aclosing(self._follow()) as deltas:
+        async with aclosing(self._follow_deltas()) as deltas:
             async for delta in deltas:
                 if isinstance(delta, ReplyEnd):
-                    raise _turn_failed(delta.reason, "".join(texts))
+                    raise _make_failure(delta.reason, "".join(texts))
                 texts.append(delta.get("content", ""))
                 thoughts.append(delta.get("reasoning_content", ""))
                 if delta.get("asks"):
@@ -321,29 +321,32 @@ class _Answer:
 
     async def stream(self) -> AsyncGenerator[bytes]:
         """Yield the answer as server-sent events, as it grows."""
-        yield self._chunk({"role": "assistant", "content": ""})
-        async with aclosing(self._follow()) as deltas:
+        yield self._encode_chunk({"role": "assistant", "content": ""})
+        async with aclosing(self._follow_deltas()) as deltas:
             async for delta in deltas:
                 if isinstance(delta, ReplyEnd):
-                    yield encode_data(_make_error(_turn_failed(delta.reason)))
+                    yield encode_data(_make_error(_make_failure(delta.reason)))
                     return
-                yield self._chunk({name: text for name, text in delta.items() if name != "asks"})
-        yield self._chunk({}, self._finish)
+                yield self._encode_chunk({name: text for name, text in delta.items() if name != "asks"})
+        yield self._encode_chunk({}, self._finish)
         if self._body.stream_options and self._body.stream_options.include_usage:
             yield encode_data({**self._head, "object": "chat.completion.chunk", "choices": [], "usage": Usage()})
         yield b"data: [DONE]\n\n"
 
-    def _chunk(self, delta: Json, finish: str | None = None) -> bytes:
+    def _encode_chunk(self, delta: Json, finish: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         return encode_data({**self._head, "object": "chat.completion.chunk", "choices": [choice]})
 
-    async def _follow(self) -> AsyncGenerator[Json | ReplyEnd]:
-        """Yield what the answer gets, as deltas; `asks` if the turn now waits for a person. A failure ends it."""
-        async with aclosing(follow_reply(self._gateway, self._read, self._url)) as pieces:
+    async def _follow_deltas(self) -> AsyncGenerator[Json | ReplyEnd]:
+        """Yield the answer's deltas as it grows. One with `asks`: the turn now waits for a person.
+
+        A turn that failed ends the answer with its `ReplyEnd`.
+        """
+        async with aclosing(follow_reply(self._gateway, self._read_reply, self._url)) as pieces:
             async for piece in pieces:
                 match piece:
                     case TextPiece() if piece.text:
-                        yield {"content": self._separate(piece.id) + piece.text}
+                        yield {"content": self._separate_from_last(piece.id) + piece.text}
                     case NoticePiece() if (text := self._read_notice(piece.entry)) is not None:
                         yield {"content": text}
                     case Activity() if (delta := self._read_item(piece.item)) is not None:
@@ -351,11 +354,11 @@ class _Answer:
                     case ReplyEnd("failed"):
                         yield piece
 
-    async def _read(self) -> Reply:
+    async def _read_reply(self) -> Reply:
         return await self._gateway.reply(self._message.event)
 
-    def _separate(self, text: int) -> str:
-        """Return the blank line between two texts."""
+    def _separate_from_last(self, text: int) -> str:
+        """Return the blank line before a text, unless it is the first or continues the last one. `text`: its id."""
         separator = "" if self._last_text in (None, text) else "\n\n"
         self._last_text = text
         return separator
@@ -365,12 +368,12 @@ class _Answer:
         self._finish = FINISH_REASONS.get(kind, self._finish)
         if kind == "turn.max_tokens":
             return None
-        return self._separate(-int(entry["seq"])) + str(entry["text"])
+        return self._separate_from_last(-int(entry["seq"])) + str(entry["text"])
 
     def _read_item(self, item: Json) -> Json | None:
         if item["kind"] == "permission" and item.get("state") == "open" and item["id"] not in self._shown_items:
             self._shown_items.add(item["id"])
-            return {"content": self._separate(0) + self._describe_request(item), "asks": True}
+            return {"content": self._separate_from_last(0) + self._describe_request(item), "asks": True}
         if not self._has_progress or item["id"] in self._shown_items or item.get("live"):
             return None
         self._shown_items.add(item["id"])
@@ -387,8 +390,11 @@ class _Answer:
         )
 
 
-def _turn_failed(reason: str, partial: str = "") -> Problem:
-    """`partial`: what the agent said before. The header keeps OpenAI's clients from asking again."""
+def _make_failure(reason: str, partial: str = "") -> Problem:
+    """Return the Problem for a turn that failed. `partial`: what the agent said before.
+
+    Its header keeps OpenAI's clients from repeating the request.
+    """
     remark = f" Before, it said: {partial}" if partial else ""
     return Problem("turn-failed", reason + remark, headers={"X-Should-Retry": "false"})
 
