@@ -205,7 +205,7 @@ def _text(content: str) -> Token:
 
 
 def _restore_escapes(state: StateCore) -> None:
-    """Show entities and escaped backslashes as they were written."""
+    """Undo the decoding of HTML entities and of escaped backslashes, so that they are shown as they were written."""
     for token in state.tokens:
         for child in _flatten(token.children or ()):
             if child.type == "text_special" and (child.info == "entity" or child.markup == "\\\\"):

@@ -33,7 +33,7 @@ class _Accepted(Exception):
 
 
 class _ProbeInbox(Inbox):
-    """Ends the channel's run at the first thing that it wants of the gateway."""
+    """Ends the channel's run at its first call, which it makes only once the platform has accepted the account."""
 
     async def cursor(self) -> NoReturn:
         raise _Accepted

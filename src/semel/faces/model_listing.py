@@ -1,4 +1,4 @@
-"""Ask a server that should speak OpenAI's API which models it has: whether its address is right shows at once."""
+"""Ask a server that should speak OpenAI's API which models it has. This also shows whether its address is right."""
 
 from __future__ import annotations
 

@@ -51,9 +51,9 @@ def measure_ledger(ledger: Path) -> int:
 def find_growth_problem(ledger: Path) -> str | None:
     """Return why the files of the ledger cannot grow by GROWTH_BYTES, and what to do; `None` if they can.
 
-    A small write may still succeed on a full disk, inside the files that are there. So this one writes a file without a
-    name and drops it, which also meets quotas; the file rarely reaches the disk. It does not reach the process's limit
-    on the size of one file, which the ledger is nearer to: that is compared.
+    A small write may still succeed on a full disk, inside the existing files. So GROWTH_BYTES are written to a
+    temporary file, which shows a full disk or quota and rarely reaches the disk. That file cannot show that the ledger
+    has nearly reached the process's limit on the size of one file, so these two sizes are compared.
     """
     most, size = resource.getrlimit(resource.RLIMIT_FSIZE)[0], max(map(_file_size, _list_ledger_files(ledger)))
     if most != resource.RLIM_INFINITY and size + GROWTH_BYTES > most:

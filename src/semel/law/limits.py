@@ -54,7 +54,7 @@ class Crossing:
 
 
 def find_used_up(used: Amounts, limits: Limits) -> Measure | None:
-    """Return the first measure of which nothing is left; None if there is something left of each."""
+    """Return the first measure that is used up; None if something is left of each."""
     for measure in MEASURES:
         most = getattr(limits, measure)
         if most is not None and getattr(used, measure) >= most:

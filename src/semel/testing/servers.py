@@ -6,9 +6,9 @@ import asyncio
 
 
 async def close_server(server: asyncio.Server) -> None:
-    """Stop accepting connections, and close the server once those that were accepted have begun.
+    """Stop accepting connections, and close the server once the protocols of accepted connections have started.
 
-    Python 3.11 leaves the socket of a connection open whose server closes between the two.
+    If a server closes between acceptance and start, Python 3.11 leaves the connection's socket open.
     """
     loop = asyncio.get_running_loop()
     for listening in server.sockets:

@@ -57,7 +57,7 @@ class FenceLine:
 
     @property
     def opens(self) -> bool:
-        """Whether the line opens a fence, if it ends here."""
+        """Whether the line would open a fence if it ended after the characters that were fed so far."""
         return self.run >= 3 and not self.plain
 
     def closes(self, mark: str, size: int) -> bool:

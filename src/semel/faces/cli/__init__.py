@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def _discard_output() -> None:
-    """Send what Python still holds for stdout, and would write at its exit, nowhere."""
+    """Redirect stdout to nowhere, because Python would otherwise write what it still buffers when it exits."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

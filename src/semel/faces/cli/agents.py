@@ -281,7 +281,7 @@ def load_agents(names: list[str] | None, config: Path | None, data_dir: Path | N
 
 
 def install_agent(known: KnownAgent, wanted: bool) -> None:
-    """Install an agent's packages if that is `wanted`; else say how, and exit with 1."""
+    """Install an agent's packages. If `wanted` is false, print how to install them, and exit with 1."""
     name, program, command = known.name, known.command[0], known.install_command
     if not command:
         print_error(f"{program} is not on PATH. Install {name} as its own documentation says, then try again")
@@ -392,13 +392,13 @@ def _print_delay(agent: str, seconds: float) -> None:
 
 
 def _list_others(offered: Sequence[str]) -> str:
-    """Return " (of a, b)" for what an agent offers, shortened if it is much; "" if it is nothing."""
+    """Return " (of a, b)" for the modes or models that an agent offers, at most MAX_LISTED; "" if there are none."""
     more = f" and {len(offered) - MAX_LISTED} more; --json lists all" if len(offered) > MAX_LISTED else ""
     return f" (of {', '.join(offered[:MAX_LISTED])}{more})" if offered else ""
 
 
 def _describe_untried(check: AgentCheck, what: str) -> str:
-    """Say that no prompt was sent, which alone shows `what`."""
+    """Say that no prompt was sent, and how to send one. `what`: what only a prompt can show, as a clause."""
     command = shlex.join(("semel", "agents", "check", check.name, "--prompt", "Say hello."))
     return f"not tried: only a prompt shows whether {what} ({command})"
 

@@ -99,7 +99,7 @@ async def _serve(config: Settings) -> None:
 
 
 def _log_warnings(config: Settings) -> None:
-    """Log what the configuration allows, but cannot mean."""
+    """Log a warning for each setting that is allowed, but certainly a mistake."""
     import structlog
 
     from semel.faces.config import ConfigError

@@ -114,7 +114,7 @@ def examine_versions(gateway_version: str | None) -> Finding:
 
 
 async def examine_address(host: str, port: int) -> Finding:
-    """Return the finding about the address on which a gateway would listen. None may run."""
+    """Return the finding about the address on which a gateway would listen. Call this only if no gateway runs."""
     place = f"{f'[{host}]' if ':' in host else host}:{port}"
     try:
         for sock in await bind(host, port):

@@ -134,7 +134,7 @@ def make_problem(exc: Exception) -> Problem | None:
 
 
 def make_exception_handler(formats: Collection[ErrorFormat]) -> Callable[[Request, Exception], Awaitable[Response]]:
-    """Return the handler of KNOWN_ERRORS. It shows a problem as the API does whose path was requested."""
+    """Return the handler of KNOWN_ERRORS. Below the path of a foreign API, it shows a problem as that API does."""
 
     async def handle_exception(request: Request, exc: Exception) -> Response:
         if (problem := make_problem(exc)) is None:

@@ -386,7 +386,7 @@ def _read_error(document: Any, type: type[RequestBody]) -> str:
 
 
 def _explain_decode_error(data: bytes, reason: str) -> str:
-    """Return why a body is no JSON. msgspec calls it truncated if half of a surrogate pair is all that is wrong."""
+    """Return why a body is no JSON. `reason`: msgspec's, which says "truncated" if a text has half a surrogate pair."""
     if _SURROGATE.search(data):
         with contextlib.suppress(ValueError, RecursionError):
             json.loads(data)

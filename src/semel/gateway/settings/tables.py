@@ -76,7 +76,10 @@ def read_table(table: type[T], raw: object, references: ReferenceResolvers) -> T
 
 
 def list_keys(table: type[BaseModel]) -> dict[str, str]:
-    """Return {key in semel.toml: field} for a table. A field whose alias is in parentheses has no key."""
+    """Return {key in semel.toml: field} for a table.
+
+    Fields whose alias is in parentheses are left out, because they cannot be set in semel.toml.
+    """
     keys = {str(info.validation_alias): field for field, info in table.model_fields.items()}
     return {key: field for key, field in keys.items() if not key.startswith("(")}
 

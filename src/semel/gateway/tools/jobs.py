@@ -185,9 +185,7 @@ class JobManager:
         self._sweep_now.set()
 
     async def _repeat_cancellations(self) -> None:
-        """Cancel the jobs again that an earlier gateway recorded as cancelled: it may have died before it cancelled
-        them.
-        """
+        """Cancel again the jobs that an earlier gateway recorded as cancelled: it may have died before they ended."""
         for row in await self.record.read(rows.list_open):
             if row.cancelled is not None and self.port is not None:
                 await asyncio.to_thread(self.port.cancel, row.run, row.cancelled)

@@ -62,8 +62,8 @@ class MissingAgent:
 class ConfiguredAgents:
     """The configured agents.
 
-    `attempts`: for each, the most attempts per root. `default`: the agent that sessions get whose own is missing,
-    unless their key names one; "" if they get none.
+    `attempts`: for each agent, the maximum number of attempts per root. `default`: the agent for a session whose own
+    agent is missing and whose key names no configured agent; "" if such a session gets no agent.
     """
 
     attempts: Mapping[str, int] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class ConfiguredAgents:
         )
 
     def max_attempts(self, agent: str) -> int:
-        """Return the most attempts per root of a turn of this agent."""
+        """Return the maximum number of attempts per root that this agent may have."""
         return self.attempts.get(agent, MAX_ATTEMPTS)
 
 

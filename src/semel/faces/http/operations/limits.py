@@ -31,8 +31,8 @@ class MostAmounts(Struct):
 
 
 class LimitLine(Struct):
-    """What a person used, a session, or everybody together (`subject` is empty). `unreported`: attempts whose agent
-    reported no tokens.
+    """What one person, one session or all together used (for all, `subject` is empty). `unreported`: attempts whose
+    agent reported no tokens.
     """
 
     scope: Scope

@@ -42,7 +42,7 @@ class People(Page):
 
 
 class NewAccount(RequestBody):
-    """`account`: CHANNEL:ID. `name`: default: the name that they use on the platform. `role`: default: the person's
+    """`account`: CHANNEL:ID. `name`: by default, the name on the platform. `role`: by default, the person's
     role, or member for a new person.
     """
 
@@ -52,8 +52,8 @@ class NewAccount(RequestBody):
 
 
 class NewCode(RequestBody):
-    """`name`: default: the name that whoever uses the code has on the platform. `role`: default: the person's role, or
-    member for a new person.
+    """`name`: by default, the platform's name for the person who uses the code. `role`: by default, the person's role,
+    or member for a new person.
     """
 
     channel: str
