@@ -40,9 +40,9 @@ def _is_mark(text: str, place: int) -> bool:
     spelled_size = 0
     for offset in range(place, len(text)):
         char = text[offset]
-        if spelled_size == len(_WORD) and (char.isspace() or not _is_nothing(char)):
+        if spelled_size == len(_WORD) and (char.isspace() or not _is_ignored(char)):
             return not char.isalnum()
-        if _is_nothing(char) or (not spelled_size and char in _SLASHES):
+        if _is_ignored(char) or (not spelled_size and char in _SLASHES):
             continue
         letters = _plain(char)
         if not letters or not _WORD.startswith(letters, spelled_size):
@@ -51,7 +51,7 @@ def _is_mark(text: str, place: int) -> bool:
     return spelled_size == len(_WORD)
 
 
-def _is_nothing(char: str) -> bool:
+def _is_ignored(char: str) -> bool:
     """Whether a character between the letters of "semel" is ignored: white space, an accent, an invisible one."""
     if char.isascii():
         return char.isspace() or not char.isprintable()

@@ -190,9 +190,9 @@ class BlockClaims:
             if isinstance(file.get("file"), AgentFile) and file["file"].row() not in old.home_files:
                 new.parts.append(self._hold_problem(MarkupProblem("unreadable", TEXT_REPLACED, "")))
         kept_ops = [op for op in ops if not (isinstance(op, turn_ops.Preview) and op.slot in shown)]
-        return [*(self._replaced(new, n) for n in sorted(shown)), *kept_ops]
+        return [*(self._replace_preview(new, n) for n in sorted(shown)), *kept_ops]
 
-    def _replaced(self, block: StreamedBlock, slot: int) -> turn_ops.Op:
+    def _replace_preview(self, block: StreamedBlock, slot: int) -> turn_ops.Op:
         """Return the operation that replaces the preview in `slot`, because the agent replaced the block's text.
 
         If the new text has no part for this slot, the preview becomes empty.
@@ -437,7 +437,7 @@ class BlockClaims:
     def leave(self, but_last: bool = False) -> list[turn_ops.Op]:
         """Send the last block that was said at home, if only closing texts are sent there.
 
-        `but_last`: all but its last part.
+        `but_last`: all of its parts except the last.
         """
         if self.home is None or self.places.narrates_all(self.home) or not self.places.is_on_channel(self.home):
             return []

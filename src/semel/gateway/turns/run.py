@@ -23,6 +23,7 @@ from semel.gateway.settings import AgentSettings
 from semel.gateway.turns import prompt, prompt_files
 from semel.gateway.turns.announcements import Announcements
 from semel.gateway.turns.block_claims import BlockClaims
+from semel.gateway.turns.home_preview import HomePreview
 from semel.gateway.turns.live_agent import AgentLost, FlushBarrier, LiveAgent, QueuedSignal, SteerCancelled
 from semel.gateway.turns.permissions import Permissions, find_guests
 from semel.gateway.turns.recovered_text import LostAttempts, recover_text
@@ -87,8 +88,7 @@ class Run:
         self.open_prompts = 0  # prompts that the agent has not answered
         self.end_notices: list[turn_ops.Notice] = []  # about a prompt that ended before others of this turn
         self.is_ending = False  # whether the last answer came, so that no message can join the turn
-        self.streams_home = self.begun.home is not None and self.places.streams(self.begun.home)
-        self.previewed_part: int | None = None  # the part of the placeholder message with the preview
+        self.preview = HomePreview(self.begun.home, self.begun.key, self.places, self.previews, self.kick)
         self.fold = self.live.fold
         quiet = prompt.quiet_words(self.begun.events)
         is_heartbeat = bool(quiet) and all(prompt.is_heartbeat(event) for event in self.begun.events)
@@ -337,27 +337,13 @@ class Run:
         if not ops:
             return
         self.last_shown_at = asyncio.get_running_loop().time()
-        if self.streams_home and self.speech.is_streaming:
-            leg = self.places.placeholder_leg(str(self.begun.home), self.begun.key)
-            ops.append(turn_ops.Reserve(leg, self.speech.previewed_text()))
+        ops += self.preview.reserve(self.speech)
         text = self.speech.previewed_text()
         self.slots = await self.record.write(show.show, self.fence, self.caller(), ops, self.slots)
         self.permissions.note_recorded(self.slots.items, self.slots.expired)
         if any(map(turn_ops.may_announce, ops)):
             self.kick()
-        if self.streams_home:
-            self._preview(text)
-
-    def _preview(self, text: Callable[[], str] | None) -> None:
-        """Show recorded text in the placeholder at home. `text` returns it; None if there is nothing to show."""
-        part = self.slots.reserved
-        if self.previewed_part is not None and self.previewed_part != part:
-            self.previews.end(self.previewed_part)
-        if part is not None and part != self.previewed_part:
-            self.kick()
-        self.previewed_part = part
-        if part is not None and text is not None:
-            self.previews.show(str(self.begun.home), part, text)
+        self.preview.show(self.slots.reserved, text)
 
     def caller(self) -> Caller:
         """Return the identity under which this run makes claims."""
@@ -492,8 +478,7 @@ class Run:
         self.is_over = True
         self.announcements.end()
         self.live.slots = self.slots
-        if self.previewed_part is not None:
-            self.previews.end(self.previewed_part)
+        self.preview.end()
         if self.cancel_timer is not None:
             self.cancel_timer.cancel()
         self.live.release_waiting()

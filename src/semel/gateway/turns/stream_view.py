@@ -175,14 +175,14 @@ class StreamView:
             return
         if op.kind in _SESSION_FIELDS:
             self.kinds[op.id] = op.kind
-            self._about(op.kind, fields)
+            self._add_session_change(op.kind, fields)
             return
         if op.kind not in _ITEM_KINDS:
             return
         self.kinds[op.id] = op.kind
         self._open(op.id, op.kind, fields, text)
 
-    def _about(self, kind: str, fields: dict[str, Any]) -> None:
+    def _add_session_change(self, kind: str, fields: dict[str, Any]) -> None:
         """Add the operation for a change of the session as a whole: its title, mode or commands."""
         if kind == "title":
             self.pending.append(turn_ops.Title(str(fields.get("title") or "")))
@@ -240,7 +240,7 @@ class StreamView:
         kind, fields = self.kinds[op.id], dict(op.fields)
         text = fields.pop("text", None)
         if kind in _SESSION_FIELDS:
-            self._about(kind, fields)
+            self._add_session_change(kind, fields)
             return
         if kind == "message":
             if text is not None:
