@@ -336,9 +336,11 @@ class _Texts:
         return False
 
     def _breaks_off(self, n: int, form: str, following: str) -> bool:
-        """Whether the history continues after `form` with the rest of text `n`, or may break off inside that text.
+        """Whether `form`, a beginning of what remains of text `n`, may count as all that the history has of this text.
 
-        A text that was cut off or matched in part may always break off. `following`: as in `find_remainder`.
+        It may if the text was cut off or is already matched in part. Otherwise, the history must go on with the rest of
+        the text. If the history ends here, there must be earlier texts, and all of them must be matched completely.
+        `following`: as in `find_remainder`.
         """
         remaining, upcoming = self._remaining(n), form + following
         if self.written[n].is_cut or self.matched[n]:

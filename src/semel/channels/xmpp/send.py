@@ -34,7 +34,7 @@ RETRACTED = "/me took a message back that your client still shows."
 
 @dataclass(frozen=True)
 class MessageReferences:
-    """The references of an op to other messages, in the ids that clients use."""
+    """The messages that an op refers to, by the ids that XMPP clients use, and the URL of its file."""
 
     target: str = ""  # id of the message that is edited, reacted to or retracted
     emojis: tuple[str, ...] = ()  # all our reactions to it, the new one among them

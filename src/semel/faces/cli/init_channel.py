@@ -45,7 +45,7 @@ NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
 
 def add_channel(setup: Setup, options: Options) -> None:
-    """Add a channel that its platform accepts, and its owner; or none."""
+    """Add a channel and its owner, after trying the account at its platform. Add nothing if no channel is chosen."""
     while (kind := _choose_channel(options)) != NO_CHANNEL and not _add_channel(setup, kind, options):
         options.channel = None
 
@@ -72,7 +72,7 @@ def _describe_kind(kind: str) -> Choice:
 
 
 def _add_channel(setup: Setup, kind: str, options: Options) -> bool:
-    """Add a channel that its platform accepts, and its owner. Returns False if another one is to be chosen."""
+    """Add a channel of this kind and its owner. Returns False if the person wants to choose another kind."""
     from semel import channels
 
     before = dict(setup.secrets)

@@ -22,11 +22,11 @@ from semel.gateway.settings import ChannelSettings
 
 @dataclass(frozen=True)
 class CheckedConfig:
-    """The configuration, and what is to be said about it.
+    """The result of checking a configuration.
 
     - `path`: its file; None if there is none. `raw`: the file's content as parsed TOML.
-    - `config`: None if `semel up` would refuse the file. `problems`: then all its mistakes, each with its line.
-    - `warnings`: what is allowed, but cannot have been meant. `agent_warnings`: agents whose program is missing.
+    - `config`: its settings; None if `semel up` would refuse it. `problems`: the mistakes for which it would.
+    - `warnings`: settings that are allowed, but certainly mistakes. `agent_warnings`: agents whose program is missing.
     - `notes`: which API key the server of each model gets, or why none.
     """
 

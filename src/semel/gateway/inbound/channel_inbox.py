@@ -286,7 +286,7 @@ _SHAPES: dict[str, tuple[type, ...]] = {
 
 
 def _find_wrong_type(event: Incoming) -> str | None:
-    """Return a description of a field that has not the type in `Incoming`; None if all are right.
+    """Return a description of a field that does not have the type declared in `Incoming`; None if all have.
 
     Such a field is a bug in the channel.
     """
