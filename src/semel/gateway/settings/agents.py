@@ -72,7 +72,7 @@ class AgentSettings(NamedTable):
     """How its permission requests are answered: ask a person, allow all, or deny all."""
     mode: str | None = Field(default=None, min_length=1, examples=["default"])
     """The mode that each of its sessions starts in, as the agent names it (`/mode` lists them). Default: a mode in
-    which it asks (`permissions` answers), if Semel knows one; else the agent's own choice."""
+    which it asks for permission, if Semel knows one; else the agent's own choice."""
     approvals: Strings = ("owner",)
     """Who may answer its permission requests in a chat: "owner", "member" and names of people (`semel docs people`)."""
     idle_after_s: Duration | None = Field(default=None, examples=["10m"])
