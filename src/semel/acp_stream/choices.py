@@ -39,8 +39,10 @@ def find_choice(choice: str, offered: Mapping[str, str]) -> str | None:
     """
     if choice in offered:
         return choice
-    same = [id for id, offered_name in offered.items() if choice.casefold() in (id.casefold(), offered_name.casefold())]
-    return same[0] if len(same) == 1 else None
+    matching_ids = [
+        id for id, offered_name in offered.items() if choice.casefold() in (id.casefold(), offered_name.casefold())
+    ]
+    return matching_ids[0] if len(matching_ids) == 1 else None
 
 
 def explain_no_choice(kind: str, choice: str, offered: Mapping[str, str]) -> str:

@@ -52,9 +52,9 @@ class SpanExport:
         self._ledger = ledger
         self._ids = _RowIds()
         # What the environment names (OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES) comes first.
-        named = Resource.create()
-        resource = Resource({"service.version": __version__}).merge(named)
-        if str(named.attributes.get("service.name", "")).startswith("unknown_service"):
+        from_environment = Resource.create()
+        resource = Resource({"service.version": __version__}).merge(from_environment)
+        if str(from_environment.attributes.get("service.name", "")).startswith("unknown_service"):
             resource = resource.merge(Resource({"service.name": "semel"}))
         self._provider = TracerProvider(resource=resource, id_generator=self._ids, shutdown_on_exit=False)
         self._exporter = OTLPSpanExporter()

@@ -55,9 +55,9 @@ def find_growth_problem(ledger: Path) -> str | None:
     temporary file, which shows a full disk or quota and rarely reaches the disk. That file cannot show that the ledger
     has nearly reached the process's limit on the size of one file, so these two sizes are compared.
     """
-    most, size = resource.getrlimit(resource.RLIMIT_FSIZE)[0], max(map(_file_size, _list_ledger_files(ledger)))
-    if most != resource.RLIM_INFINITY and size + GROWTH_BYTES > most:
-        problem = f"a file of the ledger has {format_bytes(size)}, and files may have {format_bytes(most)} here"
+    max_size, size = resource.getrlimit(resource.RLIMIT_FSIZE)[0], max(map(_file_size, _list_ledger_files(ledger)))
+    if max_size != resource.RLIM_INFINITY and size + GROWTH_BYTES > max_size:
+        problem = f"a file of the ledger has {format_bytes(size)}, and files may have {format_bytes(max_size)} here"
         return f"{problem}. {advise_on_write_error(OSError(errno.EFBIG, ''))}"
     try:
         with tempfile.TemporaryFile(dir=ledger.parent, buffering=0) as probe:

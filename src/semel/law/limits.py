@@ -56,8 +56,8 @@ class Crossing:
 def find_used_up(used: Amounts, limits: Limits) -> Measure | None:
     """Return the first measure that is used up; None if something is left of each."""
     for measure in MEASURES:
-        most = getattr(limits, measure)
-        if most is not None and getattr(used, measure) >= most:
+        limit = getattr(limits, measure)
+        if limit is not None and getattr(used, measure) >= limit:
             return measure
     return None
 
@@ -66,11 +66,11 @@ def find_crossings(before: Amounts, after: Amounts, limits: Limits) -> list[Cros
     """Return the limits that came near or were used up when `before` became `after`."""
     crossings = []
     for measure in MEASURES:
-        most, old, new = getattr(limits, measure), getattr(before, measure), getattr(after, measure)
-        if most is None or old >= most:
+        limit, old, new = getattr(limits, measure), getattr(before, measure), getattr(after, measure)
+        if limit is None or old >= limit:
             continue
-        if new >= most or old < most * NEAR_SHARE <= new:
-            crossings.append(Crossing(measure, most, new, new >= most))
+        if new >= limit or old < limit * NEAR_SHARE <= new:
+            crossings.append(Crossing(measure, limit, new, new >= limit))
     return crossings
 
 

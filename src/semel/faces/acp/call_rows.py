@@ -337,15 +337,15 @@ class CallRows:
 
     def _take_due_content(self, row: CallRow, source: Mapping[str, Any], now: float) -> list[Json] | None:
         """Return the content to send now: the output and the other parts; None if neither changed or is due."""
-        given = source.get("content")
+        content = source.get("content")
         changed = False
-        if isinstance(given, list):
-            known = [part for part in objects_in(given) if self._is_known_part(row, part)]
+        if isinstance(content, list):
+            known_parts = [part for part in objects_in(content) if self._is_known_part(row, part)]
             if not row.output.total:  # its text is no output: it describes the call, or states its arguments
-                return known or None
-            if text := content_text(given):
+                return known_parts or None
+            if text := content_text(content):
                 row.is_fenced = text.startswith("```") and row.output.start(3) != "```"
-            parts = [part for part in known if not _is_text(part)]
+            parts = [part for part in known_parts if not _is_text(part)]
             changed, row.parts = parts != row.parts, parts
         ends = row.is_final and (not row.is_announced or "status" in row.changes)
         is_due = row.has_new_output and (ends or (now >= row.due_at and self._is_affordable(row)))

@@ -70,8 +70,8 @@ def check_configuration(json: Json = False, config: Config = None, data_dir: Dat
         warnings += describe_missing_agents(checked.config)
     if json:
         file = None if checked.path is None else str(checked.path)
-        found = {"problems": checked.problems, "warnings": warnings, "notes": checked.notes}
-        print_json({"ok": not checked.problems, "file": file, **found})
+        messages = {"problems": checked.problems, "warnings": warnings, "notes": checked.notes}
+        print_json({"ok": not checked.problems, "file": file, **messages})
     else:
         print_error(*checked.problems)
         for warning in warnings:

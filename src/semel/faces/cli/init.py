@@ -169,7 +169,7 @@ def _known_names() -> list[str]:
 def _choose_agent(asks: bool) -> str:
     from semel.agents.known import find_agents_on_path, find_agents_without_adapter
 
-    installed = [Choice(found["name"], f"{found['command'][0]} is installed") for found in find_agents_on_path()]
+    installed = [Choice(agent["name"], f"{agent['command'][0]} is installed") for agent in find_agents_on_path()]
     if not asks:
         return installed[0].name if installed else DEMO
     without_adapter = [
@@ -245,8 +245,8 @@ def _try_agent(path: Path, section: str, pairing: str) -> None:
     [agent] = load_agents([section], path, None)
     check = asyncio.run(check_agent(agent, None if agent.process else MODEL_PROMPT))
     print_check(check)
-    found = find_config_file(None, os.environ)
-    option = "" if found is not None and found.samefile(path) else f" --config {shlex.quote(str(path))}"
+    default_file = find_config_file(None, os.environ)
+    option = "" if default_file is not None and default_file.samefile(path) else f" --config {shlex.quote(str(path))}"
     is_logged_out = "is not logged in" in check.problem and agent.process
     prompt = "" if agent.process else ' --prompt "Say hello."'  # without one, nothing is sent to a model
     retry = f"agents login {section}" if is_logged_out else f"agents check {section}{prompt}"

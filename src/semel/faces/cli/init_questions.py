@@ -33,8 +33,8 @@ def ask_choice(question: str, choices: Sequence[Choice], more: Sequence[str] = (
         answer = ask_text("\nNumber or name", default="1")
         if answer.isascii() and answer.isdigit() and 1 <= int(answer) <= len(names):
             return names[int(answer) - 1]
-        if named := [name for name in (*names, *more) if name.lower() == answer.lower()]:
-            return named[0]
+        if matching_names := [name for name in (*names, *more) if name.lower() == answer.lower()]:
+            return matching_names[0]
         print_error(f"choose a number from 1 to {len(names)}, or a name from the list")
 
 

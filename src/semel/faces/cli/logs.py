@@ -49,15 +49,15 @@ def logs(
     from semel.faces import log_reader
 
     data = locate(config, data_dir)[0]
-    wanted = log_reader.LogFilter(session, _parse_id(turn, "t", "--turn"), _parse_id(part, "p", "--part"), level)
+    log_filter = log_reader.LogFilter(session, _parse_id(turn, "t", "--turn"), _parse_id(part, "p", "--part"), level)
     try:
-        for line in _read_lines(data, number, wanted, is_followed=follow):
+        for line in _read_lines(data, number, log_filter, is_followed=follow):
             _print_line(line, json)
     except KeyboardInterrupt:  # how people end --follow
         raise typer.Exit(0) from None
 
 
-def _read_lines(data: Path, number: int, wanted: LogFilter, *, is_followed: bool) -> Iterator[dict[str, Any]]:
+def _read_lines(data: Path, number: int, log_filter: LogFilter, *, is_followed: bool) -> Iterator[dict[str, Any]]:
     """Yield lines of the log. Exits with 1 if there is none, or if it cannot be read."""
     from semel.faces import log_reader
 
@@ -65,7 +65,7 @@ def _read_lines(data: Path, number: int, wanted: LogFilter, *, is_followed: bool
         if not log_reader.list_log_files(data):
             print_error(f"there is no log in {data} yet; `semel up` writes it")
             raise typer.Exit(1)
-        yield from log_reader.read_log(data, number, wanted, is_followed=is_followed)
+        yield from log_reader.read_log(data, number, log_filter, is_followed=is_followed)
     except OSError as error:
         print_error(f"{error.filename or 'the log'} cannot be read: {error.strerror}")
         raise typer.Exit(1) from None

@@ -30,11 +30,11 @@ def list_own_addresses(host: str = "") -> list[str]:
     `host`: "0.0.0.0" has no IPv6 addresses, "::" no IPv4 ones. If the machine has no network: loopback.
     """
     families = {"0.0.0.0": {socket.AF_INET}, "::": {socket.AF_INET6}}.get(host, {socket.AF_INET, socket.AF_INET6})
-    found = [_find_route(family, target) for family, target in _DOCUMENTATION_ADDRESSES if family in families]
+    addresses = [_find_route(family, target) for family, target in _DOCUMENTATION_ADDRESSES if family in families]
     with contextlib.suppress(OSError):
         resolved = socket.getaddrinfo(socket.gethostname(), None, type=socket.SOCK_STREAM)
-        found += [str(address[0]) for family, _, _, _, address in resolved if family in families]
-    usable = [address for address in dict.fromkeys(found) if address and _is_reachable(address)]
+        addresses += [str(address[0]) for family, _, _, _, address in resolved if family in families]
+    usable = [address for address in dict.fromkeys(addresses) if address and _is_reachable(address)]
     return usable or ["::1" if host == "::" else "127.0.0.1"]
 
 

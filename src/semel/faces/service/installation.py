@@ -91,10 +91,10 @@ def _variables_file(system: bool) -> Path:
 def _system_data_dir(config: Path | None) -> Path | None:
     """Return the default data directory of a system service; `None` if the configuration names one."""
     gateway = read_config_file(config)[1].get("gateway", {}) if config is not None and config.exists() else {}
-    named = gateway.get("data_dir") if isinstance(gateway, dict) else None
-    if isinstance(named, str) and named.startswith("~"):  # it would be root's here, and the account's in the service
-        raise ServiceError(f"{config}: data_dir is {named!r}. For a system service, use a path that begins with /")
-    return None if named else SYSTEM_DATA
+    data_dir = gateway.get("data_dir") if isinstance(gateway, dict) else None
+    if isinstance(data_dir, str) and data_dir.startswith("~"):  # root's home here, the account's in the service
+        raise ServiceError(f"{config}: data_dir is {data_dir!r}. For a system service, use a path that begins with /")
+    return None if data_dir else SYSTEM_DATA
 
 
 def _check_account(account: str) -> None:
@@ -131,7 +131,7 @@ def find_program() -> list[str]:
 def install(planned: Installation, *, start: bool) -> list[str]:
     """Write the file and, if `start`, enable and start the service. Returns remarks to show.
 
-    Raises ServiceError; its message says whether the file was left.
+    Raises ServiceError; its message says whether the file is still there.
     """
     before = planned.file.read_bytes() if planned.file.is_file() else None
     _write_file(planned.file, planned.render())
@@ -141,8 +141,8 @@ def install(planned: Installation, *, start: bool) -> list[str]:
         _enable_service(planned)
     except ServiceError as error:
         planned.file.unlink() if before is None else _write_file(planned.file, before)
-        left = "Nothing was installed" if before is None else f"{planned.file} is as it was before"
-        raise ServiceError(f"{error}. {left}; to write the file alone: semel service install --no-start") from None
+        result = "Nothing was installed" if before is None else f"{planned.file} is as it was before"
+        raise ServiceError(f"{error}. {result}; to write the file alone: semel service install --no-start") from None
     if sys.platform == "darwin":
         return []
     try:

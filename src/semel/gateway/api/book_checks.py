@@ -129,11 +129,11 @@ class BookChecks:
                 log.error("a law is broken", book=book.name, law=book.law, rows=len(book.broken))
             await asyncio.sleep(max(MIN_PAUSE_S, time.monotonic() - book_begun))
         entries = (await self.record.read(books.count_rows))["entries"]
-        known = read_last_check(self.data_dir)
+        last_check = read_last_check(self.data_dir)
         disk = await asyncio.to_thread(measure_disk, self.record.store.path, self.data_dir / "blobs")
-        sizes = add_size(known.sizes if known is not None else (), at, disk.ledger + disk.files)
+        sizes = add_size(last_check.sizes if last_check is not None else (), at, disk.ledger + disk.files)
         check = LastCheck(at, round(time.monotonic() - begun, 1), len(books.LAWS), entries, tuple(broken), sizes)
-        if new := sorted(set(broken) - set(known.broken if known is not None else ())):
+        if new := sorted(set(broken) - set(last_check.broken if last_check is not None else ())):
             await self._tell_owners(new)
         await asyncio.to_thread(write_atomically, self.data_dir / FILE, json.dumps(asdict(check)) + "\n")
         if not broken:

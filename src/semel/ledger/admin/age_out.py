@@ -117,10 +117,10 @@ def age_step(tx: Tx, session: int, retain_ms: int) -> bool:
     return seq > row.erased or turns_left or claims_left
 
 
-def _find_boundary(tx: Tx, row: SessionRow, before: int, most: int) -> Boundary:
-    """Find the last entry, up to the seq `most`, that is older than `before` (ms) and not needed any more."""
-    first_kept = tx.value(int, "age_first_kept", session=row.id, lo=row.erased, hi=most, before=before)
-    seq: int = most if first_kept is None else first_kept - 1
+def _find_boundary(tx: Tx, row: SessionRow, before: int, max_seq: int) -> Boundary:
+    """Find the last entry, up to the seq `max_seq`, that is older than `before` (ms) and not needed any more."""
+    first_kept = tx.value(int, "age_first_kept", session=row.id, lo=row.erased, hi=max_seq, before=before)
+    seq: int = max_seq if first_kept is None else first_kept - 1
     reason: Reason | None = None
     for first, why in _list_needed(tx, row, seq):
         if first is not None and first <= seq:

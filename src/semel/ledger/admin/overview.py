@@ -72,14 +72,15 @@ def list_attention(tx: Tx) -> list[Json]:
     `why`: "approval" (a permission request is open), "question" (the agent asked something), "failed" (the last turn
     failed, `error` says why) or "limit" (a message waits `until` the day of the used up `limit` ends). Times are in ms.
     """
-    asking = [_describe_session(row, "approval") for row in tx.all(AskingSession, "sessions_asking")]
-    left = [
+    asking_sessions = [_describe_session(row, "approval") for row in tx.all(AskingSession, "sessions_asking")]
+    left_sessions = [
         _describe_session(
             row, "failed" if row.state == "failed" else "question", row.error if row.state == "failed" else None
         )
         for row in tx.all(LeftSession, "sessions_left", newest=NEWEST_TURNS)
     ]
-    return asking + left + [_describe_limited(row) for row in tx.all(LimitedSession, "sessions_limited")]
+    limited_sessions = [_describe_limited(row) for row in tx.all(LimitedSession, "sessions_limited")]
+    return asking_sessions + left_sessions + limited_sessions
 
 
 def _describe_session(row: AskingSession | LeftSession, why: str, error: str | None = None) -> Json:

@@ -98,7 +98,7 @@ def read_reply_after_request(tx: Tx, session: int, item: int) -> Reply | None:
     if row is None or row.session != session or row.kind != permission_requests.KIND or row.turn is None:
         return None
     rows = _list_later(tx, row.turn, row.born)
-    older = [each for each in tx.all(ItemRow, "items_of_turn", turn=row.turn) if each.born < row.born < each.rev]
+    older = [item for item in tx.all(ItemRow, "items_of_turn", turn=row.turn) if item.born < row.born < item.rev]
     return _make_reply(tx, session, row.turn, [*map(partial(views.item_json, tx), older), *rows], tx.now, row.born)
 
 
