@@ -26,6 +26,8 @@ __all__ = ["AcpAgent", "AcpConversation", "kill_group_if_same", "read_identity"]
 
 log = logging.getLogger("semel.agents")
 
+START_TIMEOUT_S = 120.0  # on a busy machine, OpenClaw, Kilo Code and Deep Agents Code took up to 65 s to answer
+
 
 class AcpAgent:
     """A configured ACP agent (`semel.gateway.ports.Agent`).
@@ -54,7 +56,7 @@ class AcpAgent:
         permissions: str = "ask",
         hidden: Collection[str] = (),
         trace: Path | None = None,
-        timeout: float = 60.0,
+        timeout: float = START_TIMEOUT_S,
         tools: Sequence[str] = TOOL_SERVER_COMMAND,
         mode: str | None = None,
         model: str | None = None,
