@@ -35,10 +35,12 @@ AGENTS: dict[str, dict[str, str]] = {
 
 PYTHON_AGENTS: dict[str, tuple[str, int, int]] = {
     "vibe": ("mistral-vibe==3.0.2", 12, 14),
-    "fast-agent": ("fast-agent-mcp==0.10.46", 13, 14),
+    "fast-agent": ("fast-agent-mcp==0.10.48", 13, 14),
     "hermes": ("hermes-agent[acp,mcp]==0.19.0", 12, 13),
     "agentao": ("agentao==0.5.17", 12, 13),
     "openhands": ("openhands==1.16.0", 12, 12),
+    "deepagents": ("deepagents-code==0.1.88", 12, 14),
+    "gptme": ("gptme[acp]==0.35.1", 10, 14),
 }
 """Agents from PyPI: the package, and the oldest and newest Python 3 that it takes."""
 

@@ -85,6 +85,13 @@ def test_wording_alone_is_never_a_notice() -> None:
         assert messages(folded([say(text, "msg_1")], PROFILES["codex"])) == [text]
 
 
+@pytest.mark.parametrize("which", ["New", "Resumed"])
+def test_what_gptme_says_when_it_opens_a_session_is_no_answer(which: str) -> None:
+    greeting = f"ℹ️ {which} session\nUsing model: local/scripted\nUsing workspace: /home/ann"
+    view = folded([say(greeting), say("An answer.")], profile_for("gptme"))
+    assert messages(view) == ["An answer."]
+
+
 def test_what_an_agent_says_after_its_first_words_is_not_queue_prose() -> None:
     view = folded([say("It says: "), say("Queued for the next turn. (1 queued)")], PROFILES["hermes"])
     assert messages(view) == ["It says: Queued for the next turn. (1 queued)"]

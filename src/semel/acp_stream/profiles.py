@@ -181,7 +181,7 @@ _COPILOT_RETRY = re.compile(
 )
 
 _ACP_MODES = "https://agentclientprotocol.com/protocol/session-modes"  # how Copilot's ids of modes begin
-_GPTME_GREETING = re.compile(r"ℹ️ New session\nUsing model: [^\n]*\nUsing workspace: [^\n]*\s*\Z")
+_GPTME_GREETING = re.compile(r"ℹ️ (?:New|Resumed) session\nUsing model: [^\n]*\nUsing workspace: [^\n]*\s*\Z")
 
 CAREFUL = Profile(synthetic_user=_SYNTHETIC, window_marks=(_DOTS,), cut_notes=(_CLAUDE_CUT,))
 
@@ -308,8 +308,7 @@ PROFILES: dict[str, Profile] = {
             CAREFUL,
             name="gptme",
             prose=((_GPTME_GREETING, "note"),),  # it may cross the first prompt on its way
-            unattended_modes=frozenset(("auto",)),
-            asking_mode="default",
+            unattended_modes=frozenset(("default", "auto")),  # it says that it asks in `default`, and never does
         ),
         replace(
             CAREFUL,
@@ -317,7 +316,14 @@ PROFILES: dict[str, Profile] = {
             unattended_modes=frozenset(("auto-accept", "yolo")),  # it starts in auto-accept
             asking_mode="normal",
         ),
-        replace(CAREFUL, name="openhands", system_prompt="System Prompt:\n", permission_is_call=False),
+        replace(
+            CAREFUL,
+            name="openhands",
+            system_prompt="System Prompt:\n",
+            permission_is_call=False,
+            unattended_modes=frozenset(("always-approve",)),
+            asking_mode="always-ask",
+        ),
         replace(CAREFUL, name="agentao", unattended_modes=frozenset(("full-access",)), asking_mode="workspace-write"),
     )
 }

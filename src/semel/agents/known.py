@@ -99,7 +99,7 @@ KNOWN_AGENTS = (
         "fast-agent",
         ("fast-agent-acp",),
         ("FAST_AGENT_", "OPENAI_", "ANTHROPIC_", "GENERIC_"),
-        pypi="fast-agent-mcp==0.10.46",
+        pypi="fast-agent-mcp==0.10.48",
     ),
     KnownAgent(
         "pi",
@@ -120,6 +120,12 @@ KNOWN_AGENTS = (
         npm=("@nanocollective/nanocoder@1.30.0",),
     ),
     KnownAgent("openhands", ("openhands", "acp"), ("OPENHANDS_", "LLM_"), pypi="openhands==1.16.0"),
+    KnownAgent(
+        "deepagents",
+        ("dcode", "--acp"),
+        ("DEEPAGENTS_", "OPENAI_", "ANTHROPIC_", "GOOGLE_"),
+        pypi="deepagents-code==0.1.88",
+    ),
     KnownAgent("gptme", ("gptme-acp",), ("GPTME_", "OPENAI_", "ANTHROPIC_"), pypi="gptme[acp]==0.35.1", cli="gptme"),
     KnownAgent("kilo", ("kilo", "acp"), ("KILO_", "OPENAI_", "ANTHROPIC_"), npm=("@kilocode/cli@7.7.7",)),
 )
