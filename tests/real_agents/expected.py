@@ -152,6 +152,7 @@ def _perm(asked: str, call: str, after: str = "The file is written.") -> dict[st
     return {"rows": (*rows, f"agent: {after}"), "items": (f"tool done: {call}", "permission answered")}
 
 
+_UNMARKED = ("codex-zed", "opencode", "fast-agent", "gemini", "kimi", "hermes", "deepagents")
 _TWICE = {"rows": (f"agent: {DROPPED}{DROPPED}And now the complete answer.",)}
 """It begins again in the same block, without a sign, and shorter than what is taken for a retry without one."""
 
@@ -195,11 +196,15 @@ _ECHO = "echo think-tool-output -> think-tool-output"
 _DESCRIBED = "Run the command -> think-tool-output"
 _GOES_ON = {"rows": ("agent: All of it is said.",), "asked": ("kill_said:0", "kill_said:resumed")}
 
+_BROKEN_CHUNKS = "Response does not match the HTTP/1.1 protocol (Invalid EOF state)"
+_NANOCODER_FAILED = f"Partial text before the drop: alpha beta gamma de\n\n**Error:** {_BROKEN_CHUNKS}\n"
+_GPTME_FAILED = "Error: peer closed connection without sending complete message body (incomplete chunked read)"
+
 DIFFERS: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
     # It asks before every command, harmless ones too; the policy of these tests answers.
     ("opencode", "think2"): {"items": _thinks(_ECHO, asked=True)},
     ("opencode", "load"): {"items": (*_thinks(_ECHO, asked=True), "tool done")},
-    **{(name, "drop"): _TWICE for name in ("codex-zed", "opencode", "fast-agent", "gemini", "kimi", "hermes")},
+    **{(name, "drop"): _TWICE for name in _UNMARKED},
     # Their history holds what was complete, but not that the turn ended: they are asked to go on, and add nothing.
     ("codex", "kill_said"): _GOES_ON,
     ("codex-zed", "kill_said"): _GOES_ON,
@@ -224,7 +229,6 @@ DIFFERS: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
     ("copilot", "perm"): _perm("Run the command", "Run the command -> perm-done"),
     ("kilo", "perm"): _perm(PERM, "Run the command -> perm-done"),
     ("kilo", "drop"): _left_to_semel("Internal error: Connection reset by server"),
-    # It asks before every command, by its tool's name alone; the question's text has the command.
     # It asks before every command, by its tool's name alone; the question's text has the command.
     ("kimi", "think2"): {"items": _thinks(f"Running: {_ECHO}", asked=True)},
     ("kimi", "load"): {"items": (*_thinks(f"Running: {_ECHO}", asked=True), "tool done")},
@@ -298,6 +302,31 @@ DIFFERS: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
         "items": _thinks("execute_bash: echo think-tool-output -> EXIT_CODE: 0\nthink-tool-output", asked=True)
     },
     ("nanocoder", "perm"): _perm(f"execute_bash: {PERM}", f"execute_bash: {PERM} -> EXIT_CODE: 0\nperm-done"),
+    # It writes the failure behind the pieces that it has told, and leaves retries to Semel.
+    ("nanocoder", "drop"): {
+        "rows": (
+            f"agent partial: {_NANOCODER_FAILED}",
+            f"notice: The agent's turn failed: Internal error: {_BROKEN_CHUNKS}. It is tried again in 5 s (attempt 2).",
+            f"agent: {DROPPED}And now the complete answer.",
+        ),
+        "delivered": (_NANOCODER_FAILED, f"{DROPPED}And now the complete answer."),
+    },
+    # It asks before every command.
+    ("deepagents", "think2"): {"items": _thinks("echo think-tool-output -> **Command:**", asked=True)},
+    ("deepagents", "perm"): _perm(f"Execute: `{PERM}`", f"{PERM} -> **Command:**"),
+    # Its calls and their results are text of its answer. It does not ask, and leaves retries to the person.
+    ("gptme", "think2"): {
+        "rows": (
+            "agent: Let me check that. \n```shell\necho think-tool-output\n```\nThe tool said think-tool-output."
+            "Ran allowlisted command: `echo think-tool-output`\n\n`think-tool-output`\n\n",
+        ),
+        "items": (),
+    },
+    ("gptme", "drop"): {
+        "rows": (f"agent partial: {_GPTME_FAILED}",),
+        "asked": ("drop:0",),
+        "delivered": (_GPTME_FAILED,),
+    },
 }
 """(agent, scenario) -> what is otherwise there."""
 

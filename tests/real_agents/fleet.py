@@ -306,6 +306,18 @@ def _openclaw_gateway(command: list[str]) -> list[str]:
     return [*command[:2], "gateway", "run", "--port", port, "--auth", "token", "--token", "none"]
 
 
+def _deepagents(home: Path, port: int) -> tuple[list[str], Env]:
+    keys = {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1"}
+    quiet = {"DEEPAGENTS_CODE_OFFLINE": "1", "DEEPAGENTS_CODE_NO_UPDATE_CHECK": "1"}
+    command = [str(ROOT / "deepagents/bin/dcode"), "--acp", "--model", "openai:scripted", "--no-mcp"]
+    return command, {**_base(home), **keys, **quiet}
+
+
+def _gptme(home: Path, port: int) -> tuple[list[str], Env]:
+    keys = {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1", "MODEL": "local/scripted"}
+    return [str(ROOT / "gptme/bin/gptme-acp")], {**_base(home), **keys}
+
+
 def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -331,6 +343,9 @@ AGENTS = {
         RealAgent("nanocoder", "openai", _nanocoder, tools=False),
         RealAgent("agentao", "openai", _agentao, asks=False),  # it refuses dangerous commands by itself
         RealAgent("openhands", "openai", _openhands, streams=False, asks_in_order=False),
+        RealAgent("deepagents", "openai", _deepagents, tools=False),
+        # Its model calls tools in the text of its answer; what the model has said comes in batches, the last one late.
+        RealAgent("gptme", "openai", _gptme, tools=False, asks=False, streams=False),
         RealAgent("openclaw", "openai", _openclaw, tools=False, asks=False, companion=_openclaw_gateway),
     )
 }

@@ -23,7 +23,7 @@ from models.script import Script
 from watcher import Watcher
 
 Json = dict[str, Any]
-PATIENCE = 120.0  # seconds: a real agent on a busy machine
+PATIENCE = 300.0  # seconds: a real agent on a busy machine
 ROOM = "main:hook:room"  # its home is a webhook: what is delivered there can be counted
 PAGE = "main:web:page"  # its home is the page: the commit is the delivery
 

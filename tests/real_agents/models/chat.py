@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from typing import Literal
 
 from .http import Json, Reply, Request
 from .responses import Responses
@@ -20,6 +21,7 @@ from .script import (
     Tool,
     Turn,
     demanded,
+    fenced,
     our_tool,
     pieces,
     shell_call,
@@ -51,11 +53,13 @@ class OpenAI:
     async def _chat(self, body: Json, reply: Reply) -> None:
         functions = [tool["function"] for tool in body.get("tools") or []]
         tools = {one["name"]: one.get("parameters") or {} for one in functions}
-        if shell_call(tools, "") is None:
-            self.script.aside += 1
-            acts: Attempt = [Text("A title", 1)]
-        else:
+        if shell_call(tools, ""):
             acts = self.script.next(_turns(body["messages"]))
+        elif _calls_in_fences(body["messages"]):
+            acts = [fenced(act) for act in self.script.next(_turns_with_fences(body["messages"]))]
+        else:
+            self.script.aside += 1
+            acts = [Text("A title", 1)]
         base = {"id": self.script.new_id("chatcmpl"), "created": int(time.time()), "model": body.get("model")}
         if body.get("stream"):
             await _Stream(self.script, tools, base, reply).run(acts)
@@ -102,13 +106,28 @@ def _call(tools: dict[str, Json], act: Act) -> tuple[str, Json]:
 def _turns(messages: list[Json]) -> list[Turn]:
     out: list[Turn] = []
     for message in messages:
-        content = message.get("content") or ""
-        text = content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)
         if message["role"] == "user":
-            out.append(("user", text))
+            out.append(("user", _text(message)))
         elif message["role"] == "tool":
             out.append(("result", message["tool_call_id"]))
     return out
+
+
+def _calls_in_fences(messages: list[Json]) -> bool:
+    """Whether the model is told to call tools in fenced blocks of its text, as gptme's is."""
+    return any(message["role"] in ("system", "developer") and "```shell" in _text(message) for message in messages)
+
+
+def _turns_with_fences(messages: list[Json]) -> list[Turn]:
+    """The turns of such a conversation: what the model called in a fence has its result in the next message."""
+    kinds: dict[str, Literal["user", "result"]] = {"user": "user", "assistant": "result"}
+    told = [(kinds[message["role"]], _text(message)) for message in messages if message["role"] in kinds]
+    return [(kind, text) for kind, text in told if kind == "user" or "```" in text]
+
+
+def _text(message: Json) -> str:
+    content = message.get("content") or ""
+    return content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)
 
 
 class _Stream:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -176,6 +177,17 @@ def shell_call(tools: Mapping[str, Json], command: str) -> tuple[str, Json] | No
 def demanded(schema: Json) -> Json:
     """What an agent wants its model to say of every call, besides the tool's own arguments."""
     return {"security_risk": "HIGH"} if "security_risk" in (schema.get("properties") or {}) else {}
+
+
+def fenced(act: Act) -> Act:
+    """A call as text, for a model that calls tools in fenced blocks of its answer; any other act as it is."""
+    match act:
+        case Shell():
+            return Text(f"\n```shell\n{act.command}\n```\n", 1)
+        case Tool():
+            return Text(f"\n```semel.{act.name}\n{json.dumps(act.arguments)}\n```\n", 1)
+        case _:
+            return act
 
 
 def our_tool(names: Iterable[str], tool: str) -> str:
