@@ -6,7 +6,6 @@ import contextlib
 import http.server
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from python_process import PythonProcess
 
 from semel.faces.cli import main
 
@@ -44,17 +44,12 @@ def until(what: Callable[[], Any], why: str) -> Any:
     return got
 
 
-def _heeds_ctrl_c() -> None:
-    """What a shell starts in the background ignores SIGINT, and so does all it starts, these tests included."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 @dataclass
 class House:
     home: Path
-    process: subprocess.Popen[bytes] | None = None
+    process: PythonProcess | None = None
     url: str = ""
-    children: list[subprocess.Popen[str]] = field(default_factory=list)
+    children: list[PythonProcess] = field(default_factory=list)
     node: str = "ci"  # its name in the configuration
     token: str = TOKEN
 
@@ -73,8 +68,8 @@ class House:
         (self.home / "ci.token").write_text(self.token + "\n")
         (self.home / "semel.toml").write_text(CONFIG.replace("[nodes.ci]", f"[nodes.{self.node}]"))
         with (self.home / "gateway.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "semel", "up", "--listen", "127.0.0.1:0", "--log", "json"],
+            self.process = PythonProcess(
+                *("-m", "semel", "up", "--listen", "127.0.0.1:0", "--log", "json"),
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env, cwd=self.home,
             )  # fmt: skip
         self.url = until(self._address, f"the gateway's start: {self.home}")
@@ -139,12 +134,12 @@ class House:
                 code = int(exit.code or 0)
         assert code == rc, f"{args}: {code}"
 
-    def start(self, *args: str, **more: Any) -> subprocess.Popen[str]:
+    def start(self, *args: str) -> PythonProcess:
         """`semel exec` as a process that goes on."""
-        child = subprocess.Popen(
-            [sys.executable, "-m", "semel", "exec", *args],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.env,
-            cwd=self.home, **{"preexec_fn": _heeds_ctrl_c, **more},
+        pipe = subprocess.PIPE
+        child = PythonProcess(
+            *("-m", "semel", "exec", *args),
+            stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=self.env, cwd=self.home, interruptible=True,
         )  # fmt: skip
         self.children.append(child)
         return child
@@ -158,7 +153,7 @@ class House:
         return [path.read_bytes() for path in (self.data / "exec" / node / "outputs").iterdir()]
 
 
-def line(process: subprocess.Popen[str], text: str) -> str:
+def line(process: PythonProcess, text: str) -> str:
     """The next line of its output that holds this text."""
     assert process.stdout is not None
     watchdog = threading.Timer(PATIENCE, process.kill)

@@ -7,6 +7,8 @@ import os
 import resource
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -175,7 +177,11 @@ def test_a_full_disk_stops_neither_the_command_nor_its_report(gateway: House) ->
     def small() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
 
-    process = gateway.start("-s", "ci:full", *BOX, "--", "seq", "100000", preexec_fn=small)
+    command = [sys.executable, "-m", "semel", "exec", "-s", "ci:full", *BOX, "--", "seq", "100000"]
+    process = subprocess.Popen(
+        command, preexec_fn=small, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=gateway.env,
+        cwd=gateway.home,
+    )  # fmt: skip
     out, told = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, told
     assert out == "".join(f"{n}\n" for n in range(1, 100001))

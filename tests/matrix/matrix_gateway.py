@@ -7,13 +7,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import httpx2
+from python_process import PythonProcess, run_python
 
 from semel.testing import scripted_agent
 
@@ -60,7 +60,7 @@ class Gateway:
         home.mkdir(parents=True, exist_ok=True)
         agent = json.dumps(scripted_agent.command())
         (home / "semel.toml").write_text(CONFIG.format(agent=agent, url=url, bot=bot, owner=owner, member=member))
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: PythonProcess | None = None
 
     @property
     def log(self) -> str:
@@ -72,12 +72,12 @@ class Gateway:
         self.url = await until(self._told, "the gateway's start")
         await until(self._online, "the channel's connection")
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "semel", "up", "--config", "semel.toml", "--data-dir", "data"]
+    def _start(self) -> PythonProcess:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("SEMEL_", "XDG_"))}
         with (self.home / "log").open("ab") as log:
-            return subprocess.Popen(
-                [*command, "--listen", "127.0.0.1:0", "--log", "json"],
+            return PythonProcess(
+                *("-m", "semel", "up", "--config", "semel.toml", "--data-dir", "data"),
+                *("--listen", "127.0.0.1:0", "--log", "json"),
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.home,
                 env={**kept, "HOME": str(self.home), "MATRIX_PASSWORD": "pw"},
             )  # fmt: skip
@@ -121,7 +121,6 @@ class Gateway:
 
     def doctor(self) -> str:
         """What `semel doctor --laws` says; the gateway must not run."""
-        command = [sys.executable, "-m", "semel", "doctor", "--laws", "--data-dir", "data"]
-        done = subprocess.run(command, cwd=self.home, capture_output=True, text=True, check=False, timeout=PATIENCE)
+        done = run_python("-m", "semel", "doctor", "--laws", "--data-dir", "data", cwd=self.home, timeout=PATIENCE)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

@@ -7,17 +7,16 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import httpx2
+from python_process import PythonProcess, run_python
 
 from semel.testing.scripted_agent import command
 
 Json = dict[str, Any]
-SEMEL = [sys.executable, "-c", "from semel.faces.cli import main; main()"]
 
 CONFIG = """\
 [gateway]
@@ -39,12 +38,12 @@ class House:
         self.config = home / "semel.toml"
         agent = json.dumps(command(state=home / "agent"))
         self.config.write_text(CONFIG.format(home=home, port=self.port, agent=agent) + config)
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: PythonProcess | None = None
 
     def up(self) -> None:
         with (self.home / "log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [*SEMEL, "up", "--config", str(self.config)], stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            self.process = PythonProcess(
+                "-m", "semel", "up", "--config", self.config, stdout=log, stderr=log, stdin=subprocess.DEVNULL
             )
         deadline = time.monotonic() + 60
         while self.get("/healthz") is None:
@@ -72,10 +71,8 @@ class House:
 
     def semel(self, *arguments: str) -> tuple[int, str]:
         """(exit code, output) of a command; its errors are part of the output."""
-        done = subprocess.run(
-            [*SEMEL, *arguments, "--config", str(self.config)], capture_output=True, text=True, check=False,
-            env={**os.environ, "COLUMNS": "200", "TZ": "UTC"}, timeout=60,
-        )  # fmt: skip
+        env = {**os.environ, "COLUMNS": "200", "TZ": "UTC"}
+        done = run_python("-m", "semel", *arguments, "--config", self.config, env=env, timeout=60)
         return done.returncode, done.stdout + done.stderr
 
     def told(self, *arguments: str) -> Any:

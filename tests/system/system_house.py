@@ -12,7 +12,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+from python_process import PythonProcess, run_python
 
 from semel.testing import scripted_agent
 
@@ -55,7 +55,7 @@ class House:
 
     home: Path
     config: str = ""
-    process: subprocess.Popen[bytes] | None = None
+    process: PythonProcess | None = None
     url: str = ""
     env: dict[str, str] = field(default_factory=dict)
 
@@ -78,22 +78,13 @@ class House:
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("SEMEL_", "XDG_"))}
         return {**kept, "HOME": str(self.home), "COLUMNS": "120", "SEMEL_DUMPABLE": "1", **self.env}
 
-    def start(self) -> subprocess.Popen[bytes]:
+    def start(self) -> PythonProcess:
         """`semel up`, not waited for."""
         self.toml.write_text(self.config)
-        command = [
-            sys.executable,
-            "-m",
-            "semel",
-            "up",
-            "--config",
-            str(self.toml),
-            "--data-dir",
-            str(self.data),
-        ]
         with (self.home / "gateway.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [*command, "--listen", "127.0.0.1:0", "--log", "json"],
+            self.process = PythonProcess(
+                *("-m", "semel", "up", "--config", self.toml, "--data-dir", self.data),
+                *("--listen", "127.0.0.1:0", "--log", "json"),
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment, cwd=self.home,
             )  # fmt: skip
         return self.process
@@ -203,11 +194,7 @@ class House:
     def cli_alone(self, *args: str) -> subprocess.CompletedProcess[str]:
         """A command, just as it stands."""
         self.toml.write_text(self.config)
-        done = subprocess.run(
-            [sys.executable, "-m", "semel", *args],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, env=self.environment, cwd=self.home,
-            timeout=PATIENCE,
-        )  # fmt: skip
+        done = run_python("-m", "semel", *args, env=self.environment, cwd=self.home, timeout=PATIENCE)
         assert "Traceback" not in done.stdout + done.stderr, done.stderr
         return done
 

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from python_process import PythonProcess, run_python
 from telegram_house import ANNA
 
 from semel.testing.telegram import TOKEN, TelegramControl
@@ -44,10 +45,10 @@ class Up:
 
     def start(self) -> None:
         """Until it hears."""
-        command = [sys.executable, "-m", "semel", "up", "--listen", "127.0.0.1:0", "--config", "semel.toml"]
+        command = ("-m", "semel", "up", "--listen", "127.0.0.1:0", "--config", "semel.toml")
         with (self.home / "log").open("ab") as log:
             self.process = self.stack.enter_context(
-                subprocess.Popen(command, cwd=self.home, env=self.env, stdout=log, stderr=log)
+                PythonProcess(*command, cwd=self.home, env=self.env, stdout=log, stderr=log)
             )
         self.stack.callback(self.process.kill)
         polls = len(self.call("asked", method="getUpdates"))
@@ -68,11 +69,9 @@ class Up:
         return until(lambda: next((m for m in shown() if m["from"] == bot and part in m["text"]), None))
 
     def semel(self, *command: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "semel", *command], cwd=self.home, env=self.env, capture_output=True, text=True
-        )
+        done = run_python("-m", "semel", *command, cwd=self.home, env=self.env)
         assert done.returncode == 0, done
-        return done.stdout
+        return str(done.stdout)
 
 
 @contextmanager
