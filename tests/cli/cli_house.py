@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from python_process import PythonProcess
+from python_process import Process, start_python
 
 from semel.faces.cli import main
 from semel.testing.scripted_agent import command, prompt
@@ -47,7 +47,7 @@ class Cli:
 
     home: Path
     data: Path
-    started: list[PythonProcess] = field(default_factory=list)
+    started: list[Process] = field(default_factory=list)
 
     @property
     def env(self) -> dict[str, str]:
@@ -77,9 +77,9 @@ class Cli:
     def json(self, *args: str, rc: int = 0) -> Any:
         return json.loads(self(*args, "--json", rc=rc).stdout)
 
-    def start(self, *args: str) -> PythonProcess:
+    def start(self, *args: str) -> Process:
         """`semel ...` as a process that goes on; its output is one stream."""
-        process = PythonProcess(
+        process = start_python(
             *("-m", "semel", *args),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -99,7 +99,7 @@ class Cli:
             if process.stdout is not None and not process.stdout.closed:
                 process.communicate(timeout=PATIENCE)
 
-    def up(self, *args: str) -> PythonProcess:
+    def up(self, *args: str) -> Process:
         """A gateway that answers."""
         process = self.start("up", "--listen", "127.0.0.1:0", *args)
         until(lambda: self.address(process.pid) or process.poll() is not None, "the gateway's start")
@@ -114,7 +114,7 @@ class Cli:
         return str(told["url"]) if told["pid"] == pid else None
 
 
-def heard(process: PythonProcess, text: str) -> str:
+def heard(process: Process, text: str) -> str:
     """The next line of a process that holds this text."""
     assert process.stdout is not None
     watchdog = threading.Timer(PATIENCE, process.kill)
@@ -125,7 +125,7 @@ def heard(process: PythonProcess, text: str) -> str:
         watchdog.cancel()
 
 
-def end(process: PythonProcess) -> str:
+def end(process: Process) -> str:
     """Ctrl-C, and what the process had to say."""
     if process.poll() is None:
         process.send_signal(signal.SIGINT)

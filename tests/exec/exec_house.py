@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from python_process import PythonProcess
+from python_process import Process, start_python
 
 from semel.faces.cli import main
 
@@ -47,9 +47,9 @@ def until(what: Callable[[], Any], why: str) -> Any:
 @dataclass
 class House:
     home: Path
-    process: PythonProcess | None = None
+    process: Process | None = None
     url: str = ""
-    children: list[PythonProcess] = field(default_factory=list)
+    children: list[Process] = field(default_factory=list)
     node: str = "ci"  # its name in the configuration
     token: str = TOKEN
 
@@ -68,7 +68,7 @@ class House:
         (self.home / "ci.token").write_text(self.token + "\n")
         (self.home / "semel.toml").write_text(CONFIG.replace("[nodes.ci]", f"[nodes.{self.node}]"))
         with (self.home / "gateway.log").open("ab") as log:
-            self.process = PythonProcess(
+            self.process = start_python(
                 *("-m", "semel", "up", "--listen", "127.0.0.1:0", "--log", "json"),
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env, cwd=self.home,
             )  # fmt: skip
@@ -134,10 +134,10 @@ class House:
                 code = int(exit.code or 0)
         assert code == rc, f"{args}: {code}"
 
-    def start(self, *args: str) -> PythonProcess:
+    def start(self, *args: str) -> Process:
         """`semel exec` as a process that goes on."""
         pipe = subprocess.PIPE
-        child = PythonProcess(
+        child = start_python(
             *("-m", "semel", "exec", *args),
             stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=self.env, cwd=self.home, interruptible=True,
         )  # fmt: skip
@@ -153,7 +153,7 @@ class House:
         return [path.read_bytes() for path in (self.data / "exec" / node / "outputs").iterdir()]
 
 
-def line(process: PythonProcess, text: str) -> str:
+def line(process: Process, text: str) -> str:
     """The next line of its output that holds this text."""
     assert process.stdout is not None
     watchdog = threading.Timer(PATIENCE, process.kill)

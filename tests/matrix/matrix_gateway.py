@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from python_process import PythonProcess, run_python
+from python_process import Process, run_python, start_python
 
 from semel.testing import scripted_agent
 
@@ -60,7 +60,7 @@ class Gateway:
         home.mkdir(parents=True, exist_ok=True)
         agent = json.dumps(scripted_agent.command())
         (home / "semel.toml").write_text(CONFIG.format(agent=agent, url=url, bot=bot, owner=owner, member=member))
-        self._process: PythonProcess | None = None
+        self._process: Process | None = None
 
     @property
     def log(self) -> str:
@@ -72,10 +72,10 @@ class Gateway:
         self.url = await until(self._told, "the gateway's start")
         await until(self._online, "the channel's connection")
 
-    def _start(self) -> PythonProcess:
+    def _start(self) -> Process:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("SEMEL_", "XDG_"))}
         with (self.home / "log").open("ab") as log:
-            return PythonProcess(
+            return start_python(
                 *("-m", "semel", "up", "--config", "semel.toml", "--data-dir", "data"),
                 *("--listen", "127.0.0.1:0", "--log", "json"),
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.home,

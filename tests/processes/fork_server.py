@@ -25,7 +25,13 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-MODULES = ("semel.faces.run", "semel.faces.cli.start_screen", "semel.faces.service.notify", "semel.faces.health.agents")
+MODULES = (
+    *("semel.faces.run", "semel.faces.cli.start_screen", "semel.faces.service.notify", "semel.faces.process_memory"),
+    *("semel.faces.health.agents", "semel.faces.health.doctor", "semel.faces.health.overview"),
+    *("httpcore2", "truststore", "encodings.idna", "anyio._backends._asyncio", "anyio.streams.tls"),
+    *("uvicorn.protocols.http.auto", "uvicorn.lifespan.off"),
+)
+"""What a gateway and the commands import when they use it."""
 MAX_MESSAGE_BYTES = 1 << 20
 
 
@@ -41,13 +47,11 @@ class Job(NamedTuple):
 
 def import_semel() -> None:
     """Import what a gateway and the commands import, and nothing of `semel.testing`."""
-    from semel.channels import kinds
-    from semel.faces.cli import load_commands
+    from semel.faces.cli import build_command
 
     for name in MODULES:
         importlib.import_module(name)
-    kinds()
-    load_commands()
+    build_command()
     gc.collect()
     gc.freeze()  # what was imported stays shared with the forked processes
 

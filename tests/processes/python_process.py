@@ -1,6 +1,6 @@
 """Start Python processes quickly: forked from a process that has imported Semel already (`fork_server`).
 
-    process = PythonProcess("-m", "semel", "up", env=env, cwd=home, stdout=log, stderr=log)
+    process = start_python("-m", "semel", "up", env=env, cwd=home, stdout=log, stderr=log)
     done = run_python("-m", "semel", "status", env=env, cwd=home)
 
 Imports are most of what `semel` costs at its start; the tests start it hundreds of times.
@@ -14,7 +14,7 @@ imports. Python seeds `random` anew after a fork.
 
 What differs: its parent is the server, which reaps it at once; its modules are imported already, and all processes of
 one server share the hash seed. So what is promised about imports, about the first moments of a process, or about its
-parent is tested with `subprocess`.
+parent is tested with `subprocess`. `start_python` itself starts a new interpreter for variables that only that reads.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ class PythonProcess:
         self.args = [str(arg) for arg in args]
         self.returncode: int | None = None
         env, server = dict(os.environ if env is None else env), _share_server()
-        server.check(self.args, env)
+        if start_options := server.find_start_options(self.args, env):
+            raise ValueError(f"only the start of Python reads {', '.join(start_options)}: use subprocess")
         with contextlib.ExitStack() as theirs:  # descriptors that are closed here once the process has them
             pipes = _Pipes(theirs, text)
             given = [pipes.open_input(stdin), pipes.open_output(stdout, 1)]
@@ -162,13 +163,25 @@ class PythonProcess:
         self._status.close()
 
 
+Process = PythonProcess | subprocess.Popen[Any]
+
+
+def start_python(*args: str | Path, **options: Any) -> Process:
+    """Start `python ARGS`: forked, or as a new interpreter if only that reads the variables or options it is given."""
+    texts, env = [str(arg) for arg in args], options.get("env")
+    if not _share_server().find_start_options(texts, dict(os.environ if env is None else env)):
+        return PythonProcess(*args, **options)
+    options.pop("interruptible", None)
+    return subprocess.Popen([sys.executable, *texts], **options)
+
+
 def run_python(
     *args: str | Path, input: Any = None, timeout: float | None = None, check: bool = False, text: bool = True,
     stdin: File = subprocess.DEVNULL, **options: Any,
 ) -> subprocess.CompletedProcess[Any]:  # fmt: skip
     """Run `python ARGS` to its end, with its output captured, as `subprocess.run` does."""
     pipe = subprocess.PIPE
-    process = PythonProcess(
+    process = start_python(
         *args, stdin=stdin if input is None else pipe, stdout=pipe, stderr=pipe, text=text, **options
     )
     try:
@@ -177,7 +190,7 @@ def run_python(
         process.kill()
         process.wait()
         raise
-    done = subprocess.CompletedProcess(process.args, process.wait(), stdout, stderr)
+    done = subprocess.CompletedProcess([sys.executable, *map(str, args)], process.wait(), stdout, stderr)
     if check:
         done.check_returncode()
     return done
@@ -229,12 +242,10 @@ class _ForkServer:
                 env={**self._env, "ROOM": "." * ROOM_BYTES}, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
             )  # fmt: skip
 
-    def check(self, args: list[str], env: dict[str, str]) -> None:
-        """Raises ValueError if a process asks for what only a new interpreter can have."""
-        refused = [name for name, _ in self._env.items() ^ env.items() if name.startswith(READ_AT_START)]
-        refused += [args[0]] if args[0].startswith("-") and args[0] not in ("-m", "-c") else []
-        if refused:
-            raise ValueError(f"only the start of Python reads {', '.join(refused)}: use subprocess")
+    def find_start_options(self, args: list[str], env: dict[str, str]) -> list[str]:
+        """Return the variables and options that only a new interpreter can read."""
+        changed = sorted({name for name, _ in self._env.items() ^ env.items() if name.startswith(READ_AT_START)})
+        return changed + ([args[0]] if args[0].startswith("-") and args[0] not in ("-m", "-c") else [])
 
     def start(self, descriptors: list[int], **job: Any) -> None:
         """Fork a process. `job`: see `fork_server.Job`; `descriptors`: for its stdin, stdout, stderr and status."""

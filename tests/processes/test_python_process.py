@@ -88,8 +88,12 @@ def test_it_has_a_session_of_its_own_if_asked() -> None:
         assert process.communicate()[0].split() == [str(process.pid)] * 3
 
 
-def test_what_counts_only_at_the_start_of_python_is_refused() -> None:
-    with pytest.raises(ValueError, match="PYTHONHASHSEED"):
-        run_python("-c", "", env={**os.environ, "PYTHONHASHSEED": "1"})
+def test_what_only_the_start_of_python_reads_starts_a_new_interpreter(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("WORD = 'found'")
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    assert run_python("-c", "import beside; print(beside.WORD)", env=env).stdout == "found\n"
+    assert run_python("-W", "error", "-c", "import sys; print(sys.warnoptions)").stdout == "['error']\n"
+    with pytest.raises(ValueError, match="PYTHONPATH"):
+        PythonProcess("-c", "", env=env)
     with pytest.raises(ValueError, match="-W"):
-        run_python("-W", "error", "-c", "")
+        PythonProcess("-W", "error", "-c", "")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from python_process import PythonProcess, run_python
+from python_process import Process, run_python, start_python
 
 from semel.testing.scripted_agent import command
 
@@ -38,11 +38,11 @@ class House:
         self.config = home / "semel.toml"
         agent = json.dumps(command(state=home / "agent"))
         self.config.write_text(CONFIG.format(home=home, port=self.port, agent=agent) + config)
-        self.process: PythonProcess | None = None
+        self.process: Process | None = None
 
     def up(self) -> None:
         with (self.home / "log").open("ab") as log:
-            self.process = PythonProcess(
+            self.process = start_python(
                 "-m", "semel", "up", "--config", self.config, stdout=log, stderr=log, stdin=subprocess.DEVNULL
             )
         deadline = time.monotonic() + 60

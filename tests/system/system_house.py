@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-from python_process import PythonProcess, run_python
+from python_process import Process, run_python, start_python
 
 from semel.testing import scripted_agent
 
@@ -55,7 +55,7 @@ class House:
 
     home: Path
     config: str = ""
-    process: PythonProcess | None = None
+    process: Process | None = None
     url: str = ""
     env: dict[str, str] = field(default_factory=dict)
 
@@ -78,11 +78,11 @@ class House:
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("SEMEL_", "XDG_"))}
         return {**kept, "HOME": str(self.home), "COLUMNS": "120", "SEMEL_DUMPABLE": "1", **self.env}
 
-    def start(self) -> PythonProcess:
+    def start(self) -> Process:
         """`semel up`, not waited for."""
         self.toml.write_text(self.config)
         with (self.home / "gateway.log").open("ab") as log:
-            self.process = PythonProcess(
+            self.process = start_python(
                 *("-m", "semel", "up", "--config", self.toml, "--data-dir", self.data),
                 *("--listen", "127.0.0.1:0", "--log", "json"),
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment, cwd=self.home,

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from python_process import PythonProcess, run_python
+from python_process import run_python, start_python
 from telegram_house import ANNA
 
 from semel.testing.telegram import TOKEN, TelegramControl
@@ -48,7 +48,7 @@ class Up:
         command = ("-m", "semel", "up", "--listen", "127.0.0.1:0", "--config", "semel.toml")
         with (self.home / "log").open("ab") as log:
             self.process = self.stack.enter_context(
-                PythonProcess(*command, cwd=self.home, env=self.env, stdout=log, stderr=log)
+                start_python(*command, cwd=self.home, env=self.env, stdout=log, stderr=log)
             )
         self.stack.callback(self.process.kill)
         polls = len(self.call("asked", method="getUpdates"))

@@ -10,9 +10,11 @@ import errno
 import os
 import re
 import sys
+from functools import cache
 from typing import Any
 
 import typer
+import typer.main
 
 from semel.faces.cli.app import app
 from semel.faces.cli.printing import print_error
@@ -35,6 +37,12 @@ def load_commands() -> typer.Typer:
     from semel.faces.cli import acp, exec, jobs, limits, retention, files, docs, backup, service  # noqa: F401
 
     return app
+
+
+@cache
+def build_command() -> Any:
+    """Return the command line as a click command. It takes 25 ms to build, and can be run any number of times."""
+    return typer.main.get_command(load_commands())
 
 
 def main() -> None:
@@ -75,7 +83,7 @@ def _run_command() -> int:
     from semel.ledger.storage.errors import LedgerError
 
     try:
-        code = load_commands()(prog_name="semel", standalone_mode=False)
+        code = build_command()(prog_name="semel", standalone_mode=False)
         return code if isinstance(code, int) else 0  # the code of a typer.Exit
     except UsageError as error:
         if type(error).__name__ != "NoArgsIsHelpError":  # a group without a command shows its help
