@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from cli_house import PATIENCE, PERMISSION, Cli, heard
+from cli_house import PATIENCE, PERMISSION, Cli, heard, until
+from terminal import semel
 
 from semel.testing.scripted_agent import prompt
 
@@ -190,6 +191,23 @@ def test_plain_chat_answers_a_permission_request_by_number(house: Cli) -> None:
     said, _ = process.communicate(timeout=PATIENCE)
     assert said.splitlines()[-1] == "agent: Thank you, it is tidy now."
     assert process.returncode == 0
+
+
+def test_approve_without_a_number_shows_the_request_and_asks_on_a_terminal(house: Cli) -> None:
+    waiting = house.start("say", "approves", PERMISSION, "--wait")
+    until(lambda: any(row["state"] == "running" for row in house.json("sessions")), "the turn runs")
+    assert "confirm it with its number" in until(
+        lambda: house("say", "approves", "/approve", "--wait").stdout.partition("No permission")[0], "the agent asks"
+    ), "in a script nobody is shown anything"
+    for answer, outcome in (("n", "nothing was answered"), ("y", "Allow once: rm -r ./build")):
+        with semel("say", "approves", "/approve", "--wait", env=house.env, cwd=house.home) as terminal:
+            terminal.expect("The agent asks for permission: rm -r ./build")
+            terminal.answer("Allow it?", answer)
+            terminal.expect(outcome)
+    stdout, _ = waiting.communicate(timeout=PATIENCE)
+    assert "Thank you, it is tidy now." in stdout
+    with semel("say", "approves", "/deny", "--wait", env=house.env, cwd=house.home) as terminal:
+        terminal.expect("No permission request is open here")
 
 
 def test_version_and_help_need_no_gateway(cli: Cli) -> None:

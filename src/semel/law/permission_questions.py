@@ -73,9 +73,7 @@ def format_request(
     `first_number`: the number of the first of `options`. `minutes`: for how long it can be answered. `approvers`: who
     may answer, as a phrase.
     """
-    lines = [f"The agent asks for permission: {_line(title, MAX_TITLE_CHARS)}"]
-    if tool_input not in (None, "", {}, []):
-        lines += ["", _fenced(tool_input)]
+    lines = [describe_request(title, tool_input)]
     lines += (
         ["", *(f"{n}. {name_option(option)}" for n, option in enumerate(options, first_number)), ""]
         if options
@@ -86,6 +84,12 @@ def format_request(
     answers = f"answers /approve{numbered} or /deny, within {whole_minutes} minute{'s' if whole_minutes > 1 else ''}."
     lines.append(f"{approvers[:1].upper()}{approvers[1:]} {answers}")
     return "\n".join(lines)
+
+
+def describe_request(title: str, tool_input: Any) -> str:
+    """Return what a request is about, in Markdown: its title and the input of its tool, if there is one."""
+    head = f"The agent asks for permission: {_line(title, MAX_TITLE_CHARS)}"
+    return head if tool_input in (None, "", {}, []) else f"{head}\n\n{_fenced(tool_input)}"
 
 
 def format_withdrawal(title: str, expired: bool) -> str:

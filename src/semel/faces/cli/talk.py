@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import sys
+from contextlib import aclosing
 from typing import Annotated, cast
 
 import msgspec
@@ -13,8 +14,12 @@ from semel.faces.api_types import Accepted
 from semel.faces.busy_texts import describe_waiting
 from semel.faces.cli.app import DEFAULT_SESSION, Config, DataDir, Json, Session, app, ask_gateway
 from semel.faces.cli.printing import escape_text, print_error, print_json, print_remark
-from semel.faces.client import Answer, AsyncClient
+from semel.faces.client import Answer, AsyncClient, RequestRefused
 from semel.faces.config import locate
+from semel.faces.view import SessionView
+from semel.law.access import APPROVALS
+from semel.law.commands import CommandCall, read_command
+from semel.law.permission_questions import describe_request
 from semel.law.wake import MODES, Busy
 
 
@@ -99,6 +104,8 @@ def say(
     The command returns when the message is in the ledger, and prints what became of it. If the answer is lost, it
     repeats the message with the same key. With --wait it prints the text of the turn that took the message first, or
     the answer to a command; the exit code is 1 if the turn failed.
+
+    On a terminal, /approve and /deny without a number show the request that is open, and ask before they answer it.
     """
     message = sys.stdin.read() if text == "-" else text
     if not message.strip():
@@ -106,6 +113,9 @@ def say(
         raise typer.Exit(2)
 
     mode = cast(Busy | None, check_busy_mode(busy))
+    seen = None
+    if text != "-" and (answer_name := read_bare_answer(text)) and sys.stdin.isatty() and sys.stdout.isatty():
+        seen = ask_gateway(config, data_dir, lambda client: show_open_request(client, session, answer_name))
 
     async def go(client: AsyncClient) -> tuple[Accepted, Answer | None]:
         accepted = await client.say(
@@ -115,6 +125,7 @@ def say(
             id=id,
             busy=mode,
             automatic=automatic,
+            seen=seen,
         )
         if accepted.note:
             print_remark(accepted.note)
@@ -139,3 +150,34 @@ def say(
     if answer is not None and answer.failure:
         print_error(answer.failure)
         raise typer.Exit(1)
+
+
+def read_bare_answer(text: str) -> str:
+    """Return "approve" or "deny" if the text is this command without a number; else ""."""
+    command = read_command(text)
+    return (
+        command.name if isinstance(command, CommandCall) and command.name in APPROVALS and not command.argument else ""
+    )
+
+
+async def show_open_request(client: AsyncClient, session: str, answer: str) -> int | None:
+    """Show the only open permission request of a session, and ask whether it is meant. Exits with 1 if it is not.
+
+    Return the rev of the view that was shown: it lets the answer count for this request, and for none that comes
+    meanwhile (Law 13). Return None if there is no request or more than one: then the gateway says what to do.
+    """
+    view = SessionView()
+    try:
+        async with aclosing(client.stream(session)) as frames:
+            view.apply(await anext(frames))
+    except RequestRefused:  # there is no such session
+        return None
+    requests = [question for question in view.open_questions() if question["kind"] == "permission"]
+    if len(requests) != 1:
+        return None
+    [request] = requests
+    print(escape_text(describe_request(str(request["title"]), request.get("input"))))
+    if not typer.confirm("Allow it?" if answer == "approve" else "Deny it?"):
+        print_remark("nothing was answered")
+        raise typer.Exit(1)
+    return view.rev

@@ -175,4 +175,5 @@ def _report_questions(view: SessionView, session: str, reported: set[int], on_ne
         if question["id"] not in reported:
             reported.add(question["id"])
             text = question.get("title") or question["text"]
-            on_news(f"the agent asks: {text} (answer it with: semel chat {session})")
+            answers = f"semel say {session} /approve or /deny, or " if question["kind"] == "permission" else ""
+            on_news(f"the agent asks: {text} (answer it with: {answers}semel chat {session})")
