@@ -118,6 +118,10 @@ def test_durations_are_seconds_or_a_number_with_its_unit(home: Path, told: str, 
             '[agents.a]\nkind = "demo"\n[agents.a] # again\n',
             "semel.toml:3: [agents.a] is here a second time, first in line 1: keep one of them",
         ),
+        (
+            '[gateway]\nhosts = [\n"a"\n]\nhosts = [\n"b"\n]\n',
+            "semel.toml:7: hosts is here a second time, first in line 2: keep one of them",
+        ),
         ('ledger.url = "x"\nledger = 1', "semel.toml:2: ledger has a value already: keep one of them"),
         (
             '[gateway]\nhosts = ["a b"]',

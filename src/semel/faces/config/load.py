@@ -27,6 +27,7 @@ from semel.faces.config.references import (
 )
 from semel.gateway.settings import AgentSettings, ChannelSettings, GatewayOptions, GatewaySettings, Sections
 from semel.gateway.settings.tables import DERIVED, pick_fields, read_table
+from semel.text.write_errors import advise_on_write_error
 
 MAX_HOST_CHARS = 253  # limit of the DNS
 MAX_PORT = 65535
@@ -137,7 +138,8 @@ def _check_data_dir(data: Path, option: Path | None, source: ConfigSource) -> No
     if not existing.is_dir():
         obstacle = f"{existing} is not a directory: move it away, or name another directory"
     elif existing != data and (error := _find_creation_error(existing)):
-        obstacle = f"no directory can be made in {existing} ({error.strerror}): name another one"
+        remedy = advise_on_write_error(error) or "Name another directory."
+        obstacle = f"no directory can be made in {existing}: {error.strerror}. {remedy}"
     else:
         return
     problem = f"is {data}, but {obstacle}"

@@ -89,8 +89,10 @@ def _explain_repeat(text: str, line: int, error: tomllib.TOMLDecodeError) -> str
         return ""
     lines = text.splitlines()[:line]
     section = re.match(r"\s*(\[\[?[^\]]+\]\]?)", lines[-1])
+    while not section and len(lines) > 1 and not re.match(r"""\s*[\w."'-]+\s*=""", lines[-1]):  # the end of a long list
+        lines.pop()
     name = section[1] if section else lines[-1].partition("=")[0].strip()
-    for number in range(line - 1, 0, -1):
+    for number in range(len(lines) - 1, 0, -1):
         if lines[number - 1].partition("#" if section else "=")[0].strip() == name:
             return f"{name} is here a second time, first in line {number}: keep one of them"
         if not section and lines[number - 1].lstrip().startswith("["):
