@@ -60,7 +60,7 @@ async def test_a_sessions_own_policy_comes_before_its_channels(tmp_path: Path) -
         for room in ("a1", "b1"):
             await w.chat.tell(said("hello", room=room))
             await w.idle(f"demo:chat:{room}")
-        sessions = [session async for session in w.gateway.retention._sessions()]
+        sessions = [session async for session in w.gateway.retention._list_sessions()]
         assert {session.key: ms for session, ms in sessions} == {
             "demo:chat:a1": 3_600_000, "demo:chat:b1": 90 * DAY_S * 1000,
         }  # fmt: skip
