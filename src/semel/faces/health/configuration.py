@@ -86,6 +86,13 @@ def list_warnings(config: GatewayConfig, text: str) -> Iterator[str]:
         settings = semel.channels.kinds()[channel.kind].settings(**channel.options)
         if warning := getattr(settings, "warning", "") or _explain_lost_replies(channel):
             yield f"{_place(config, text, 'channels', name)}[channels.{name}] {warning}"
+    for node in config.nodes:
+        if not node.sessions:
+            place = _place(config, text, "nodes", node.name)
+            yield f'{place}[nodes.{node.name}] may report to no session: set sessions, like ["main:ci:*"]'
+    heartbeat = config.gateway.heartbeat
+    if heartbeat.model_fields_set and not heartbeat.sessions:
+        yield f'{_place(config, text, "heartbeat")}[heartbeat] reaches no session: set sessions, like ["main:*"]'
 
 
 def _explain_lost_replies(channel: ChannelSettings) -> str:
