@@ -141,6 +141,16 @@ def test_a_directory_that_cannot_be_written_gets_the_command_that_helps(
     assert command in advise_on_write_error(PermissionError(errno.EACCES, "Permission denied"))
 
 
+def test_a_data_directory_that_cannot_be_made_is_told_before_the_first_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = tmp_path / "a" / "b"
+    assert examine_files(missing, missing / "ledger.db")[0].level == "ok"
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everything
+    [told] = examine_files(missing, missing / "ledger.db")
+    assert told.level == "broken" and f"{tmp_path} is not a directory that this user can write" in told.text
+
+
 def test_an_address_that_another_program_has_is_told(cli: Cli) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -279,11 +289,15 @@ def test_a_model_whose_key_is_missing_and_two_channels_with_one_account_are_mist
 def test_what_is_allowed_and_cannot_be_meant_is_a_warning(cli: Cli) -> None:
     (cli.home / "semel.toml").write_text(
         '[agents.main]\ncommand = ["not-here"]\n[channels.hook]\nkind = "webhook"\ntoken = "0123456789abcdef"\n'
+        '[nodes.ci]\ntoken = "file:ci.token"\n[heartbeat]\nevery = "5m"\n'
     )
+    (cli.home / "ci.token").write_text("fedcba9876543210")
     told = cli.json("config", "check")
-    assert told["ok"] and len(told["warnings"]) == 2, told
+    assert told["ok"] and len(told["warnings"]) == 4, told
     assert "to receive, set session or sessions" in told["warnings"][0]
-    assert "command not found: 'not-here'" in told["warnings"][1]
+    assert "semel.toml:6: [nodes.ci] may report to no session: set sessions" in told["warnings"][1]
+    assert "semel.toml:8: [heartbeat] reaches no session: set sessions" in told["warnings"][2]
+    assert "command not found: 'not-here'" in told["warnings"][3]
     assert cli("config", "check").stdout.endswith("OK: 1 agent, 1 channel\n")
 
 

@@ -30,9 +30,18 @@ MIN_DAYS_LEFT = 30
 def examine_files(data_dir: Path, ledger: Path) -> list[Finding]:
     """Return the findings about owners and modes of the data directory, the owner's token and the ledger."""
     if not data_dir.exists():
-        return [Finding("files", "ok", f"{data_dir} does not exist yet; the first `semel up` makes it")]
+        return [_examine_missing_dir(data_dir)]
     faults = list(_list_file_faults(data_dir, ledger))
     return faults or [Finding("files", "ok", f"{data_dir} and what is in it belong to this user alone")]
+
+
+def _examine_missing_dir(data_dir: Path) -> Finding:
+    """Return the finding about a data directory that the first `semel up` has to make."""
+    parent = next(path for path in data_dir.parents if path.exists())
+    if parent.is_dir() and os.access(parent, os.W_OK | os.X_OK):
+        return Finding("files", "ok", f"{data_dir} does not exist yet; the first `semel up` makes it")
+    reason = f"{data_dir} cannot be made: {parent} is not a directory that this user can write"
+    return Finding("files", "broken", reason, "name another data directory, or make it and give it to this user")
 
 
 def _list_file_faults(data_dir: Path, ledger: Path) -> Iterator[Finding]:
