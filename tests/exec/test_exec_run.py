@@ -43,8 +43,10 @@ def test_what_cannot_be_started_is_reported_too(gateway: House, capfd: pytest.Ca
     gateway.exec("-s", "ci:cannot", *BOX, "--", "no-such-command", rc=127)
     (gateway.home / "notes.txt").write_text("no program")
     gateway.exec("-s", "ci:cannot", *BOX, "--", "./notes.txt", rc=126)
-    first, second = gateway.events("ci:cannot", "exec.finished")
-    assert "could not be started" in first and "no such command" in first
+    gateway.exec("-s", "ci:cannot", *BOX, "--", "true | true", rc=127)
+    first, second, line = gateway.events("ci:cannot", "exec.finished")
+    assert "could not be started" in first and first.endswith("no such command.")
+    assert line.endswith("no such command; write a line for the shell as: sh -c 'LINE'.")
     assert "Permission denied" in second
     assert gateway.events("ci:cannot", "exec.started") == []
     assert "no-such-command: no such command; nothing was run" in capfd.readouterr().err

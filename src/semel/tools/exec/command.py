@@ -101,16 +101,21 @@ class CommandProcess:
         except FileNotFoundError:
             if self.cwd is not None and not self.cwd.is_dir():
                 raise CannotRun(126, f"{self.cwd}: no such directory") from None
-            raise CannotRun(127, f"{self.argv[0]}: no such command") from None
+            raise CannotRun(127, self._describe_missing()) from None
         except OSError as error:
             if isinstance(error, PermissionError) and not self._exists_somewhere():  # a directory in PATH is unreadable
-                raise CannotRun(127, f"{self.argv[0]}: no such command") from None
+                raise CannotRun(127, self._describe_missing()) from None
             raise CannotRun(126, f"{self.argv[0]}: {error.strerror or error}") from None
         assert self._process.stdout is not None and self._process.stderr is not None
         for name, source, terminal_fd in (("out", self._process.stdout, 1), ("err", self._process.stderr, 2)):
             pump = threading.Thread(target=self._pump, args=(name, source, terminal_fd), daemon=True)
             self._pumps.append(pump)
             pump.start()
+
+    def _describe_missing(self) -> str:
+        is_line = len(self.argv) == 1 and any(character.isspace() for character in self.argv[0])
+        hint = "; write a line for the shell as: sh -c 'LINE'" if is_line else ""
+        return f"{self.argv[0]}: no such command{hint}"
 
     def _exists_somewhere(self) -> bool:
         """Whether a file with the command's name exists, as a path or in a directory of PATH."""
