@@ -64,6 +64,16 @@ async def test_an_unknown_path_or_method_is_an_error_of_openais_form(client: htt
     assert (await client.get("/v1/nowhere")).headers["content-type"] == "application/problem+json"
 
 
+async def test_a_client_with_a_wrong_base_address_is_told_the_right_one(client: httpx2.AsyncClient) -> None:
+    for path in ("/v1/chat/completions", "/chat/completions"):
+        refused = await client.post(path, json={"model": "main", "messages": [user("hi")]})
+        assert (refused.status_code, refused.json()["type"]) == (404, "urn:semel:problem:no-such-path")
+        assert "/openai/v1." in refused.json()["detail"]
+    beside = await client.post("/openai/v1/embeddings", json={})
+    assert "/openai/v1/chat/completions" in error(beside)["message"]
+    assert (await client.get("/v1/nowhere")).json()["detail"] == "See /v1/openapi.json for what there is."
+
+
 async def test_half_a_character_is_refused_in_words(client: httpx2.AsyncClient, gateway: Gateway) -> None:
     body = b'{"model": "main", "messages": [{"role": "user", "content": "a\\ud83d b"}]}'
     refused = await client.post(CHAT, content=body, headers={"Content-Type": "application/json"})

@@ -86,6 +86,8 @@ def make_response(
     return Response(msgspec.json.encode(body | dict(members or {})), status, headers, media_type=PROBLEM_MEDIA_TYPE)
 
 
+NOWHERE = "See /v1/openapi.json for what there is."
+
 KNOWN_ERRORS = (Problem, GatewayError, AgentError, LedgerError, HTTPException)
 """The exceptions that an operation may raise to refuse a request."""
 
@@ -94,12 +96,16 @@ KNOWN_ERRORS = (Problem, GatewayError, AgentError, LedgerError, HTTPException)
 class ErrorFormat:
     """How a foreign API shows problems.
 
-    `root`: the beginning of its paths. `type`: the shape of the body that `render` makes.
+    `root`: the beginning of its paths. `type`: the shape of the body that `render` makes. `main_path`: the end of the
+    path that every client of it requests, by which one is recognised that has another base address. `nowhere`: what a
+    client is told that requests a path which does not exist.
     """
 
     root: str
     render: Callable[[Problem], Response]
     type: type[msgspec.Struct]
+    main_path: str
+    nowhere: str
 
 
 def make_problem(exc: Exception) -> Problem | None:
@@ -126,7 +132,7 @@ def make_problem(exc: Exception) -> Problem | None:
         case LedgerError():  # for instance a full disk: nothing was accepted, and the message says what to do
             return Problem("unavailable", str(exc), headers={"Retry-After": "5"})
         case HTTPException(status_code=404):
-            return Problem("no-such-path", "See /v1/openapi.json for what there is.")
+            return Problem("no-such-path", NOWHERE)
         case HTTPException(status_code=405):
             allow = (exc.headers or {}).get("Allow", "")
             return Problem("wrong-method", f"Use one of: {allow}.", headers=exc.headers)
@@ -141,10 +147,19 @@ def make_exception_handler(formats: Collection[ErrorFormat]) -> Callable[[Reques
             assert isinstance(exc, HTTPException)
             return make_response(exc.status_code, exc.detail, exc.headers)
         path = request.scope["path"]  # `url` cannot be read if the query is no UTF-8
+        if isinstance(exc, HTTPException) and exc.status_code == 404:
+            problem = Problem("no-such-path", _describe_missing_path(path, formats))
         error_format = next((each for each in formats if path.startswith(each.root)), None)
         return error_format.render(problem) if error_format is not None else problem.response()
 
     return handle_exception
+
+
+def _describe_missing_path(path: str, formats: Collection[ErrorFormat]) -> str:
+    for each in formats:
+        if path.startswith(each.root) or path.endswith(each.main_path):
+            return each.nowhere
+    return NOWHERE
 
 
 class CatchAll:
