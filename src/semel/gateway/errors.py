@@ -35,4 +35,7 @@ class UnknownSpawn(GatewayError):
     """The fencing token belongs to no agent process of this gateway (Law 10)."""
 
     def __init__(self) -> None:
-        super().__init__("this token belongs to no agent process of this gateway")
+        super().__init__(
+            "these tools belong to agents: they take the token that the gateway gives a running agent process in "
+            "session/new, and this request has no such token"
+        )
