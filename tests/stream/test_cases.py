@@ -47,3 +47,9 @@ def test_a_second_load_of_the_same_history_shows_nothing_new() -> None:
     once = list(fold(case["updates"]).json())
     twice = list(fold([*case["updates"], {"_prompt": "go"}, {"_end_turn": True}, *case["updates"]]).json())
     assert [o for o in twice if o.get("text") != "go" and o["item"] != "turn"] == once
+
+
+@pytest.mark.parametrize("text", ["trace.jsonl", b"{}"])
+def test_a_text_in_place_of_lines_is_refused(text: Any) -> None:
+    with pytest.raises(TypeError, match=r"give it open\(path\)"):
+        fold(text)
