@@ -105,6 +105,31 @@ async def test_after_a_minute_online_the_next_loss_is_the_first_again() -> None:
         assert status.retry_at == clock.now() + 999
 
 
+async def test_a_platform_that_fails_now_and_then_is_tried_again_at_once() -> None:
+    """A channel that polls each second loses its platform with every request that fails."""
+    channel = Moody()
+    async with kept(channel) as (clock, status, _):
+        for _ in range(8):
+            await clock.advance(15)
+            channel.go.set()
+            await clock.advance(0)
+            assert status.retry_at == clock.now() + 999
+            await clock.advance_to_next()
+
+
+async def test_after_a_long_delay_a_short_time_online_is_not_enough() -> None:
+    channel = Moody(*[Offline("x") for _ in range(6)])
+    async with kept(channel) as (clock, status, _):
+        for _ in range(6):
+            await clock.advance_to_next()
+        assert status.state == "online"
+        await clock.advance(15)
+        channel.go.set()
+        await clock.advance(0)
+        assert status.retry_at is not None
+        assert status.retry_at - clock.now() > 30_000
+
+
 async def test_a_channel_that_flaps_keeps_backing_off() -> None:
     channel = Moody()
     async with kept(channel) as (clock, status, _):

@@ -28,7 +28,8 @@ from semel.text.wellformed import shorten_to_line
 
 log = structlog.get_logger("semel.channels")
 
-BACKOFF_RESET_MS = 60_000  # after this long online, the backoff starts from the beginning
+BACKOFF_RESET_MS = 10_000
+"""The backoff starts from the beginning after this long online, if the last delay was not longer."""
 DENIED_RETRY_MS = 600_000  # delay before a refused account is tried again
 RETRY_AFTER_LIMIT_S = 1_000_000  # 11 days: a platform that asks for so long a wait is not believed, and backoff applies
 MAX_LOGGED_FAULTS = 32  # kinds of crashes that are logged with a traceback, once each
@@ -104,6 +105,7 @@ class ChannelSupervisor:
         self._secrets = find_secrets(self.channel)
         self._logged: set[str] = set()
         self._losses = 0  # how often in a row the connection was lost
+        self._last_wait_ms = 0
 
     def __repr__(self) -> str:
         return f"<ChannelSupervisor of {self.channel!r}, {self.status!r}>"
@@ -134,13 +136,15 @@ class ChannelSupervisor:
 
     def _note_loss(self, reason: str, retry_after: float | None = None) -> int:
         """Set the state to offline. Return the delay before the next run in ms."""
-        if self.status.state == "online" and self.clock.now() - self.status.since >= BACKOFF_RESET_MS:
+        reset_after_ms = max(BACKOFF_RESET_MS, self._last_wait_ms)
+        if self.status.state == "online" and self.clock.now() - self.status.since >= reset_after_ms:
             self._losses = 0
         self._losses += 1
         retry_after_ms = (
             round(retry_after * 1000) if retry_after is not None and 0 < retry_after < RETRY_AFTER_LIMIT_S else None
         )
         wait_ms = retries.retry_delay_ms(self._losses, age=0, jitter=self.jitter(), retry_after=retry_after_ms)
+        self._last_wait_ms = wait_ms
         is_new_outage = self.status.state == "online" or self._losses == 1
         reason = self._shown_error(reason) or "its platform was lost"
         self.status.change("offline", reason, wait_ms)
