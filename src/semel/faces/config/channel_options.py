@@ -24,9 +24,10 @@ def check_options(channel: ChannelSettings, source: ConfigSource) -> dict[str, A
     section, location = f"[channels.{channel.name}]", ("channels", channel.name)
     kinds = semel.channels.kinds()
     if channel.kind not in kinds:
-        raise source.error(
-            (*location, "kind"), f'{section} kind is "{channel.kind}"{suggest_nearest(channel.kind, kinds)}'
-        )
+        hint = suggest_nearest(channel.kind, kinds)
+        if "did you mean" not in hint:
+            hint += "; a kind of your own needs its package, installed into the environment of this Semel"
+        raise source.error((*location, "kind"), f'{section} kind is "{channel.kind}"{hint}')
     settings = kinds[channel.kind].settings
     fields = {field.name: field for field in dataclasses.fields(settings) if field.init}
     for key in channel.options:
