@@ -79,7 +79,10 @@ async def start_trial(rig: Rig, home: Path) -> AsyncIterator[ChannelTrial]:
         channel = rig.make(CHANNEL_NAME, net.ports)
         caps = channel.caps
         demand(caps.safety is rig.safety, f"the channel says it is {caps.safety}, and its rig says {rig.safety}")
-        demand(caps.finds == rig.finds, f"the channel says finds={caps.finds}, and its rig says {rig.finds}")
+        demand(
+            caps.finds == rig.finds,
+            f"the channel says finds={caps.finds}, and its rig says {rig.finds}; set `finds` in the rig, too",
+        )
         demand(caps.safety is not Safety.RECONCILABLE or caps.finds, "a reconcilable channel says finds=True")
         demand(caps.safety is not Safety.IDEMPOTENT or caps.key_life > 0, "an idempotent channel says its key_life")
         inbox = KeptInbox(home / "files")
