@@ -137,6 +137,8 @@ async def test_what_the_real_gateway_refuses_is_a_problem_with_a_reason(whole: H
         assert answer.status_code == status, (path, answer.text)
         assert answer.headers["content-type"] == "application/problem+json"
         assert len(answer.json()["detail"]) > 10
+    unknown = await whole.client.post(f"{SESSION}/answers", json={"item": 99, "option": "y"})
+    assert unknown.json()["detail"].endswith("; give the id of an item whose kind is permission or ask")
 
 
 async def test_a_mode_that_the_agent_does_not_have_is_told_as_its_refusal(whole: House) -> None:

@@ -24,6 +24,7 @@ from semel.text.json_types import Json
 MAX_ROW_ID = (1 << 63) - 1
 NEVER_PROMPTED = "the agent was never asked in this chapter, so it remembers nothing of it"
 NO_REPLAY = "this agent does not replay its history when its session is opened again"
+WHAT_A_REQUEST_IS = "give the id of an item whose kind is permission or ask"
 MEMORY_IS_TRANSCRIPT = "its memory is the record: each prompt contains the entries"
 
 
@@ -134,11 +135,11 @@ class SessionControls:
         """
         number = await self.record.find_session(session)
         if item > MAX_ROW_ID:
-            raise NotFound(f"there is no request {item} in this session")
+            raise NotFound(f"there is no request {item} in this session; {WHAT_A_REQUEST_IS}")
         digest = identity.digest_fields({"answer": option})
         result = await self.record.write(answers.record_answer, number, item, option, by, digest, is_told, context)
         if result.status == "unknown":
-            raise NotFound(f"there is no request {item} in this session")
+            raise NotFound(f"there is no request {item} in this session; {WHAT_A_REQUEST_IS}")
         if result.status == "no such option":
             raise BadRequest(f"option: {option!r} is not one of the options of request {item}")
         if result.status == "unseen":
