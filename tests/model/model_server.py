@@ -34,6 +34,7 @@ class Answer:
     word     the reason for the end in the server's own word, whatever `stop` is
     status   of the HTTP answer; not 200: `body` and `retry_after` go with it
     junk     instead of all events: the data of one that is no answer; empty: no event at all
+    page     a web page instead of all events, as from a server that is no such API
     cut      after the chunks, instead of an end: the connection is reset, closed cleanly, or an error event comes;
              "inside": it is closed cleanly inside the first character of the chunks that has more than one byte
     gate     waited for after the first chunk, before the next; `reached` is set when it is
@@ -51,6 +52,7 @@ class Answer:
     body: Json = field(default_factory=dict)
     retry_after: str | None = None
     junk: str | None = None
+    page: bool = False
     cut: Literal["reset", "close", "event", "inside", None] = None
     gate: asyncio.Event | None = None
     reached: asyncio.Event = field(default_factory=asyncio.Event)
@@ -180,6 +182,12 @@ async def _tell(answer: Answer, request: Request, writer: asyncio.StreamWriter) 
         head = f"HTTP/1.1 {answer.status} X\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
         head += f"retry-after: {answer.retry_after}\r\n" if answer.retry_after else ""
         writer.write(head.encode() + b"\r\n" + body)
+        await writer.drain()
+        return True
+    if answer.page:
+        body = b"<html><body>Welcome</body></html>"
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/html; charset=utf-8\r\n")
+        writer.write(f"content-length: {len(body)}\r\n\r\n".encode() + body)
         await writer.drain()
         return True
     writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")

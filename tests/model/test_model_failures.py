@@ -189,7 +189,16 @@ async def test_what_is_no_answer_fails_the_turn_in_words_that_help(tmp_path: Pat
         await w.ask("Hi")
         [notice] = await w.texts("s", "notice")
         assert "what the model's API answered could not be read" in notice
-        assert "is `base_url` the address" in notice
+        assert "is `base_url` the whole address" in notice
+        assert len(api.requests) == 1
+
+
+@pytest.mark.parametrize("provider", ["openai-chat", "openai"])
+async def test_a_web_page_is_no_answer_and_is_not_asked_for_again(tmp_path: Path, provider: str) -> None:
+    async with ModelServer(Answer(page=True)) as api, ModelWorld(tmp_path, api, provider, attempts=3) as w:
+        await w.ask("Hi")
+        [notice] = await w.texts("s", "notice")
+        assert "could not be read (it is a page, text/html); is `base_url` the whole address" in notice
         assert len(api.requests) == 1
 
 

@@ -36,12 +36,12 @@ class StreamCutOff(Exception):
 
 
 class UnreadableResponse(Exception):
-    """The client library could not parse the API's response."""
+    """The API's response is not in the API's format, such as a web page."""
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, reason: str) -> None:
         super().__init__(
-            f"what the model's API answered could not be read ({type(error).__name__}: {error}); is `base_url` the "
-            "address of an API of this kind?"
+            f"what the model's API answered could not be read ({reason}); is `base_url` the whole address of an API of "
+            "this kind? It often ends with /v1"
         )
 
 
@@ -93,6 +93,8 @@ def describe_error(error: Exception, server: ModelServer) -> str:
             return f"the connection to the model's API at {server.url} broke off: {cause}"
         reason = f"the model's API at {server.url} could not be reached: {cause}"
         return _add_advice(reason, _OWN_ADVICE if server.is_own else _BASE_URL_ADVICE)
+    if isinstance(error, theirs.UnexpectedModelBehavior) and _NO_JSON in error.message:
+        return str(UnreadableResponse("it is not JSON"))
     if isinstance(error, theirs.ModelAPIError | theirs.AgentRunError | StreamCutOff | UnreadableResponse):
         return str(error)[:MAX_ERROR_CHARS]
     return f"{type(error).__name__}: {error}"[:MAX_ERROR_CHARS]
@@ -102,6 +104,8 @@ _OWN_ADVICE = "Is this machine connected to the network?"
 _NO_TOOLS = "support tool"
 """In what Ollama ("does not support tools") and OpenRouter ("that support tool use") answer."""
 _TOOLS_ADVICE = "Semel gives each model tools: set `model` to one that can call tools"
+_NO_JSON = "expected JSON data"
+"""In what pydantic-ai says of a response to a chat completion without a stream, such as a web page."""
 _BASE_URL_ADVICE = "Start that server, or correct `base_url`"
 
 

@@ -35,7 +35,7 @@ from pydantic_ai.models import ModelRequestParameters
 
 from semel.agents.model import history
 from semel.agents.model.failures import StreamCutOff, UnreadableResponse, error_answer, is_cut_inside_a_character
-from semel.agents.model.openai_patches import StreamExtras, current_extras
+from semel.agents.model.openai_patches import WEB_PAGE, StreamExtras, current_extras
 from semel.agents.model.provider import ConfiguredModel
 from semel.agents.model.toolbox import Toolbox
 from semel.gateway.ports import Answered
@@ -131,6 +131,8 @@ class RequestLoop:
                         shown.grow(event.delta)
         except UnexpectedModelBehavior as error:
             if "ended without content" in error.message:  # pydantic-ai's message if the stream had no event at all
+                if beside.media_type == WEB_PAGE:
+                    raise UnreadableResponse(f"it is a page, {WEB_PAGE}") from error
                 raise StreamCutOff from error
             raise
         except (ModelAPIError, UnicodeDecodeError) as error:
@@ -138,7 +140,7 @@ class RequestLoop:
                 raise StreamCutOff from error
             raise
         except (AttributeError, TypeError, LookupError, ValueError) as error:  # the client met an unexpected format
-            raise UnreadableResponse(error) from error
+            raise UnreadableResponse(f"{type(error).__name__}: {error}") from error
         response = _append_transcript(_append_refusal(stream.get(), shown), beside, shown)
         if not self._models.is_whole(response):
             raise StreamCutOff

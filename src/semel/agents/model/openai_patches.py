@@ -5,7 +5,8 @@ for 4,000 messages, and blocks the event loop and with it every other session (L
 already in the API's format. So the patched `create` passes messages and tools as `extra_body`, which the client adds to
 the request unchecked (openai-python's README, "Undocumented params").
 
-The patched `create` also collects images and sound from the chunks of a chat completion, which pydantic-ai ignores.
+The patched `create` also collects images and sound from the chunks of a chat completion, which pydantic-ai ignores, and
+the media type of every stream.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ from typing import Any, Self
 
 import msgspec
 
+WEB_PAGE = "text/html"
+"""The media type of what a server answers that speaks no such API, such as a web interface at the same port."""
+
 Create = Callable[..., Awaitable[Any]]
 
 
 def bypass_client_validation(model: Any) -> None:
     """If the model's client is OpenAI's, patch it so that it sends messages and tools without validating them.
 
-    Its chat completions then also fill the `StreamExtras` in `current_extras`.
+    Its streams then also fill the `StreamExtras` in `current_extras`.
     """
     client: Any = getattr(getattr(model, "provider", None), "client", None)
     if type(client).__module__.partition(".")[0] != "openai":
@@ -33,7 +37,7 @@ def bypass_client_validation(model: Any) -> None:
 
 
 class StreamExtras:
-    """The images and sound of one streamed chat completion, which pydantic-ai ignores.
+    """The images and sound of one streamed chat completion, which pydantic-ai ignores, and the stream's media type.
 
     Images are in `delta.images` (OpenRouter and others). Sound is in `delta.audio`, as pieces of 16-bit samples and of
     their transcript (platform.openai.com/docs/guides/audio).
@@ -43,6 +47,7 @@ class StreamExtras:
         self.images: list[str] = []  # addresses, most of them data: URLs
         self.words: list[str] = []  # transcript of the sound, in pieces
         self.samples: list[str] = []  # base64, in pieces
+        self.media_type = ""  # such as "text/event-stream"
 
     def collect(self, chunk: Any) -> None:
         """Collect the images and sound of one chunk."""
@@ -97,11 +102,10 @@ class _ObservedStream:
 async def _create_observed(create: Create, field: str, **arguments: Any) -> Any:
     extras = current_extras.get()
     answer = await _create_unvalidated(create, field, **arguments)
-    return (
-        _ObservedStream(answer, extras)
-        if extras is not None and field == "messages" and arguments.get("stream")
-        else answer
-    )
+    if extras is None or not arguments.get("stream"):
+        return answer
+    extras.media_type = answer.response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return _ObservedStream(answer, extras) if field == "messages" else answer
 
 
 async def _create_unvalidated(create: Create, field: str, **arguments: Any) -> Any:
