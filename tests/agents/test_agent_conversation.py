@@ -348,6 +348,15 @@ async def test_an_agent_that_exits_at_once_is_quoted(house: House) -> None:
     assert "exited with code 3" in said and "no API key: set X_KEY" in said
 
 
+@pytest.mark.parametrize(
+    "line", ["SyntaxError: Unexpected token 'with'", "ReferenceError: WritableStream is not defined"]
+)
+async def test_an_agent_that_needs_a_newer_node_says_so(house: House, line: str) -> None:
+    """Claude Code's adapter and Codex's say the first and the second with Node.js 16."""
+    said = await refused(house, f"sys.stderr.write({line!r} + '\\n'); sys.exit(1)")
+    assert f"it said: {line}. If it runs on Node.js, that may be too old: `node --version` should be 22" in said
+
+
 async def test_a_command_that_prints_help_instead_of_json_is_quoted(house: House) -> None:
     said = await refused(house, "print('usage: fake [--acp]')")
     assert "usage: fake [--acp]" in said and "check its command" in said

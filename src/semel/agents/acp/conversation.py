@@ -30,6 +30,7 @@ PAUSE_ABOVE_SIGNALS, RESUME_AT_SIGNALS = 4096, 512  # numbers of queued signals 
 PIPE_DRAIN_TIMEOUT_S = 1.0  # how long output is read after the agent's exit, if another process holds the pipe open
 CHOICE_TIMEOUT_S = 30.0  # for an answer to a change of mode or model
 METHOD_NOT_FOUND, REQUEST_CANCELLED = -32601, -32800
+JAVASCRIPT_TOO_NEW = ("SyntaxError: ", "ReferenceError: ")  # an older Node.js says so of newer programs
 
 
 class AcpConversation:
@@ -209,6 +210,8 @@ class AcpConversation:
             text += f"; it printed {' / '.join(self._stray_lines)!r} where ACP was expected: check its command"
         if line := self.process.stderr.error_line():
             text += f"; it said: {line}"
+            if line.startswith(JAVASCRIPT_TOO_NEW) and not self.agent_name:
+                text += ". If it runs on Node.js, that may be too old: `node --version` should be 22 or newer"
         return text
 
     # ---------------------------------------------------------------- messages from the agent
