@@ -56,6 +56,14 @@ def test_the_list_has_what_is_configured_what_is_installed_and_what_needs_an_ada
     assert rows["claude"]["todo"].startswith("needs an adapter: npm install -g @agentclientprotocol/claude-agent-acp@")
 
 
+def test_the_check_makes_the_data_directory_private(cli: Cli) -> None:
+    """Otherwise the first `semel doctor` warns of a directory that Semel itself has just made."""
+    configure(cli, mine=["gone"])
+    assert "cannot be used" in cli("agents", "check", rc=1).stdout
+    assert (cli.data / "workspaces" / "mine").is_dir()
+    assert cli.data.stat().st_mode & 0o077 == 0
+
+
 def test_an_installed_agent_is_added_to_the_configuration_once(cli: Cli) -> None:
     install(cli, "codex-acp")
     (cli.home / "semel.toml").write_text("# mine\n[gateway]\ngrace = 3\n")

@@ -272,6 +272,7 @@ def load_agents(names: list[str] | None, config: Path | None, data_dir: Path | N
                 print_error(f"no agent {name!r} is configured{nearest}; see semel agents list")
             raise typer.Exit(2)
     chosen = [agent for name, agent in configured.items() if not names or name in names]
+    settings.gateway.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)  # as the gateway makes it
     for agent in chosen:
         agent.cwd.mkdir(parents=True, exist_ok=True)
     return [build_agent(agent, settings) for agent in chosen]
