@@ -243,7 +243,7 @@ def test_a_check_tells_that_its_prompt_is_not_answered_yet(cli: Cli, monkeypatch
     monkeypatch.setattr("semel.faces.agent_check.SILENCE_S", 0.4)
     configure(cli, mine=command())
     done = cli("agents", "check", "--prompt", prompt({"sleep": 3}, "At last."))
-    assert "mine: no answer after 0.4 s. It may be repeating a request" in done.stderr
+    assert "mine: no answer after 0.4 s. It may be repeating a request: is its key right, and" in done.stderr
     assert "'At last.'" in done.stdout
 
 

@@ -388,7 +388,7 @@ def _print_notice(agent: str, text: str) -> None:
 
 
 def _print_delay(agent: str, seconds: float) -> None:
-    remark = "It may be repeating a request that was refused: is its key right?"
+    remark = "It may be repeating a request: is its key right, and is this machine connected to the network?"
     print_remark(f"{agent}: no answer after {seconds:g} s. {remark}")
 
 
