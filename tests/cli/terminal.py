@@ -8,6 +8,7 @@ import pty
 import select
 import signal
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,15 @@ class Terminal:
 
     def answer(self, question: str, text: str = "") -> None:
         self.expect(question)
+        self.type(text)
+
+    def answer_unseen(self, question: str, text: str) -> None:
+        """Answer a question once the terminal shows no input: what was typed before that is thrown away."""
+        self.expect(question)
+        end = time.monotonic() + PATIENCE
+        while termios.tcgetattr(self._file)[3] & termios.ECHO:
+            assert time.monotonic() < end, "the terminal still shows what is typed"
+            time.sleep(0.02)
         self.type(text)
 
     def interrupt(self) -> None:

@@ -258,9 +258,10 @@ def test_a_model_is_tried_with_one_request_and_its_key_stays_out_of_the_file(
 
 @pytest.fixture
 def model_server() -> Iterator[ThreadingHTTPServer]:
-    """A server that speaks OpenAI's API, like Ollama; it keeps the headers of its requests."""
+    """A server that speaks OpenAI's API, like Ollama; it keeps the headers of its requests, and wants its key."""
     with ThreadingHTTPServer(("127.0.0.1", 0), ModelHandler) as server:
         server.headers = []  # type: ignore[attr-defined]
+        server.key = ""  # type: ignore[attr-defined]
         Thread(target=server.serve_forever, daemon=True).start()
         yield server
         server.shutdown()
@@ -282,8 +283,10 @@ class ModelHandler(BaseHTTPRequestHandler):
 
     def _answer(self, body: object) -> None:
         self.server.headers.append(dict(self.headers))  # type: ignore[attr-defined]
+        key: str = self.server.key  # type: ignore[attr-defined]
+        refused = key and self.headers.get("authorization") != f"Bearer {key}"
         content = json.dumps(body).encode()
-        self.send_response(200 if body is not None else 404)
+        self.send_response(401 if refused else 200 if body is not None else 404)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(content)))
         self.end_headers()
@@ -317,6 +320,26 @@ def test_a_server_of_ones_own_is_tried_at_once_and_its_models_are_offered(
         "kind": "model", "model": "openai-chat:Qwen/Qwen3-8B", "base_url": f"{url}/v1",
     }  # fmt: skip
     assert "sk-secret" not in str(model_server.headers)  # type: ignore[attr-defined]
+
+
+def test_a_refused_key_is_asked_for_again_and_the_address_is_kept(cli: Cli, model_server: ThreadingHTTPServer) -> None:
+    pytest.importorskip("pydantic_ai")
+    model_server.key = "sk-good"  # type: ignore[attr-defined]
+    url = f"http://127.0.0.1:{model_server.server_port}"
+    with dialogue(cli, "--channel", "none") as terminal:
+        terminal.answer(MENU, "model")
+        terminal.answer(MENU, "server")
+        terminal.answer("[http://127.0.0.1:11434/v1]:", url)
+        terminal.answer_unseen("refers to one):", "sk-typo")
+        terminal.expect("refused the key (401)")
+        terminal.answer("Use this key all the same? [y/N]:")
+        terminal.answer(f"[{url}]:")
+        terminal.answer_unseen("refers to one):", "sk-good")
+        terminal.expect("1  llama3:8b")
+        terminal.answer(MENU, "llama3:8b")
+        terminal.answer("Write this to semel.toml? [Y/n]:")
+        terminal.expect("main: ok")
+        assert terminal.wait() == 0
 
 
 def test_a_server_of_ones_own_is_named_by_options(cli: Cli, model_server: ThreadingHTTPServer) -> None:

@@ -115,11 +115,9 @@ def _ask_server(options: Options) -> tuple[ModelListing, str]:
     """Return what a server says about its models, and its key or a reference to it; "" if it needs none."""
     from semel.faces.model_listing import ModelListing, list_models
 
-    url, key = options.base_url, options.key
+    url, key, offered = options.base_url, options.key, DEFAULT_BASE_URL
     while True:
-        url = url or ask_text(
-            "\nThe address of its API, such as https://openrouter.ai/api/v1", default=DEFAULT_BASE_URL
-        )
+        url = url or ask_text("\nThe address of its API, such as https://openrouter.ai/api/v1", default=offered)
         problem = _find_url_problem(url)
         listing = ModelListing(url, problem=problem) if problem else list_models(url, _read_secret(key or ""))
         if key is None and (listing.wants_key or not (listing.problem or _is_loopback(url))):
@@ -128,8 +126,10 @@ def _ask_server(options: Options) -> tuple[ModelListing, str]:
         if not listing.problem:
             return listing, key or ""
         print_error(listing.problem)
-        if not problem and ask_yes_or_no("Use this address all the same?", default=False):
+        doubted = "key" if key and listing.wants_key else "address"
+        if not problem and ask_yes_or_no(f"Use this {doubted} all the same?", default=False):
             return listing, key or ""
+        offered = listing.url if listing.wants_key else offered  # a server that refuses a key was the right one
         url, key = None, options.key
 
 
