@@ -52,9 +52,9 @@ docs: .venv/.installed-docs ## Build the documentation as a site that can be sea
 bench: .venv/.installed-dev ## Measure latency, throughput and memory
 	$(PY) -m bench $(ARGS)
 
-test-agents: .venv/.installed-dev ## Drive real agents from npm through a running gateway (AGENTS="claude codex-zed" to choose)
+test-agents: .venv/.installed-dev ## Drive real agents from npm and PyPI through a running gateway (AGENTS="claude codex-zed" to choose)
 	@$(PY) scripts/agents_install.py $(AGENTS)
-	AGENTS="$(AGENTS)" $(PY) -m pytest -m agents $(ARGS)
+	AGENTS="$(AGENTS)" $(PY) -m pytest -m agents tests/real_agents $(ARGS)
 
 test-oldest: ## Run the tests with the oldest versions of libraries that pyproject.toml allows
 	@PYTHON="$(PYTHON)" sh scripts/make-venv .venv-oldest
