@@ -6,13 +6,13 @@ import contextlib
 import os
 import pty
 import select
-import signal
-import sys
 import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from python_process import start_python
 
 PATIENCE = 60.0  # seconds: other work may share the machine
 INTERRUPT_INTERVAL_S = 5.0  # between two presses of Ctrl-C
@@ -21,15 +21,17 @@ INTERRUPT_INTERVAL_S = 5.0  # between two presses of Ctrl-C
 class Terminal:
     """`said` is everything that was printed so far."""
 
-    def __init__(self, command: list[str], env: dict[str, str], cwd: Path, columns: int = 100, rows: int = 40):
+    def __init__(self, args: tuple[str, ...], env: dict[str, str], cwd: Path, columns: int = 100, rows: int = 40):
         self.said = ""
         self._seen = 0
         self._is_over = False
-        self.pid, self._file = pty.fork()
-        if self.pid == 0:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a test run in the background ignores it
-            os.chdir(cwd)
-            os.execve(command[0], command, {**env, "COLUMNS": str(columns), "LINES": str(rows), "TERM": "xterm"})
+        self._file, side = pty.openpty()
+        self._process = start_python(
+            *("-m", "semel", *args),
+            env={**env, "COLUMNS": str(columns), "LINES": str(rows), "TERM": "xterm"},
+            cwd=cwd, stdin=side, stdout=side, stderr=side, interruptible=True, on_terminal=True,
+        )  # fmt: skip
+        os.close(side)
 
     def expect(self, text: str) -> str:
         """Wait until the text was printed after the last one that was expected. Returns what came before its end."""
@@ -79,13 +81,13 @@ class Terminal:
             assert time.monotonic() < end, f"it does not end: {self.said[self._seen :]}"
         self._is_over = True
         os.close(self._file)
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self._process.wait(PATIENCE)
 
     def kill(self) -> None:
         if not self._is_over:
-            os.kill(self.pid, signal.SIGKILL)
+            self._process.kill()
             os.close(self._file)
-            os.waitpid(self.pid, 0)
+            self._process.wait(PATIENCE)
 
     def _read(self) -> bool:
         """Read what is there, for a moment. Returns whether more may come."""
@@ -102,7 +104,7 @@ class Terminal:
 @contextlib.contextmanager
 def semel(*args: str, env: dict[str, str], cwd: Path, **options: Any) -> Iterator[Terminal]:
     """`semel ...` on a terminal. It does not outlive the block."""
-    terminal = Terminal([sys.executable, "-m", "semel", *args], env, cwd, **options)
+    terminal = Terminal(args, env, cwd, **options)
     try:
         yield terminal
     finally:

@@ -2,9 +2,9 @@
 
     python fork_server.py CONTROL
 
-CONTROL is the descriptor of a socket (SOCK_SEQPACKET). Each message starts a process: a JSON object with "args", "env",
-"cwd", "interruptible" and "new_session", and four descriptors: its stdin, stdout and stderr, and a pipe to which its
-pid and later its exit code are written, each on a line. When the socket is closed, all processes are killed.
+CONTROL is the descriptor of a socket (SOCK_SEQPACKET). Each message starts a process: the fields of `Job` as
+a JSON object, and four descriptors: its stdin, stdout and stderr, and a pipe to which its pid and later its exit code
+are written, each on a line. When the socket is closed, all processes are killed.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ MAX_MESSAGE_BYTES = 1 << 20
 
 
 class Job(NamedTuple):
-    """A process to start. `args`: what follows `python`: -m MODULE, -c CODE or a script, and its arguments."""
+    """A process to start, as `python_process.PythonProcess` describes it."""
 
     args: list[str]
     env: dict[str, str]
     cwd: str
     interruptible: bool
     new_session: bool
+    on_terminal: bool
 
 
 def import_semel() -> None:
@@ -118,7 +119,9 @@ def set_up_process(job: Job, stdio: list[int]) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     if job.interruptible:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if job.new_session:
+    if job.on_terminal:
+        os.login_tty(0)
+    elif job.new_session:
         os.setsid()
     os.chdir(job.cwd)
     os.environ.clear()

@@ -49,6 +49,7 @@ class PythonProcess:
     stdin ...      as for `Popen`: None, a descriptor or file, PIPE, DEVNULL, STDOUT; `text` applies to the pipes
     interruptible  whether SIGINT raises KeyboardInterrupt; by default, unless these tests ignore it: what a shell
                    starts in the background does, and so does all it starts
+    on_terminal    whether stdin is a terminal that becomes its own, in a session of its own
     """
 
     stdin: IO[Any]
@@ -58,7 +59,7 @@ class PythonProcess:
     def __init__(
         self, *args: str | Path, env: Mapping[str, str] | None = None, cwd: Path | None = None, stdin: File = None,
         stdout: File = None, stderr: File = None, text: bool = False, interruptible: bool | None = None,
-        start_new_session: bool = False,
+        start_new_session: bool = False, on_terminal: bool = False,
     ) -> None:  # fmt: skip
         self.args = [str(arg) for arg in args]
         self.returncode: int | None = None
@@ -76,7 +77,7 @@ class PythonProcess:
                 interruptible = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
             server.start(
                 [*given, their_status], args=self.args, env=env, cwd=str(cwd or Path.cwd()),
-                interruptible=interruptible, new_session=start_new_session,
+                interruptible=interruptible, new_session=start_new_session, on_terminal=on_terminal,
             )  # fmt: skip
         self.stdin, self.stdout, self.stderr = pipes.ours
         self.pid = int(self._read_status() or 0)
@@ -171,7 +172,16 @@ def start_python(*args: str | Path, **options: Any) -> Process:
     texts, env = [str(arg) for arg in args], options.get("env")
     if not _share_server().find_start_options(texts, dict(os.environ if env is None else env)):
         return PythonProcess(*args, **options)
-    options.pop("interruptible", None)
+    interruptible, on_terminal = options.pop("interruptible", None), options.pop("on_terminal", False)
+
+    def prepare() -> None:
+        if interruptible:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+        if on_terminal:
+            os.login_tty(0)
+
+    if interruptible or on_terminal:
+        options["preexec_fn"] = prepare
     return subprocess.Popen([sys.executable, *texts], **options)
 
 

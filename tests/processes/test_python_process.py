@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from python_process import PythonProcess, run_python
+from python_process import PythonProcess, run_python, start_python
 
 DESCRIBE = """
 import asyncio, gc, json, logging, os, random, signal, sys, threading
@@ -86,6 +86,20 @@ def test_it_has_a_session_of_its_own_if_asked() -> None:
     code = "import os; print(os.getpid(), os.getpgrp(), os.getsid(0))"
     with PythonProcess("-c", code, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.communicate()[0].split() == [str(process.pid)] * 3
+
+
+@pytest.mark.parametrize("more", [(), ("-W", "default")], ids=["forked", "anew"])
+def test_a_terminal_becomes_its_own(more: tuple[str, ...]) -> None:
+    code = (
+        "import os; print(os.ttyname(0), os.getsid(0) == os.getpid() == os.tcgetpgrp(os.open('/dev/tty', os.O_RDWR)))"
+    )
+    ours, side = os.openpty()
+    name = os.ttyname(side)
+    process = start_python(*more, "-c", code, stdin=side, stdout=side, stderr=side, on_terminal=True)
+    assert process.wait(60) == 0
+    os.close(side)
+    assert os.read(ours, 1000).decode() == f"{name} True\r\n"
+    os.close(ours)
 
 
 def test_what_only_the_start_of_python_reads_starts_a_new_interpreter(tmp_path: Path) -> None:
