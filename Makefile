@@ -11,7 +11,8 @@ BIN  := .venv/bin
 PY   := $(BIN)/python
 CODE := src tests bench proof
 # Most tests wait for processes: six at once on two cores. A file's tests stay together, for what they share.
-SIDE_BY_SIDE := -n 6 --dist loadfile
+# tests/conftest.py orders the files.
+SIDE_BY_SIDE := -n 6 --dist loadfile --no-loadscope-reorder
 
 help: ## List what can be done
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile

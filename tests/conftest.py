@@ -56,6 +56,14 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
+SLOWEST = (
+    *("ledger/test_machine.py", "invariant/test_invariant.py", "upgrade/test_upgrade.py", "people/test_agent_files.py"),
+    *("system/test_system_agents.py", "samples/test_samples.py", "cli/test_init.py", "system/test_system_histories.py"),
+    *("gateway/test_left_behind.py", "background/test_jobs.py", "cli/test_chat.py", "cli/test_doctor.py"),
+    *("gateway/test_cut_echoes.py", "faces/test_said_terminal.py", "faces/test_said_channels.py", "test_project.py"),
+    *("gateway/test_edited_originals.py", "cli/test_missing_agent.py", "stream/test_traces.py"),
+)
+"""The files that take longest, begun first: else a run with several workers waits for the last of them at its end."""
 SERVERS = {"synapse": "matrix", "prosody": "xmpp", "mail_server": "email"}
 """The fixtures of tests/servers, and for which channel each is (`make test-channels CHANNELS="matrix"`)."""
 FOLDERS = {"matrix": "matrix", "xmpp": "xmpp", "email_channel": "email"}
@@ -74,6 +82,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests that were not chosen are left out, not skipped: LEFT_TO_ROOT=1, CHANNELS="matrix xmpp"."""
+    ranks = {Path(__file__).parent / name: rank for rank, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
     if os.environ.get("LEFT_TO_ROOT"):
         _deselect(config, items, {item for item in items if item.get_closest_marker("root")})
     chosen = set(os.environ.get("CHANNELS", "").split())

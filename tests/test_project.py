@@ -10,6 +10,7 @@ import textwrap
 import tomllib
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -21,6 +22,11 @@ PACKAGE = ROOT / "src" / "semel"
 def make(*args: str) -> str:
     done = subprocess.run(["make", "--no-print-directory", *args], cwd=ROOT, capture_output=True, text=True, check=True)
     return done.stdout
+
+
+def test_the_files_that_are_begun_first_exist(pytestconfig: pytest.Config) -> None:
+    conftest: Any = pytestconfig.pluginmanager.get_plugin(str(ROOT / "tests" / "conftest.py"))
+    assert [name for name in conftest.SLOWEST if not (ROOT / "tests" / name).is_file()] == []
 
 
 def test_make_without_a_target_lists_all_of_them() -> None:
