@@ -226,10 +226,12 @@ class House:
 
     def _judge_echoes(self) -> None:
         """Law 5 speaks of the moment of judging: an original may fall in the next transaction of the same step."""
-        claims = self.ledger.claims()
-        _echoes(claims, self.judged)
-        _edited(claims, self.judged)
-        self.judged = max((claim.id for claim in claims), default=0)
+        newest = self.newest()
+        if newest != self.judged:
+            claims = self.ledger.claims()
+            _echoes(claims, self.judged)
+            _edited(claims, self.judged)
+            self.judged = newest
 
     def to(self, key: str, steers: bool = False) -> hear.Addressee:
         return hear.Addressee(key, "main", HOMES[key], pause=PAUSES.get(key, NO_PAUSE), reads_steered=steers)
@@ -254,7 +256,7 @@ class House:
 
     def newest(self) -> int:
         """The newest claim."""
-        return max((claim.id for claim in self.ledger.claims()), default=0)
+        return self.ledger.newest_claim()
 
     def delete(self, key: str) -> None:
         """A session is deleted: whoever watches it goes."""

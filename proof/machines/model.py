@@ -456,7 +456,7 @@ class Model(OutgoingParts):
             with refused(tool_calls.CallIdReused):
                 self.house.seen(self.ledger.call(made, what))
             return
-        before = max((claim.id for claim in self.ledger.claims()), default=0)
+        before = self.house.newest()
         done = self.house.seen(self.ledger.call(made, what))
         if old is not None:
             assert done == old[1], f"Law 5: the same call was answered with {old[1]}, and then with {done}"

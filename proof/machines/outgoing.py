@@ -36,7 +36,7 @@ class OutgoingParts:
         receipt = f"r{one.part}" if what in ("receipt", "found") else None
         outcome = send_queue.AttemptOutcome(what, receipt, "no")
         self.house.seen(self.ledger.receipt(one.part, outcome, RULES[one.channel]))
-        [part] = [part for part in self.ledger.parts() if part.id == one.part]
+        part = self.ledger.part(one.part)
         kept = what != "receipt" or was != "sending" or part.receipt is not None
         assert kept, f"Law 7: part {one.part} was taken by its platform as {receipt}, and that is not kept"
         self.erase()
@@ -51,7 +51,7 @@ class OutgoingParts:
         self.doubtful.discard(part)
 
     def _state(self, part: int) -> str:
-        return next(one.state for one in self.ledger.parts() if one.id == part)
+        return self.ledger.part(part).state
 
     def held(self) -> list[int]:
         return [part.id for part in self.ledger.parts() if part.state == "held"]

@@ -34,7 +34,7 @@ _CLAIMED = """SELECT e.session, e.seq, c.id, c.dest, e.text FROM entry e JOIN cl
  ORDER BY c.id, e.session"""
 
 
-_PARTS = "SELECT id, claim, n, state, json_extract(op, '$.text'), receipt FROM part ORDER BY id"
+_PARTS = "SELECT id, claim, n, state, json_extract(op, '$.text'), receipt FROM part"
 
 
 class SqliteLedger:
@@ -213,8 +213,16 @@ class SqliteLedger:
     def claims(self) -> list[Claim]:
         return [Claim(*row) for row in self._rows(_CLAIMS)]
 
+    def newest_claim(self) -> int:
+        [(id,)] = self._rows("SELECT coalesce(max(id), 0) FROM claim")
+        return int(id)
+
     def parts(self) -> list[Part]:
-        return [Part(*row) for row in self._rows(_PARTS)]
+        return [Part(*row) for row in self._rows(f"{_PARTS} ORDER BY id")]
+
+    def part(self, id: int) -> Part:
+        [row] = self._rows(f"{_PARTS} WHERE id = {id}")
+        return Part(*row)
 
     def claimed(self) -> list[Entry]:
         return [Entry(*row) for row in self._rows(_CLAIMED)]
