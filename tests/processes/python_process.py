@@ -30,6 +30,8 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
+import weakref
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -63,6 +65,7 @@ class PythonProcess:
     ) -> None:  # fmt: skip
         self.args = [str(arg) for arg in args]
         self.returncode: int | None = None
+        self._reading = threading.Lock()
         env, server = dict(os.environ if env is None else env), _share_server()
         if start_options := server.find_start_options(self.args, env):
             raise ValueError(f"only the start of Python reads {', '.join(start_options)}: use subprocess")
@@ -72,7 +75,8 @@ class PythonProcess:
             given.append(pipes.open_output(given[1] if stderr == subprocess.STDOUT else stderr, 2))
             status, their_status = os.pipe()
             theirs.callback(os.close, their_status)
-            self._status = os.fdopen(status, "rb", 0)
+            self._status = status
+            weakref.finalize(self, os.close, status)
             if interruptible is None:
                 interruptible = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
             server.start(
@@ -86,6 +90,10 @@ class PythonProcess:
     def __repr__(self) -> str:
         return f"<PythonProcess {self.pid} {self.args} returncode={self.returncode}>"
 
+    def __del__(self) -> None:
+        if getattr(self, "pid", 0) and self.returncode is None:
+            warnings.warn(f"{self!r} is still running", ResourceWarning, source=self, stacklevel=2)
+
     def __enter__(self) -> PythonProcess:
         return self
 
@@ -97,17 +105,19 @@ class PythonProcess:
 
     def poll(self) -> int | None:
         """Return the exit code, None while the process runs."""
-        if self.returncode is None and select.select([self._status], [], [], 0)[0]:
-            self._read_code()
-        return self.returncode
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.wait(0)
+        return None
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the end of the process and return its exit code. Raises `subprocess.TimeoutExpired`."""
-        if self.returncode is None:
-            if not select.select([self._status], [], [], timeout)[0]:
-                raise subprocess.TimeoutExpired(self.args, timeout or 0)
-            self._read_code()
-        assert self.returncode is not None
+        poller = select.poll()
+        poller.register(self._status, select.POLLIN)
+        if self.returncode is None and not poller.poll(None if timeout is None else timeout * 1000):
+            raise subprocess.TimeoutExpired(self.args, timeout or 0)
+        with self._reading:  # threads may wait for one process
+            if self.returncode is None:
+                self.returncode = int(self._read_status() or -signal.SIGKILL)  # all end with the server
         return self.returncode
 
     def send_signal(self, number: int) -> None:
@@ -154,14 +164,10 @@ class PythonProcess:
     def _read_status(self) -> bytes:
         line = b""
         while not line.endswith(b"\n"):
-            if not (byte := self._status.read(1)):
+            if not (byte := os.read(self._status, 1)):
                 return b""
             line += byte
         return line
-
-    def _read_code(self) -> None:
-        self.returncode = int(self._read_status() or -signal.SIGKILL)  # all end with the server
-        self._status.close()
 
 
 Process = PythonProcess | subprocess.Popen[Any]
