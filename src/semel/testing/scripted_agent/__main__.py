@@ -11,10 +11,9 @@ import os
 import sys
 import threading
 import time
-from dataclasses import dataclass
 from getopt import GetoptError, getopt
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from semel.testing.scripted_agent import script
 from semel.testing.scripted_agent.memory import AgentMemory
@@ -32,8 +31,7 @@ class Refused(Exception):
         self.code = code
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(NamedTuple):
     """The options on the command line; `scripted_agent.command` describes them."""
 
     state: Path

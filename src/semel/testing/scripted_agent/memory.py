@@ -7,7 +7,6 @@ attempts/NAME        one byte for each start of the script with that name
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from pathlib import Path
@@ -62,6 +61,8 @@ class AgentMemory:
 
     def attempt(self, script: Json) -> int:
         """Count a start of this script. Returns how often it was started before, in any session and process."""
+        import hashlib  # OpenSSL, a tenth of an agent's start, and few scripts count theirs
+
         name = hashlib.sha256(json.dumps(script, sort_keys=True).encode()).hexdigest()[:16]
         path = self._state / "attempts" / str(script.get("name", name)).replace("/", "-")
         path.parent.mkdir(exist_ok=True)
