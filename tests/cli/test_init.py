@@ -329,7 +329,7 @@ def test_a_refused_key_is_asked_for_again_and_the_address_is_kept(cli: Cli, mode
     with dialogue(cli, "--channel", "none") as terminal:
         terminal.answer(MENU, "model")
         terminal.answer(MENU, "server")
-        terminal.answer("[http://127.0.0.1:11434/v1]:", url)
+        terminal.answer("[http://127.0.0.1:11434/v1]:", url.removeprefix("http://"))
         terminal.answer_unseen("refers to one):", "sk-typo")
         terminal.expect("refused the key (401)")
         terminal.answer("Use this key all the same? [y/N]:")

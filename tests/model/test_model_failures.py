@@ -108,6 +108,7 @@ async def test_what_the_api_asks_for_is_told_to_whoever_tries_again(tmp_path: Pa
         [end] = caught
         assert end.meta == {"semel": {"passing": True, "retry_after": 7.0}}
         assert retries.judge_failure(end.error or "", end.meta) == retries.Failure(True, 7.0)
+        assert end.error and end.error.endswith("It asks to wait 7 s before the next request")
 
 
 async def test_an_api_that_is_not_there_is_a_failure_that_passes(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pydantic_ai import exceptions as theirs
 from semel.agents.connection_errors import describe_root_cause
 from semel.agents.model.server import ModelServer
 from semel.gateway.ports import Answered
+from semel.timing.durations import format_duration
 
 TRANSIENT_ERRORS = (
     theirs.ModelRateLimitError,
@@ -86,6 +87,8 @@ def describe_error(error: Exception, server: ModelServer) -> str:
         message = _extract_message(error)
         reason = f"the model's API at {server.url} answered {error.status_code}: {message}"
         advice = _TOOLS_ADVICE if _NO_TOOLS in message.lower() else _find_advice(error.status_code, server)
+        if error.retry_after:
+            advice = f"It asks to wait {format_duration(error.retry_after)} before the next request"
         return _add_advice(reason, advice)
     if isinstance(error, theirs.ModelConnectionError):
         cause = describe_root_cause(error)[:MAX_ERROR_CHARS]

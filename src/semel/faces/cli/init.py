@@ -131,7 +131,9 @@ def _check_target(path: Path, asks: bool) -> None:
     if not path.absolute().parent.is_dir():
         exit_wrong_usage(f"{path} cannot be written: {path.parent} is not a directory")
     if path.exists() and not (asks and path.is_file() and ask_yes_or_no(f"{path} exists. Replace it?", default=False)):
-        print_error(f"{path} exists, and was left as it is")
+        print_error(
+            f"{path} exists, and was left as it is: edit it, remove it first, or name another file: semel init FILE"
+        )
         raise typer.Exit(1)
 
 

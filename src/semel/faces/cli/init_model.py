@@ -118,6 +118,7 @@ def _ask_server(options: Options) -> tuple[ModelListing, str]:
     url, key, offered = options.base_url, options.key, DEFAULT_BASE_URL
     while True:
         url = url or ask_text("\nThe address of its API, such as https://openrouter.ai/api/v1", default=offered)
+        url = url if "://" in url else f"{'http' if _is_loopback(f'//{url}') else 'https'}://{url}"
         problem = _find_url_problem(url)
         listing = ModelListing(url, problem=problem) if problem else list_models(url, _read_secret(key or ""))
         if key is None and (listing.wants_key or not (listing.problem or _is_loopback(url))):
