@@ -116,10 +116,12 @@ def _reap(left: Any) -> bool:
 
 
 async def until(true: Callable[[], Awaitable[bool]], patience: float = PATIENCE) -> None:
-    """Wait for a condition, with a bound."""
+    """Wait for a condition, with a bound. Looks become rarer: each takes time from what it waits for."""
+    pause = 0.005
     async with asyncio.timeout(patience):
-        while not await true():  # noqa: ASYNC110  the condition is in a ledger or in a process
-            await asyncio.sleep(0.01)
+        while not await true():
+            await asyncio.sleep(pause)
+            pause = min(1.2 * pause, 0.05)
 
 
 def destination(name: str, address: str, channel: str = "web", allow: tuple[str, ...] = ("*",)) -> Json:

@@ -53,7 +53,8 @@ class House:
 
     def get(self, path: str) -> Json | None:
         try:
-            return dict(httpx2.get(f"{self.url}{path}", timeout=5).json())
+            # There is no TLS: to load the certificates of all authorities would take 20 ms each time.
+            return dict(httpx2.get(f"{self.url}{path}", timeout=5, verify=False).json())
         except httpx2.HTTPError:
             return None
 

@@ -28,7 +28,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 
 def ask(house: House, method: str, path: str, body: Any = None) -> httpx2.Response:
-    return httpx2.request(method, house.url + path, json=body, timeout=40, trust_env=False)
+    return house.request(method, path, json=body)
 
 
 def keys(house: House, *more: str) -> list[str]:

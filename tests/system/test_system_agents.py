@@ -7,7 +7,6 @@ import sys
 import time
 from pathlib import Path
 
-import httpx2
 from system_house import House, opened, until
 
 AGENT = Path(__file__).with_name("misbehaving_agent.py")
@@ -85,8 +84,7 @@ def test_a_request_that_comes_twice_is_answered_once_and_a_restored_session_goes
         house.say(session, "please")
 
         def requests() -> list[int]:
-            path = f"{house.url}/v1/sessions/{session}/history"
-            items = httpx2.get(path, params={"before": 10**9}).json()["items"]
+            items = house.get(f"/v1/sessions/{session}/history", before=10**9)["items"]
             return [one["id"] for one in items if one["kind"] == "permission" and one["state"] == "open"]
 
         until(lambda: len(requests()) == 2, "both are shown")

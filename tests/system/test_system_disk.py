@@ -5,7 +5,6 @@ from __future__ import annotations
 import resource
 from pathlib import Path
 
-import httpx2
 from system_house import DEMO, House, opened, script, until
 
 
@@ -36,9 +35,9 @@ def test_a_full_disk_refuses_with_its_reason_and_wedges_no_session(tmp_path: Pat
             assert got.status_code == 503 and got.headers["retry-after"], got.text
             assert "reached the size that a file may have" in got.json()["detail"]
             assert "ulimit -f" in got.json()["detail"], "what to do"
-        assert httpx2.get(house.url + "/healthz").status_code == 200, "reading goes on"
-        until(lambda: httpx2.get(house.url + "/readyz").status_code == 503, "it is not ready")
-        detail = httpx2.get(house.url + "/readyz").json()["detail"]
+        assert house.request("GET", "/healthz").status_code == 200, "reading goes on"
+        until(lambda: house.request("GET", "/readyz").status_code == 503, "it is not ready")
+        detail = house.request("GET", "/readyz").json()["detail"]
         assert "The ledger takes no write (" in detail and "File too large" in detail and str(tmp_path) not in detail
         assert len(house.texts("demo:web:a", "user")) == 1 + len(accepted)
         go.touch()
@@ -52,7 +51,7 @@ def test_a_full_disk_refuses_with_its_reason_and_wedges_no_session(tmp_path: Pat
                 ),
                 "it is accepted when there is room",
             )
-        until(lambda: httpx2.get(house.url + "/readyz").status_code == 200, "it is ready again")
+        until(lambda: house.request("GET", "/readyz").status_code == 200, "it is ready again")
         for session in ("a", "running", "starting"):
             house.idle(f"demo:web:{session}")
         heard = [text.rstrip("y") for text in house.texts("demo:web:a", "user")]
@@ -65,13 +64,13 @@ def test_a_gateway_that_takes_only_small_messages_is_not_ready(tmp_path: Path) -
     with opened(House(tmp_path, DEMO)) as house:
         house.say("demo:web:a", "hello")
         house.idle("demo:web:a")
-        assert httpx2.get(house.url + "/readyz").status_code == 200
+        assert house.request("GET", "/readyz").status_code == 200
         ledger = tmp_path / "data" / "ledger.db"
         limit(house, max(ledger.stat().st_size, Path(f"{ledger}-wal").stat().st_size) + 1_000_000)
-        until(lambda: httpx2.get(house.url + "/readyz").status_code == 503, "it is not ready")
+        until(lambda: house.request("GET", "/readyz").status_code == 503, "it is not ready")
         assert house.post("/v1/sessions/demo:web:a/messages", {"text": "small", "id": "s"}).status_code == 202
-        detail = httpx2.get(house.url + "/readyz").json()["detail"]
+        detail = house.request("GET", "/readyz").json()["detail"]
         assert "takes no large message: a file of the ledger has " in detail and "ulimit -f" in detail
         assert f"not ready: {detail}" in house.cli("status").stdout
         limit(house, -1)
-        until(lambda: httpx2.get(house.url + "/readyz").status_code == 200, "it is ready again")
+        until(lambda: house.request("GET", "/readyz").status_code == 200, "it is ready again")

@@ -79,7 +79,7 @@ class Storm:
         """People answer what is asked, now and then."""
         for session in SESSIONS:
             path = f"/v1/sessions/{session}/history"
-            got = httpx2.get(self.house.url + path, params={"before": 10**9, "limit": 30}, timeout=60)
+            got = self.house.request("GET", path, params={"before": 10**9, "limit": 30})
             for item in got.json()["items"] if got.status_code == 200 else ():
                 if item["kind"] in ("permission", "ask") and item.get("state") == "open":
                     option = self.chance.choice(item["options"])["optionId"]
