@@ -149,10 +149,15 @@ def _check_data_dir(data: Path, option: Path | None, source: ConfigSource) -> No
 
 
 def _find_creation_error(place: Path) -> OSError | None:
-    """Return why no directory can be made in `place`: only an attempt tells, as root may write almost anywhere."""
+    """Return why nobody can make a directory in `place`: only an attempt tells, as root may write almost anywhere.
+
+    A missing permission is no reason: the gateway may run as another user.
+    """
     try:
         with tempfile.TemporaryDirectory(prefix=".semel-", dir=place):
             return None
+    except PermissionError:
+        return None
     except OSError as error:
         return error
 
