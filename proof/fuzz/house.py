@@ -55,6 +55,8 @@ class _Everyone:
 class _Quiet:
     """Nobody makes turns of what is heard; no command is done."""
 
+    idle_start = None
+
     def act_on(self, heard: Any) -> None: ...
 
     def wake(self, session: int) -> None: ...

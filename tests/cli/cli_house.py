@@ -87,6 +87,7 @@ class Cli:
             text=True,
             env=self.env,
             cwd=self.home,
+            interruptible=True,
         )
         self.started.append(process)
         return process

@@ -113,7 +113,7 @@ class Unsayable(Rejected):
 @pytest.mark.parametrize(
     ("error", "state", "why"),
     [
-        (Rejected("no\ud800\x1b[2J\0\n you"), "rejected", "no\ufffd [2J you"),
+        (Rejected("no\ud800\x1b[2J\0\n you"), "rejected", "no\ufffd [2J\u2400 you"),
         (Rejected("x" * 1_000_000), "rejected", "x" * (MAX_REASON_CHARS - 1) + "…"),
         (Rejected(), "rejected", "Rejected"),
         (Unsayable(), "rejected", "Unsayable"),
