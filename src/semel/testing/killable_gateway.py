@@ -47,7 +47,8 @@ class DeathPlan:
 class DeathPlanInbox:
     """Wraps the gateway's inbox: each delivery passes "received" before the commit and "committed" after it.
 
-    `cursor`: if it contains a cursor, the first call of `cursor()` returns it.
+    `cursor`: if it contains a cursor, `cursor()` returns this one until a delivery was recorded. The wrappers of all
+    runs of a channel share the list, so a run that loses its platform before that changes nothing.
     """
 
     def __init__(self, inbox: Inbox, mortal: DeathPlan, cursor: list[str | None] | None) -> None:
@@ -57,14 +58,14 @@ class DeathPlanInbox:
         return getattr(self._inbox, name)
 
     async def cursor(self) -> str | None:
-        if self._cursor is not None:
-            return self._cursor.pop() if self._cursor else await self._inbox.cursor()
-        return await self._inbox.cursor()
+        return self._cursor[0] if self._cursor else await self._inbox.cursor()
 
     async def put(self, events: Sequence[Incoming], cursor: str | None = None) -> None:
         if events:
             self._mortal.pass_point("received")
         await self._inbox.put(events, cursor)
+        if self._cursor:
+            self._cursor.clear()
         if events:
             self._mortal.pass_point("committed")
 
