@@ -331,3 +331,42 @@ def test_a_program_that_never_answers_does_not_hold_the_doctor_up(cli: Cli) -> N
     )  # fmt: skip
     assert done.returncode == 1
     assert "it opened no session within 1 s" in done.stdout
+
+
+def test_one_run_of_the_check_names_mistakes_of_every_sort_and_the_warnings(cli: Cli) -> None:
+    """A mistake in one setting hides neither what other settings refer to, nor a channel's options, nor a warning."""
+    (cli.home / "log.jsonl").write_text("")
+    (cli.home / "semel.toml").write_text("""\
+[gateway]
+logg = "json"
+hosts = ["a b", "c d"]
+default_agent = "other"
+[agents.main]
+command = ["not-here"]
+trace = "log.jsonl"
+[agents.second]
+kind = "modle"
+[channels.a]
+kind = "telegram"
+token = "file:nowhere"
+tokn = "x"
+[channels.b]
+narration = "first"
+kind = "webhook"
+token = "0123456789abcdef"
+agent = "second"
+[channels.user]
+kind = "webhook"
+[people.ada]
+role = "queen"
+accounts = ["a:123456"]
+""")
+    done = cli.json("config", "check", rc=2)
+    lines = [int(problem.partition("semel.toml:")[2].partition(":")[0]) for problem in done["problems"]]
+    assert lines == [2, 3, 3, 4, 7, 9, 12, 13, 15, 22], done["problems"]
+    told = "\n".join(done["problems"])
+    assert f"trace is {cli.home}/log.jsonl, but {cli.home}/log.jsonl is a file: name a directory" in told
+    assert "'file:nowhere' cannot be read: there is no such file" in told
+    warned_lines = [int(warning.partition("semel.toml:")[2].partition(":")[0]) for warning in done["warnings"]]
+    assert warned_lines == [14, 19, 6], done["warnings"]
+    assert cli("config", "check", rc=2).stdout.count("warning:") == 3

@@ -110,14 +110,27 @@ def make(settings: ChannelSettings) -> Channel:
 
 def make_all(settings: Mapping[str, ChannelSettings]) -> dict[str, Channel]:
     """Create all configured channels, by name. Raises ChannelError if one cannot be created or two share an account."""
+    channels, problems = try_all(settings)
+    if problems:
+        raise ChannelError(problems[0])
+    return channels
+
+
+def try_all(settings: Mapping[str, ChannelSettings]) -> tuple[dict[str, Channel], list[str]]:
+    """Create the configured channels. Return those that can be created, by name, and why the others cannot."""
     channels: dict[str, Channel] = {}
+    problems: list[str] = []
     owners: dict[tuple[str, str], str] = {}
     for name, section in settings.items():
-        channels[name] = make(section)
+        try:
+            channels[name] = make(section)
+        except ChannelError as error:
+            problems.append(str(error))
+            continue
         account = getattr(getattr(channels[name], "settings", None), "account", None)
         if account is not None and (owner := owners.setdefault((section.kind, account), name)) != name:
-            raise ChannelError(
+            problems.append(
                 f"[channels.{name}]: this is the account of [channels.{owner}], {account}, and each message is told to "
                 "one of them alone: remove one, or give it an account of its own"
             )
-    return channels
+    return channels, problems

@@ -308,11 +308,7 @@ def _build_agents(config: GatewayConfig) -> dict[str, AcpAgent | ModelAgent]:
 
 def find_build_problems(config: GatewayConfig) -> list[str]:
     """Return why `open_gateway` would refuse the channels and models of a configuration. Nothing is started."""
-    problems = []
-    try:
-        semel.channels.make_all(config.gateway.channels)
-    except ChannelError as error:
-        problems.append(str(error))
+    problems = semel.channels.try_all(config.gateway.channels)[1]
     for settings in config.gateway.agents.values():
         agent = build_agent(settings, config)
         try:

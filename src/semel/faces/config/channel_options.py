@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 import semel.channels
 from semel.faces.config.file import ConfigSource
-from semel.faces.config.problems import describe, suggest_nearest
+from semel.faces.config.problems import ProblemList, describe, suggest_nearest
 from semel.gateway.settings import ChannelSettings
 from semel.gateway.settings.tables import list_keys, parse_seconds
 
@@ -30,21 +30,22 @@ def check_options(channel: ChannelSettings, source: ConfigSource) -> dict[str, A
         raise source.error((*location, "kind"), f'{section} kind is "{channel.kind}"{hint}')
     settings = kinds[channel.kind].settings
     fields = {field.name: field for field in dataclasses.fields(settings) if field.init}
-    for key in channel.options:
-        if key not in fields:
-            hint = suggest_nearest(key, fields.keys() | list_keys(ChannelSettings))
-            raise source.error((*location, key), f'{section} has no setting "{key}"{hint}')
+    found, types = ProblemList(), get_type_hints(settings)
     for key, field in fields.items():
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and key not in channel.options:
-            raise source.error((*location, "kind"), f'{section} needs "{key}"')
-    types = get_type_hints(settings)
+            found.add(source.error((*location, "kind"), f'{section} needs "{key}"'))
     values: dict[str, Any] = {}
     for key, value in channel.options.items():
+        if key not in fields:
+            hint = suggest_nearest(key, fields.keys() | list_keys(ChannelSettings))
+            found.add(source.error((*location, key), f'{section} has no setting "{key}"{hint}'))
+            continue
         try:
             values[key] = _read_option(value, types[key], source)
         except ValueError as error:
-            raise source.error((*location, key), f'{section} "{key}"{error}') from None
+            found.add(source.error((*location, key), f'{section} "{key}"{error}'))
+    found.raise_any()
     try:
         settings(**values)
     except ValueError as error:
@@ -75,4 +76,4 @@ def _read_option(raw: Any, type: Any, source: ConfigSource) -> Any:
     except ValidationError as error:
         raise ValueError(f" {describe(error.errors()[0]['msg'])}") from None
     except ValueError as error:
-        raise ValueError(f": {_redact_values(str(error), [value] if _is_reference(raw) else [])}") from None
+        raise ValueError(f": {_redact_values(str(error), [value] if value != raw else [])}") from None

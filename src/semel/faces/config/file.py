@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from semel.faces.config.paths import expand_path
-from semel.faces.config.problems import ConfigError, explain_validation_error, find_line
+from semel.faces.config.problems import ConfigError, find_line
 from semel.gateway.settings import GatewayOptions, Sections
 from semel.gateway.settings.tables import (
     Duration,
@@ -28,7 +28,6 @@ from semel.gateway.settings.tables import (
     Strings,
     Table,
     Text,
-    read_table,
 )
 
 MIN_TOKEN_CHARS = 16
@@ -179,12 +178,14 @@ class ConfigSource:
     def resolvers(self) -> ReferenceResolvers:
         return ReferenceResolvers(self.resolve_path, self.resolve_variable, self.resolve_secret)
 
-    def parse(self, raw: object) -> ConfigFile:
-        """Validate the content of the file. Raises ConfigError, which names all mistakes with their lines."""
-        try:
-            return read_table(ConfigFile, raw, self.resolvers)
-        except ValidationError as error:
-            raise explain_validation_error(error, ConfigFile, self.text, self.name) from None
+    def sort_by_line(self, problems: Iterable[str]) -> list[str]:
+        """Return problems in the order of the file; those without a line come first."""
+
+        def find_place(problem: str) -> int:
+            line = problem.removeprefix(f"{self.name}:").partition(":")[0]
+            return int(line) if line.isdecimal() else 0
+
+        return sorted(problems, key=find_place)
 
     def error(self, location: tuple[str, ...], problem: str) -> ConfigError:
         line = find_line(self.text, location)
@@ -206,7 +207,13 @@ class ConfigSource:
             return self.resolve_variable(value)
         try:
             return self.resolve_path(value.removeprefix("file:")).read_text(encoding="utf-8").rstrip("\r\n")
-        except (OSError, ValueError) as error:
+        except FileNotFoundError:
+            raise ValueError(f"{value!r} cannot be read: there is no such file") from None
+        except UnicodeDecodeError:
+            raise ValueError(f"{value!r} cannot be read: it is not UTF-8") from None
+        except OSError as error:
+            raise ValueError(f"{value!r} cannot be read: {error.strerror or error}") from None
+        except ValueError as error:
             raise ValueError(f"{value!r} cannot be read: {error}") from None
 
     def resolve_variable(self, value: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import sys
@@ -16,8 +15,9 @@ from pydantic import ValidationError
 
 from semel.faces.config.channel_options import check_options
 from semel.faces.config.file import ConfigFile, ConfigSource, HttpOptions, NodeSettings
+from semel.faces.config.leave_out import UNKNOWN_KIND, leave_out
 from semel.faces.config.paths import find_config_file, find_data_dir, find_ledger_file, read_config_file
-from semel.faces.config.problems import ConfigError, ProblemList
+from semel.faces.config.problems import ConfigError, ProblemList, explain_validation_error
 from semel.faces.config.references import (
     check_agent_secrets,
     check_references,
@@ -57,11 +57,28 @@ def load_config(
     env: Mapping[str, str] = os.environ,
 ) -> GatewayConfig:
     """Read and check the configuration. Raises ConfigError, which names every mistake, written for the user."""
+    config, problems = examine_config_file(path, data_dir, listen, log, env)
+    if problems:
+        raise ConfigError(*problems)
+    return config
+
+
+def examine_config_file(
+    path: Path | None = None,
+    data_dir: Path | None = None,
+    listen: str | None = None,
+    log: str | None = None,
+    env: Mapping[str, str] = os.environ,
+) -> tuple[GatewayConfig, list[str]]:
+    """Return the configuration without its mistakes, so that the rest of it can be checked, and all the mistakes.
+
+    Raises ConfigError if there is nothing to check: a file that cannot be read, or that is not TOML.
+    """
     path = find_config_file(path, env)
     text, raw = read_config_file(path) if path else ("", {})
     source = ConfigSource(path.parent if path else Path.cwd(), text, str(path or "semel.toml"), env)
-    file = _parse(raw, source)
     found, host, port = ProblemList(), "", 0
+    file, raw = _parse(raw, source, found)
     check_references(file, source, found)
     data = find_data_dir(data_dir, file.gateway.data_dir, source.base, env)
     with found.collect():
@@ -73,11 +90,13 @@ def load_config(
     fields["agents"] = _complete_agents(file, source, found)
     fields["continues_sessions"] = bool(file.agents)  # the demo, which nobody configured, continues no session
     fields["channels"] = _complete_channels(file.channels, source, found)
-    found.raise_any()
+    if fields["default_agent"] not in fields["agents"]:
+        fields["default_agent"] = ""
     settings = GatewaySettings(**fields)
     secrets = map_secrets(settings.channels)
-    check_agent_secrets(settings.agents, secrets, source)
-    return GatewayConfig(
+    with found.collect():
+        check_agent_secrets(settings.agents, secrets, source)
+    config = GatewayConfig(
         settings,
         host,
         port,
@@ -88,19 +107,29 @@ def load_config(
         tuple(file.nodes.values()),
         file.gateway.check_agents,
     )
+    return config, source.sort_by_line(found.problems)
 
 
-def _parse(raw: dict[str, Any], source: ConfigSource) -> ConfigFile:
-    """Validate the file. Raises ConfigError, which also names the mistakes in the options of its channels."""
+def _parse(raw: dict[str, Any], source: ConfigSource, found: ProblemList) -> tuple[ConfigFile, dict[str, Any]]:
+    """Validate the file. Return it without the settings that are wrong, and its TOML without them.
+
+    The mistakes are added to `found`. What is wrong only after a mistake was left out follows from it, and is no
+    mistake of its own.
+    """
     try:
-        return source.parse(raw)
-    except ConfigError as error:
-        found, channels = ProblemList(), raw.get("channels")
-        for name, section in channels.items() if isinstance(channels, dict) else ():
-            with contextlib.suppress(ValidationError), found.collect():
-                channel = read_table(ChannelSettings, section, source.resolvers)
-                check_options(channel.model_copy(update={"name": name}), source)
-        raise ConfigError(*error.problems, *found.problems) from None
+        return read_table(ConfigFile, raw, source.resolvers), raw
+    except ValidationError as error:
+        found.problems += explain_validation_error(error, ConfigFile, source.text, source.name).problems
+        wrong = error
+    while True:
+        rest = leave_out(raw, [problem["loc"] for problem in wrong.errors(include_url=False)])
+        if rest == raw:
+            raise ConfigError(*found.problems)
+        raw = rest
+        try:
+            return read_table(ConfigFile, raw, source.resolvers), raw
+        except ValidationError as error:
+            wrong = error
 
 
 def _read_address(option: str | None, setting: str, source: ConfigSource) -> tuple[str, int]:
@@ -132,7 +161,7 @@ def _parse_address(listen: str) -> tuple[str, int]:
 
 def _check_data_dir(data: Path, option: Path | None, source: ConfigSource) -> None:
     """Raise ConfigError if the data directory neither exists nor can be made."""
-    existing = next((place for place in (data, *data.parents) if os.path.lexists(place)), data)
+    existing = _find_existing(data)
     if not os.path.lexists(existing):
         return
     if not existing.is_dir():
@@ -146,6 +175,11 @@ def _check_data_dir(data: Path, option: Path | None, source: ConfigSource) -> No
     if option is not None or source.env.get("SEMEL_DATA"):
         raise ConfigError(f"{'--data-dir' if option is not None else '$SEMEL_DATA'} {problem}")
     raise source.error(("gateway", "data_dir"), f'[gateway] "data_dir" {problem}')
+
+
+def _find_existing(path: Path) -> Path:
+    """Return the path, or the nearest directory above it that exists."""
+    return next((place for place in (path, *path.parents) if os.path.lexists(place)), path)
 
 
 def _find_creation_error(place: Path) -> OSError | None:
@@ -170,6 +204,10 @@ def _complete_agents(file: ConfigFile, source: ConfigSource, found: ProblemList)
             if agent.cwd != DERIVED and not agent.cwd.is_dir():
                 problem = f"[agents.{name}] cwd is {agent.cwd}, which is not a directory"
                 raise source.error(("agents", name, "cwd"), problem)
+        with found.collect():
+            if agent.trace is not None and not _find_existing(agent.trace).is_dir():
+                problem = f"[agents.{name}] trace is {agent.trace}, but {_find_existing(agent.trace)} is a file"
+                raise source.error(("agents", name, "trace"), f"{problem}: name a directory")
         if agent.kind == "demo":
             agents[name] = agent.model_copy(update={"command": DEMO_COMMAND})
     return agents
@@ -180,6 +218,8 @@ def _complete_channels(
 ) -> dict[str, ChannelSettings]:
     completed = {}
     for name, channel in channels.items():
+        if channel.kind == UNKNOWN_KIND:
+            continue
         with found.collect():
             update = {"options": check_options(channel, source), "people": has_people(channel.kind)}
             completed[name] = channel.model_copy(update=update)

@@ -36,7 +36,11 @@ class ProblemList:
         try:
             yield
         except ConfigError as error:
-            self.problems += [problem for problem in error.problems if problem not in self.problems]
+            self.add(error)
+
+    def add(self, error: ConfigError) -> None:
+        """Add the problems of an error that are not yet known."""
+        self.problems += [problem for problem in error.problems if problem not in self.problems]
 
     def raise_any(self) -> None:
         """Raise a ConfigError with all problems, if there are any."""

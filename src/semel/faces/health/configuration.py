@@ -12,7 +12,7 @@ from typing import Any
 
 import semel.channels
 from semel.faces.config import ConfigError
-from semel.faces.config.load import GatewayConfig, load_config
+from semel.faces.config.load import GatewayConfig, examine_config_file
 from semel.faces.config.paths import find_config_file, read_config_file
 from semel.faces.config.problems import find_line
 from semel.faces.health.finding import Finding
@@ -51,15 +51,14 @@ def check_config(path: Path | None, data_dir: Path | None = None, env: Mapping[s
     except ConfigError as error:
         return CheckedConfig(file, {}, problems=error.problems)
     try:
-        config = load_config(path, data_dir, env=env)
+        config, problems = examine_config_file(path, data_dir, env=env)
     except ConfigError as error:
         return CheckedConfig(file, raw, problems=error.problems)
-    if problems := find_build_problems(config):
-        return CheckedConfig(file, raw, problems=tuple(_place_problem(problem, config, text) for problem in problems))
-    return CheckedConfig(
-        file, raw, config, (), tuple(list_warnings(config, text)), tuple(_list_agent_warnings(config, text)),
-        tuple(describe_model_keys(config)),
-    )  # fmt: skip
+    problems += [_place_problem(problem, config, text) for problem in find_build_problems(config)]
+    warnings, agent_warnings = tuple(list_warnings(config, text)), tuple(_list_agent_warnings(config, text))
+    if problems:
+        return CheckedConfig(file, raw, None, tuple(problems), warnings, agent_warnings)
+    return CheckedConfig(file, raw, config, (), warnings, agent_warnings, tuple(describe_model_keys(config)))
 
 
 def count_parts(config: GatewayConfig) -> str:
@@ -125,9 +124,9 @@ def examine_config(checked: CheckedConfig, *, is_running: bool) -> list[Finding]
     `is_running`: a gateway runs. Then a variable that is missing here is no fault of the installation: a service has
     variables that the shell of its operator lacks.
     """
-    if checked.config is None:
-        return [_explain_problem(problem, is_running) for problem in checked.problems]
     warnings = [Finding("configuration", "warning", warning) for warning in checked.warnings]
+    if checked.config is None:
+        return [*(_explain_problem(problem, is_running) for problem in checked.problems), *warnings]
     return [Finding("configuration", "ok", f"{checked.name}: {count_parts(checked.config)}"), *warnings]
 
 
