@@ -133,6 +133,14 @@ def told(desk: Desk, ref: str) -> str:
     return "" if story is None else " | ".join(line["text"] for line in story["lines"])
 
 
+def test_the_story_of_a_turn_begins_with_the_events_that_it_took(desk: Desk) -> None:
+    first, second = desk.hear("one"), desk.hear("two")
+    begun = desk.begin()
+    story = told(desk, f"t{begun.turn}")
+    assert story.startswith(f"e{first.event}: accepted "), story
+    assert f"e{second.event}: accepted" in story and story.count(f"t{begun.turn} took it (entry ") == 2
+
+
 def test_every_kind_of_thing_has_its_story(desk: Desk) -> None:
     desk.hear("hi", "chat", key="platform-7")
     begun = desk.begin("chat")

@@ -7,6 +7,7 @@ import re
 from semel.law.turn import State as TurnState
 from semel.ledger.delivery import placeholders
 from semel.ledger.storage.rows import (
+    BoundEvent,
     ClaimRow,
     CommandState,
     EntryRow,
@@ -260,6 +261,25 @@ def _describe_wait(tx: Tx, hearing: AddressedSession) -> str:
     )
 
 
+def _explain_asked_turn(tx: Tx, number: int) -> list[Json]:
+    """Return the story of a turn that somebody asks about: also which events it took."""
+    took = [
+        _line(
+            event.at,
+            f"e{event.id}: accepted {event.kind}{f' from {event.sender}' if event.sender else ''} at {event.source}; "
+            f"t{number} took it (entry {event.seq})",
+        )
+        for event in tx.all(BoundEvent, "events_of_turn", turn=_find_latest_attempt(tx, number))
+    ]
+    return took + _explain_turn(tx, number)
+
+
+def _find_latest_attempt(tx: Tx, number: int) -> int:
+    """Return the attempt that has the events of a turn: the latest one (`hearing_rebind`)."""
+    root = tx.get(TurnRow, "turn_get", id=number).root
+    return max(attempt.id for attempt in tx.all(TurnRow, "turns_of_root", root=root))
+
+
 def _explain_turn(tx: Tx, number: int) -> list[Json]:
     turn_row = tx.get(TurnRow, "turn_get", id=number)
     out = []
@@ -348,4 +368,4 @@ def _list_part_lines(tx: Tx, part_row: PartRow) -> list[Json]:
     return out
 
 
-_EXPLAINERS = {"event": _explain_event, "turn": _explain_turn, "claim": _explain_claim, "part": _explain_part}
+_EXPLAINERS = {"event": _explain_event, "turn": _explain_asked_turn, "claim": _explain_claim, "part": _explain_part}
