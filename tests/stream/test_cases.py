@@ -53,3 +53,9 @@ def test_a_second_load_of_the_same_history_shows_nothing_new() -> None:
 def test_a_text_in_place_of_lines_is_refused(text: Any) -> None:
     with pytest.raises(TypeError, match=r"give it open\(path\)"):
         fold(text)
+
+
+def test_a_name_that_fits_no_profile_is_an_error_and_not_the_careful_profile() -> None:
+    with pytest.raises(ValueError, match=r"no agent profile fits 'nosuch'\. Known: .*careful, claude"):
+        fold([], "nosuch")
+    assert list(fold([], "careful").json()) == list(fold([], "Claude Code").json()) == []

@@ -356,6 +356,14 @@ _NAMES: tuple[tuple[str, str], ...] = (
 )
 
 
+def find_profile(name: str) -> Profile:
+    """Return the profile that a person names, by its own name or an agent's. Raises ValueError if none fits."""
+    profile = profile_for(name)
+    if profile is CAREFUL and name.strip().lower() not in (CAREFUL.name, ""):
+        raise ValueError(f"no agent profile fits {name!r}. Known: {', '.join(sorted(PROFILES))}.")
+    return profile
+
+
 def profile_for(agent_name: str) -> Profile:
     """Return the profile for the name that an agent gives in ACP's initialize; CAREFUL if none fits."""
     name = agent_name.strip().lower()

@@ -9,7 +9,7 @@ from typing import Any
 
 from semel.acp_stream.display import render_terminal
 from semel.acp_stream.ops import WHOLE, Limits, ViewItem
-from semel.acp_stream.profiles import Profile, profile_for
+from semel.acp_stream.profiles import Profile, find_profile
 from semel.acp_stream.wire import ConnectionFolder
 
 OPTIONAL_TOOL_FIELDS = frozenset(("truncated", "exit", "late", "history", "name", "input"))
@@ -93,11 +93,12 @@ def fold(
     (`{"sessionUpdate": ...}`), a JSON-RPC message, a record of a trace (`{"t", "dir", "msg"}`), a remark on what the
     client did, or a line of JSON that is one of these. The remarks are `{"_prompt": text}`, `{"_load": true}`,
     `{"_cancel": true}`, `{"_permission": toolCall}`, `{"_died": true}` and `{"_end_turn": stop reason}`. Lines that are
-    not JSON are ignored. Raises TypeError for one text or the name of a file in place of lines.
+    not JSON are ignored. Raises TypeError for one text or the name of a file in place of lines, and ValueError if no
+    profile fits the name.
     """
     if isinstance(lines_or_updates, (str, bytes)):
         raise TypeError("fold takes the lines of a stream, not one text: give it open(path), or text.splitlines()")
-    wire = ConnectionFolder(profile_for(profile) if isinstance(profile, str) else profile, limits)
+    wire = ConnectionFolder(find_profile(profile) if isinstance(profile, str) else profile, limits)
     reader = RecordedStreamReader(wire)
     for element in lines_or_updates:
         reader.read(element)

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from semel.acp_stream import PROFILES, WHOLE, ConnectionFolder, Profile, profile_for
+from semel.acp_stream import WHOLE, ConnectionFolder, Profile
+from semel.acp_stream.profiles import find_profile
 from semel.acp_stream.view import RecordedStreamReader
 
 XZ_MAGIC = b"\xfd7zXZ\x00"
@@ -52,10 +53,10 @@ def fold_file(path: str | Path, agent: str | None = None) -> Iterator[dict[str, 
 def _find_profile(agent: str | None) -> Profile | None:
     if agent is None:
         return None
-    profile = profile_for(agent)
-    if profile.name == "careful" and agent.strip().lower() not in ("careful", ""):
-        raise TraceError(f"no agent profile fits {agent!r}. Known: {', '.join(sorted(PROFILES))}.")
-    return profile
+    try:
+        return find_profile(agent)
+    except ValueError as error:
+        raise TraceError(str(error)) from None
 
 
 def _read_bounded_lines(path: Path, lines: IO[bytes] | lzma.LZMAFile) -> Iterator[bytes]:
