@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import venv
 from pathlib import Path
 
@@ -59,8 +60,9 @@ def test_a_new_channel_is_built_installed_and_passes_the_suite(installed: tuple[
     ("kind", "said"),
     [
         ("telegram", "there is a channel kind 'telegram' already"),
-        ("My-Board", "use lower-case letters and digits"),
-        ("1board", "beginning with a letter"),
+        ("My-Board", "use lower-case letters, digits and single hyphens"),
+        ("1board", "cannot be a kind"),
+        ("loft-", "single hyphens, like loft-chat"),
         ("../x", "cannot be a kind"),
     ],
 )
@@ -68,6 +70,17 @@ def test_a_kind_that_cannot_be_is_refused_and_nothing_is_written(kind: str, said
     with pytest.raises(CannotWrite, match=re.escape(said)):
         write_package(kind, tmp_path / "new")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_kind_may_have_a_hyphen_and_its_module_has_an_underscore(tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    for file in write_package("loft-chat", folder):
+        if file.suffix == ".py":
+            compile(file.read_text(), file, "exec")
+    package = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    assert package["name"] == "semel-loft-chat"
+    assert package["entry-points"]["semel.channels"] == {"loft-chat": "semel_loft_chat:KIND"}
+    assert "class LoftChatChannel" in (folder / "src" / "semel_loft_chat" / "channel.py").read_text()
 
 
 def test_a_folder_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from semel.channels import kinds
 
-KIND_PATTERN = re.compile(r"[a-z][a-z0-9]{0,30}")
+KIND_PATTERN = re.compile(r"(?=.{1,31}\Z)[a-z](?:-?[a-z0-9])*")
 SUFFIX = ".tmpl"
 
 
@@ -24,16 +24,24 @@ class CannotWrite(Exception):
 def write_package(kind: str, folder: Path) -> list[Path]:
     """Write the package of a channel kind into a new folder. Returns the written files. Raises CannotWrite."""
     if not KIND_PATTERN.fullmatch(kind):
-        raise CannotWrite(f"{kind!r} cannot be a kind: use lower-case letters and digits, beginning with a letter")
+        raise CannotWrite(
+            f"{kind!r} cannot be a kind: use lower-case letters, digits and single hyphens, like loft-chat"
+        )
     if kind in kinds():
         raise CannotWrite(f"there is a channel kind {kind!r} already; choose another name")
     if folder.exists():
         raise CannotWrite(f"{folder} exists, and was left as it is")
-    names = {"{{name}}": kind, "{{Class}}": kind.capitalize(), "{{NAME}}": kind.upper()}
+    module, words = kind.replace("-", "_"), kind.split("-")
+    names = {
+        "{{name}}": kind,
+        "{{module}}": module,
+        "{{Class}}": "".join(word.capitalize() for word in words),
+        "{{NAME}}": module.upper(),
+    }
     written = []
     try:
         for path, text in _read_template(resources.files("semel.channels") / "package_template", Path()):
-            target = folder / str(path).replace("NAME", kind)
+            target = folder / str(path).replace("NAME", module)
             for placeholder, value in names.items():
                 text = text.replace(placeholder, value)
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,10 @@ def group() -> None:
 @channel.command()
 def new(
     kind: Annotated[
-        str, typer.Argument(metavar="KIND", help="The new kind, as in `kind = KIND`: lower-case letters and digits.")
+        str,
+        typer.Argument(
+            metavar="KIND", help="The new kind, as in `kind = KIND`: lower-case letters, digits and hyphens."
+        ),
     ],
     folder: Annotated[
         Path | None, typer.Argument(metavar="[FOLDER]", help="Where to write it. Default: ./semel-KIND.")
