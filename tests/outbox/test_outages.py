@@ -217,7 +217,7 @@ async def test_parts_of_a_channel_that_is_not_configured_wait_and_are_named(
         await desk.quiet()
     async with Desk(ledger, clock=clock) as desk:
         await desk.quiet()
-        assert "1 parts wait for channel 'gone', which is not configured" in caplog.text
+        assert "1 part waits for channel 'gone', which is not configured" in caplog.text
         assert await desk.states([part]) == ["queued"]
     chat = FakeChannel("gone", Safety.AT_MOST_ONCE)
     async with Desk(ledger, chat, clock=clock) as desk:

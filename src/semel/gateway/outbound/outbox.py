@@ -148,8 +148,9 @@ class Outbox:
         orphans = await self._write_with_retries(send_queue.recover, self._rules)
         for channel, parts in (orphans or {}).items():
             _log.warning(
-                "%d parts wait for channel %r, which is not configured: configure it again, or see 'semel outbox list'",
+                "%d %s for channel %r, which is not configured: configure it again, or see 'semel outbox list'",
                 parts,
+                "part waits" if parts == 1 else "parts wait",
                 channel,
             )
         while not self._stopping:
