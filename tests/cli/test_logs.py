@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,16 @@ def test_lines_are_filtered_by_session_turn_part_and_level(spoken: Cli) -> None:
     assert spoken("logs", "-n", "1").stdout.count("\n") == 1
     assert all(" info " not in line for line in spoken("logs", "--level", "warning").stdout.splitlines())
     assert "is not an id like t5" in spoken("logs", "--turn", "x5", rc=2).stderr
+    assert "'soon' is not a duration" in spoken("logs", "--since", "soon", rc=2).stderr
+
+
+def test_lines_older_than_an_age_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    times = ("2026-01-01T10:00:00Z", "2026-01-01T12:00:00.5Z", "no time")
+    lines = [json.dumps({"timestamp": time, "number": number}) for number, time in enumerate(times)]
+    (tmp_path / "logs" / "gateway.jsonl").write_text("\n".join(lines) + "\n")
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp()
+    assert [line["number"] for line in read_log(tmp_path, 9, LogFilter(since=noon))] == [1]
 
 
 def test_the_log_is_private_and_holds_no_texts_of_messages(spoken: Cli) -> None:

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import IO
 
@@ -21,18 +22,32 @@ LEVELS = ("info", "warning", "error", "critical")
 
 @dataclass(frozen=True)
 class LogFilter:
-    """Chooses the lines that have all the given values. `level`: the lowest level that is chosen."""
+    """Chooses the lines that have all the given values.
+
+    `level`: the lowest level that is chosen. `since`: the oldest time that is chosen, in seconds since the epoch.
+    """
 
     session: str | None = None
     turn: int | None = None
     part: int | None = None
     level: str | None = None
+    since: float | None = None
 
     def accepts(self, line: Json) -> bool:
         required = {"session": self.session, "turn": self.turn, "part": self.part}
         if any(line.get(name) != value for name, value in required.items() if value is not None):
             return False
+        if self.since is not None and _read_time(line.get("timestamp")) < self.since:
+            return False
         return self.level is None or _level_number(line.get("level")) >= _level_number(self.level)
+
+
+def _read_time(timestamp: object) -> float:
+    """Return the time of a line in seconds since the epoch; 0 if it has none."""
+    try:
+        return datetime.fromisoformat(str(timestamp)).timestamp()
+    except ValueError:
+        return 0.0
 
 
 def _level_number(level: object) -> int:

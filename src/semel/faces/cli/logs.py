@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_format
 import re
+import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from semel.faces.cli.app import Config, DataDir, Json, app
 from semel.faces.cli.printing import print_error, stdout_console
 from semel.faces.config import locate
 from semel.text.visible import escape_json, visible
+from semel.timing.durations import parse_duration
 
 if TYPE_CHECKING:
     from semel.faces.log_reader import LogFilter
@@ -37,6 +39,9 @@ def logs(
     level: Annotated[
         Literal["info", "warning", "error"] | None, typer.Option("--level", help="Only lines of this level or above.")
     ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="AGE", help='Only lines of the last "90s", "10m", "2h" or "1d".')
+    ] = None,
     json: Json = False,
     config: Config = None,
     data_dir: DataDir = None,
@@ -49,7 +54,9 @@ def logs(
     from semel.faces import log_reader
 
     data = locate(config, data_dir)[0]
-    log_filter = log_reader.LogFilter(session, _parse_id(turn, "t", "--turn"), _parse_id(part, "p", "--part"), level)
+    log_filter = log_reader.LogFilter(
+        session, _parse_id(turn, "t", "--turn"), _parse_id(part, "p", "--part"), level, _parse_age(since)
+    )
     try:
         for line in _read_lines(data, number, log_filter, is_followed=follow):
             _print_line(line, json)
@@ -77,6 +84,15 @@ def _parse_id(text: str | None, letter: str, option: str) -> int | None:
     if not (match := re.fullmatch(rf"{letter}?(\d{{1,18}})", text)):
         raise typer.BadParameter(f"{option}: {text!r} is not an id like {letter}5")
     return int(match[1])
+
+
+def _parse_age(text: str | None) -> float | None:
+    """Return the time that lies so long ago, in seconds since the epoch; None without an age."""
+    if text is None:
+        return None
+    if (age := parse_duration(text)) is None:
+        raise typer.BadParameter(f'--since: {text!r} is not a duration: write it like "90s", "10m", "2h" or "1d"')
+    return time.time() - age
 
 
 def _print_line(line: dict[str, Any], json: bool) -> None:
