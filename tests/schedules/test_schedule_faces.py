@@ -38,13 +38,14 @@ def test_the_command_line_adds_shows_pauses_resumes_and_removes(house: House) ->
     assert (added["every"], added["source"], added["last"]) == ("3h", "api", None)
     code, output = house.semel("schedules", "add", "plants", "Water them twice.", "--every", "3h")
     assert code == 1
-    assert "there is a schedule 'plants' already" in output
+    assert "there is a schedule 'plants' already" in output and "--replace" in output
     changed = house.told("schedules", "add", "plants", "Water them twice.", "--every", "3h", "--replace")
     assert changed["session"] == "schedule:plants"
     assert [s["name"] for s in house.told("schedules", "list")] == ["fixed", "plants"]
     assert [s["name"] for s in house.told("schedules", "list", "--session", "s")] == ["fixed"]
     assert house.told("schedules", "pause", "plants")["next"] is None
     _, listing = house.semel("schedules", "list")
+    assert "07:00:00 Europe/Berlin\t" in listing.split("fixed", 1)[1].splitlines()[0]
     assert "plants\tevery 3h\tpaused" in listing
     assert house.told("schedules", "resume", "plants")["next"] is not None
     code, shown = house.semel("schedules", "show", "plants")
@@ -61,6 +62,7 @@ def test_the_command_line_refuses_what_cannot_be(house: House) -> None:
         (("--cron", "every morning"), "no cron expression"),
         (("--cron", "@daily", "--tz", "Europe/Berln"), "did you mean"),
         ((), "exactly one of cron, at and every"),
+        (("--every", "5"), 'write "5s", "5m", "5h" or "5d"'),
     ):
         code, output = house.semel("schedules", "add", "x", "text", *wrong)
         assert code == 2

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-import time
 from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 from rich.cells import cell_len
@@ -120,11 +120,17 @@ def style_state(word: str) -> Text:
     return Text(word, style=STATE_STYLES.get(word, ""))
 
 
-def format_time(ms: int | float | None) -> str:
-    """Format milliseconds since the epoch as local time, without the date if it is today. Returns "" for `None`."""
+def format_time(ms: int | float | None, zone: str | None = None) -> str:
+    """Format milliseconds since the epoch as a time, without the date if it is today. Returns "" for `None`.
+
+    `zone`: the name of the time zone; None for the local one. Raises BadSchedule for a zone that is not known.
+    """
+    from semel.gateway.clock import find_zone
+
     if ms is None:
         return ""
-    moment = time.localtime(ms / 1000)
-    today = time.localtime()
-    is_today = (moment.tm_year, moment.tm_yday) == (today.tm_year, today.tm_yday)
-    return time.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M:%S", moment)
+    moment = (
+        datetime.fromtimestamp(ms / 1000, find_zone(zone)) if zone else datetime.fromtimestamp(ms / 1000).astimezone()
+    )
+    is_today = moment.date() == datetime.now(moment.tzinfo).date()
+    return moment.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M:%S")

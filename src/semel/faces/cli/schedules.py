@@ -138,11 +138,18 @@ def _format_timing(schedule: dict[str, Any]) -> str:
 
 
 def _format_next(schedule: dict[str, Any]) -> str:
-    return "paused" if not schedule["enabled"] else (format_time(schedule["next"]) or "over")
+    return "paused" if not schedule["enabled"] else (_format_moment(schedule, schedule["next"]) or "over")
+
+
+def _format_moment(schedule: dict[str, Any], ms: int | None) -> str:
+    """Format a time of a schedule in the schedule's own zone, which it names."""
+    return "" if ms is None else f"{format_time(ms, schedule['tz'])} {schedule['tz']}"
 
 
 def _format_last(schedule: dict[str, Any]) -> tuple[str, str]:
     last = schedule["last"]
     if last is None:
         return "", ""
-    return format_time(last["due"]), f"t{last['turn']} {last['state']}" if last["turn"] is not None else "waiting"
+    return _format_moment(schedule, last["due"]), f"t{last['turn']} {last['state']}" if last[
+        "turn"
+    ] is not None else "waiting"

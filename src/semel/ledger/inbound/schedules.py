@@ -107,7 +107,8 @@ def add(tx: Tx, definition: ScheduleDefinition, replace: bool = False) -> bool:
         raise ScheduleRefused(f"schedule {definition.name!r} comes from the configuration: change it in semel.toml")
     if existing is not None and not replace:
         raise ScheduleRefused(
-            f"there is a schedule {definition.name!r} already: remove it first, replace it, or take another name"
+            f"there is a schedule {definition.name!r} already: take another name, or replace it "
+            '(--replace, in the API "replace": true)'
         )
     if (
         existing is None
