@@ -42,7 +42,19 @@ def load_commands() -> typer.Typer:
 @cache
 def build_command() -> Any:
     """Return the command line as a click command. It takes 25 ms to build, and can be run any number of times."""
-    return typer.main.get_command(load_commands())
+    command = typer.main.get_command(load_commands())
+    _hide_flag_types(command, command.context_settings["help_option_names"])
+    return command
+
+
+def _hide_flag_types(command: Any, help_options: list[str]) -> None:
+    """Make the help show `--json` where typer would show `--json <bool>`: an empty metavar takes the type's place."""
+    help_option = command.get_help_option(command.context_class(command, help_option_names=help_options))
+    for param in (*command.params, help_option):
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    for inner in getattr(command, "commands", {}).values():
+        _hide_flag_types(inner, help_options)
 
 
 def main() -> None:
