@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 from cli_house import Cli
+
+from semel.faces.cli import build_command
 
 
 @pytest.mark.parametrize(
@@ -48,3 +55,16 @@ def test_help_is_also_a_command(cli: Cli) -> None:
     assert cli("help", "say").stdout == cli("say", "--help").stdout
     assert cli("help", "outbox", "drop").stdout == cli("outbox", "drop", "--help").stdout
     assert "there is no command 'sya'; did you mean \"say\"?" in cli("help", "sya", rc=2).stderr
+
+
+def test_the_help_of_a_flag_shows_no_type() -> None:
+    def list_helps(command: Any) -> Iterator[str]:
+        context = command.context_class(command, help_option_names=["--help"])
+        with contextlib.redirect_stdout(io.StringIO()) as shown:
+            command.get_help(context)
+        yield shown.getvalue()
+        for inner in getattr(command, "commands", {}).values():
+            yield from list_helps(inner)
+
+    helps = list(list_helps(build_command()))
+    assert sum("--json" in text for text in helps) > 20 and not any("<bool>" in text for text in helps)
