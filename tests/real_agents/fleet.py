@@ -338,7 +338,7 @@ AGENTS = {
         RealAgent("vibe", "openai", _vibe, tools=False),  # its model calls them in TypeScript
         RealAgent("fast-agent", "openai", _fast_agent, asks=False),
         RealAgent("kimi", "openai", _kimi),
-        RealAgent("kilo", "openai", _kilo),
+        RealAgent("kilo", "openai", _kilo, asks_in_order=False),
         RealAgent("hermes", "openai", _hermes),
         RealAgent("nanocoder", "openai", _nanocoder, tools=False),
         RealAgent("agentao", "openai", _agentao, asks=False),  # it refuses dangerous commands by itself

@@ -63,7 +63,7 @@ class Reply:
 
     async def cut(self) -> None:
         """The connection is reset, after what was written had time to arrive."""
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.5)  # a reset takes away what a busy reader has not read
         self.writer.transport.abort()
 
 
