@@ -57,7 +57,7 @@ async def test_what_cannot_be_is_refused_and_changes_nothing(tmp_path: Path) -> 
         desk = world.gateway.schedules
         for wrong in (
             {"cron": "* * * *"}, {"cron": "* * * * *", "every": "1h"}, {}, {"at": "2026-02-01 00:00"},
-            {"every": "0s"}, {"every": "5"}, {"cron": "@daily", "tz": "Berlin"},
+            {"every": "0s"}, {"cron": "@daily", "tz": "Berlin"},
             {"cron": "@daily", "downtime": "maybe"}, {"cron": "@daily", "session": "no blanks please"},
         ):  # fmt: skip
             with pytest.raises(BadRequest):

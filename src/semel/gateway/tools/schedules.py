@@ -147,11 +147,6 @@ class ScheduleManager:
         if len(specs) != 1:
             raise BadRequest("a schedule has exactly one of cron, at and every")
         [(form, spec)] = specs.items()
-        if form == "every" and spec.strip().isdecimal():
-            number = spec.strip()
-            raise BadRequest(
-                f'every: {number!r} has no unit: write "{number}s", "{number}m", "{number}h" or "{number}d"'
-            )
         try:
             definition = self._define(name, session, text, form, spec, tz, downtime, "api")
             if definition.due is None:
