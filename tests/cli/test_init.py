@@ -162,6 +162,11 @@ def test_without_a_terminal_nothing_is_asked_and_what_is_missing_is_named(cli: C
         (("--agent", "model", "--model", "openai:gpt-5"), "--key env:NAME or --key file:PATH, or set OPENAI_API_KEY"),
         (("--agent", "model", "--model", "openai:gpt-5", "--key", "sk-1"), "--key would show a secret to others"),
         (("--agent", "model", "--base-url", "localhost:1/v1", "--model", "m"), "should begin with http:// or https://"),
+        (
+            ("--agent", "model", "--base-url", "http://localhost:1/v1", "--model", "m", "--key", "env:NO_SUCH_KEY"),
+            "NO_SUCH_KEY is not set",
+        ),
+        (("--agent", "model", "--set", "key=env:K"), "A model's API key is --key"),
         (("--agent", "model", "--base-url", "http://localhost:1/v1"), "--model NAME, as that server calls it"),
         (("--agent", "nobody"), "no known agent is named 'nobody'"),
         (("--agent", "demo", "--model", "openai:gpt-5"), "--model, --base-url and --key belong to --agent model"),

@@ -123,7 +123,9 @@ def _check_options(options: Options) -> None:
         exit_wrong_usage("--model, --base-url and --key belong to --agent model")
     of_channel = options.settings or options.name or options.account
     if of_channel and options.channel in (None, NO_CHANNEL) and not options.asks:
-        exit_wrong_usage("--set, --name and --account belong to a channel: name it with --channel KIND")
+        exit_wrong_usage(
+            "--set, --name and --account belong to a channel: name it with --channel KIND. A model's API key is --key"
+        )
 
 
 def _check_target(path: Path, asks: bool) -> None:
@@ -253,7 +255,8 @@ def _try_agent(path: Path, section: str, pairing: str) -> None:
     prompt = "" if agent.process else ' --prompt "Say hello."'  # without one, nothing is sent to a model
     retry = f"agents login {section}" if is_logged_out else f"agents check {section}{prompt}"
     following = retry if check.problem else "up"
-    print(name_command(f"\nNext: semel {following}{option}"))
+    correct = f"correct {path}, then " if check.problem and not is_logged_out else ""
+    print(name_command(f"\nNext: {correct}semel {following}{option}"))
     if pairing:
         then = "Then, while it runs" if not check.problem else "Once it runs"
         print(name_command(f"{then}: semel pair {pairing}{option} (nobody may talk on that channel before)"))

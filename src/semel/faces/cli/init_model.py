@@ -80,6 +80,7 @@ def _find_key(provider: str, options: Options) -> str:
     variable = re.sub(r"\W", "_", provider.partition("-")[0]).upper() + "_API_KEY"
     if options.key is not None:
         check_reference("--key", options.key)
+        _read_secret(options.key)
         return options.key
     if os.environ.get(variable):
         print_remark(f"The key is taken from the environment variable {variable}.")
@@ -96,6 +97,7 @@ def _ask_server_model(options: Options) -> dict[str, str]:
     """Return the settings of a model at a server that speaks OpenAI's API."""
     if options.key is not None:
         check_reference("--key", options.key)
+        _read_secret(options.key)
     if not options.asks:
         if problem := _find_url_problem(str(options.base_url)):
             exit_wrong_usage(problem)
