@@ -204,9 +204,9 @@ _NANOCODER_FAILED_FIRST = f"\n\n**Error:** {_BROKEN_CHUNKS}\nPartial text before
 _GPTME_FAILED = "Error: peer closed connection without sending complete message body (incomplete chunked read)"
 
 DIFFERS: Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]] = {
-    # It asks before every command, harmless ones too; the policy of these tests answers.
-    ("opencode", "think2"): {"items": _thinks(_ECHO, asked=True)},
-    ("opencode", "load"): {"items": (*_thinks(_ECHO, asked=True), "tool done")},
+    # They ask before every command, harmless ones too; the policy of these tests answers.
+    **{(name, "think2"): {"items": _thinks(_ECHO, asked=True)} for name in ("opencode", "codex")},
+    **{(name, "load"): {"items": (*_thinks(_ECHO, asked=True), "tool done")} for name in ("opencode", "codex")},
     **{(name, "drop"): _TWICE for name in _UNMARKED},
     # Their history holds what was complete, but not that the turn ended: they are asked to go on, and add nothing.
     ("codex", "kill_said"): _GOES_ON,
