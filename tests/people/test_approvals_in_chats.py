@@ -229,9 +229,8 @@ async def test_a_gateway_that_is_killed_withdraws_what_it_had_asked(tmp_path: Pa
 
 async def test_nobody_is_asked_where_nobody_can_see_it(tmp_path: Path) -> None:
     async with asking(tmp_path) as w:
-        await w.gateway.say("demo:gone:dm", script(ASK))
+        await w.gateway.report("demo:gone:dm", "exec.progress", "half", wakes=False)
         await w.gateway.record.write(_home, "demo:gone:dm", "gone:dm")
-        await w.idle("demo:gone:dm")
         await w.gateway.say("demo:gone:dm", script(ASK))
         await w.idle("demo:gone:dm")
         items = [i for i in (await anext(w.gateway.watch("demo:gone:dm")))["items"] if i["kind"] == "permission"]

@@ -351,13 +351,14 @@ def _number_elements(data: bytes, type: type[RequestBody], error: str, path: str
     """Put the index of the wrong element in the place of each `[...]` of a path, where msgspec names none.
 
     `error`: msgspec's message. The first `n` elements of a list have the error if `n` is above the index: so the index
-    is found by bisection. A path through an object with any keys stays as it is, as in a body nested too deeply.
+    is found by bisection. A path through an object with any keys stays as it is, and so does one in a
+    body that cannot be read without its type.
     """
     if "[...]" not in path:
         return path
     try:
         document = value = msgspec.json.decode(data)
-    except RecursionError:
+    except (RecursionError, msgspec.DecodeError):  # the latter for an integer out of range
         return path
     named = ""
     for part in re.findall(r"\[\.\.\.\]|[^.\[\]]+", path):
