@@ -299,8 +299,11 @@ async def test_one_that_is_started_again_uses_no_id_twice(process: TelegramContr
 
 @pytest.mark.parametrize(
     ("name", "arguments", "said"),
-    [("dance", {}, "there is no control"), ("write", {"chat": ANNA}, "text"), ("group", {"wrong": 1}, "wrong"),
-     ("edit", {"chat": ANNA, "message": 999, "text": "x"}, "999")],
+    [
+        ("dance", {}, "there is no control"), ("fail", {"method": "sendMessage", "how": "?"}, "should be one of drop"),
+        ("write", {"chat": ANNA}, "text"), ("group", {"wrong": 1}, "wrong"),
+        ("edit", {"chat": ANNA, "message": 999, "text": "x"}, "999"),
+    ],
 )  # fmt: skip
 def test_a_wrong_control_says_so(process: TelegramControl, name: str, arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from semel.text.json_types import Json
 
@@ -139,6 +139,10 @@ class ApiFault:
     chance: float = 1.0
     retry_after: int = 1
     seconds: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.how not in get_args(FaultKind):
+            raise ValueError(f"how is {self.how!r}, and should be one of {', '.join(get_args(FaultKind))}")
 
     def fits(self, method: str, dice: Callable[[], float]) -> bool:
         """Whether the fault strikes this call of `method`. If it does, that counts against `times`.
