@@ -33,7 +33,9 @@ class NoGateway(Exception):
     def __str__(self) -> str:
         others = [shlex.quote(str(place)) for place in list_running() if place != self.data_dir]
         text = f"no gateway is running on {self.data_dir}. Start one with: semel up"
-        return f"{text}; or reach one that runs, with --data-dir {' or --data-dir '.join(others)}" if others else text
+        if others:
+            text += f"; or reach one that runs, by its data directory (--data-dir): {', '.join(others)}"
+        return text
 
 
 class GatewayUnreachable(NoGateway):
