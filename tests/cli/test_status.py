@@ -69,6 +69,18 @@ def test_before_the_first_start_it_says_so(cli: Cli) -> None:
     assert "There is no ledger at" in cli("status", rc=1).stderr
 
 
+def test_a_wrong_configuration_is_told_before_a_missing_ledger(cli: Cli) -> None:
+    file = cli.home / "semel.toml"
+    file.write_text('[gateway]\ncheck_agents = "yes"\n[ledger]\nurl = "postgres://x"\n')
+    said = cli("status", rc=2).stderr
+    assert f"the configuration is wrong: {file} has 2 mistakes; see: " in said and "no ledger" not in said
+    assert "no ledger was examined: " in cli("doctor", rc=1).stdout
+    end(cli.up("--config", "/dev/null"))
+    file.write_text("[gateway]\nliste = 1\n")
+    shown = cli("status").stdout.splitlines()[0]
+    assert shown.startswith(f"gateway   not running: {file} has 1 mistake; see: ") and shown.endswith("config check")
+
+
 def test_the_data_of_another_user_are_said_to_be_theirs(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: Path, *more: object, **options: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(self))

@@ -44,6 +44,8 @@ def _list_lines(overview: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
     if overview["running"]:
         yield from _label_lines("gateway", _describe_gateway(overview))
         yield from _label_lines("agents", _list_agents(overview))
+    elif overview["problem"]:
+        yield "gateway", Text(visible(name_command(f"not running: {overview['problem']}")), "bold red")
     else:
         yield "gateway", Text("not running; start it with: semel up", "yellow")
     moves: list[str | Text] = [Text(visible(f"{missing['text']}."), "yellow") for missing in overview["missing_agents"]]

@@ -42,6 +42,13 @@ class CheckedConfig:
     def name(self) -> str:
         return str(self.path or "the default configuration")
 
+    def count_mistakes(self) -> str:
+        """Return, as the end of a sentence, how many mistakes `semel up` would refuse and what to run; "" if none."""
+        number = len(self.problems)
+        if not number:
+            return ""
+        return f"{self.name} has {number} mistake{'' if number == 1 else 's'}; see: semel config check"
+
 
 def check_config(path: Path | None, data_dir: Path | None = None, env: Mapping[str, str] = os.environ) -> CheckedConfig:
     """Check the configuration that `semel up` would use. Raises ConfigError only if the named file does not exist."""

@@ -72,7 +72,7 @@ async def examine(config_path: Path | None, data_dir: Path | None) -> Examinatio
     findings += installation.examine_files(data, ledger)
     findings.append(installation.examine_disk(storage["disk"]))
     findings += await _examine_gateway(checked, gateway)
-    await asyncio.to_thread(_examine_ledger, result, ledger, storage["backup"])
+    await asyncio.to_thread(_examine_ledger, result, checked, ledger, storage["backup"])
     return result
 
 
@@ -141,12 +141,14 @@ async def _examine_gateway(checked: CheckedConfig, gateway: _Gateway | None) -> 
     return findings
 
 
-def _examine_ledger(result: Examination, ledger: Path, backup: Json | None) -> None:
+def _examine_ledger(result: Examination, checked: CheckedConfig, ledger: Path, backup: Json | None) -> None:
     """Add the findings about clock, backup and books, for which the ledger is read. `backup`: of `read_storage`."""
     try:
         store = Store.open(ledger, readonly=True)
     except LedgerMissing as missing:
-        result.findings.append(Finding("books", "ok", f"{missing}"))
+        mistakes = checked.count_mistakes()
+        text = f"no ledger was examined: {mistakes}" if mistakes else str(missing)
+        result.findings.append(Finding("books", "warning" if mistakes else "ok", text))
         return
     except LedgerError as error:
         result.findings.append(Finding("ledger", "broken", str(error)))

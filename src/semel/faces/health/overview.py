@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from semel.faces.client import AsyncClient, GatewayNotTrusted, NoGateway
-from semel.faces.config import locate
+from semel.faces.config import ConfigError, locate
 from semel.faces.health.configuration import check_config
 from semel.gateway.api.reads import read_storage
 from semel.ledger.admin.overview import read_overview
@@ -18,7 +18,7 @@ from semel.tools.address import find_url
 async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
     """Return the answer of /v1/status with "running" and "url"; without a gateway, what its files tell of it.
 
-    Raises ConfigError, GatewayNotTrusted or LedgerError.
+    Without a gateway, "problem" is why it would not start, if its configuration is wrong, else None. Raises ConfigError, GatewayNotTrusted or LedgerError.
     """
     data, ledger = locate(config_path, data_dir)
     try:
@@ -27,9 +27,12 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
     except GatewayNotTrusted:
         raise
     except NoGateway:
-        config = check_config(config_path, data_dir).config
-        agents = ANY_AGENT if config is None else config.gateway.configured_agents
-        return {"running": False, **_read_files(data, ledger, agents)}
+        checked = check_config(config_path, data_dir)
+        mistakes = checked.count_mistakes()
+        if mistakes and not ledger.exists():  # the mistakes may be why: they are told rather than the missing ledger
+            raise ConfigError(f"the configuration is wrong: {mistakes}") from None
+        agents = ANY_AGENT if checked.config is None else checked.config.gateway.configured_agents
+        return {"running": False, "problem": mistakes or None, **_read_files(data, ledger, agents)}
 
 
 def _read_files(data: Path, ledger: Path, agents: ConfiguredAgents) -> Json:
