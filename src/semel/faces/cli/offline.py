@@ -98,7 +98,7 @@ class OfflineLedger:
 
         story = await self._record.read(explain.tell_story, ref)
         if story is None:
-            raise RequestRefused(404, "not-found", explain.describe_unknown(ref))
+            raise RequestRefused(404, "not-found", await self._record.read(explain.describe_unknown, ref))
         return story
 
     async def limits(self, policy: LimitPolicy) -> Json:

@@ -164,7 +164,7 @@ class ReadApi(Components):
         """
         story = await self.record.read(explain.tell_story, ref)
         if story is None:
-            raise NotFound(explain.describe_unknown(ref))
+            raise NotFound(await self.record.read(explain.describe_unknown, ref))
         return story
 
     async def doctor(self) -> Json:

@@ -27,6 +27,7 @@ from semel.text.wellformed import shorten_to_line
 QUOTED_CHARS = 80
 _REF = re.compile(r"([ecpt])(\d{1,18})", re.I | re.A)  # no more digits than a row's id can have
 _ENTRY = re.compile(r"(.+)#(\d{1,18})", re.A)
+_WORD = re.compile(r"[^\W\d_]+")
 
 
 class AddressedSession(Row):
@@ -69,8 +70,17 @@ class ConflictOfEvent(Row):
     repeats: int
 
 
-def describe_unknown(ref: str) -> str:
-    """Return the text that nothing has the name `ref`, and how things are named."""
+def describe_unknown(tx: Tx, ref: str) -> str:
+    """Return the text that nothing has the name `ref`, and what was probably meant or how things are named."""
+    key, _, number = ref.strip().rpartition("#") if _ENTRY.fullmatch(ref.strip()) else (ref.strip(), "", "")
+    session = tx.one(SessionRow, "session_by_key", key=key.encode("utf-8", "replace").decode())
+    if session is not None and session.deleted is None:
+        if int(number or 0) > session.seq:
+            return f"{key} has no entry #{number}: it ends at #{session.seq}"
+        if not number:
+            return f"{key} is a session; name an entry of it, such as {key}#{max(session.seq, 1)}"
+    if _WORD.fullmatch(key) and not number:
+        return f"nothing has the name {key!r}; to find it in what was said: semel search {key}"
     return (
         f"nothing is known of {ref!r}; ask for e1 (event), c1 (claim), p1 (part), t1 (turn), KEY#1 (entry), "
         "an event's key or a platform's message id"
