@@ -166,6 +166,8 @@ def test_durations_are_seconds_or_a_number_with_its_unit(home: Path, told: str, 
         ('[gateway]\norigins = ["app.example"]', "'app.example' is not an origin: give scheme, host and port"),
         ('[gateway]\norigins = ["https://app.example/x"]', "'https://app.example/x' is not an origin"),
         ('[gateway]\norigins = ["https://*.example"]', "'https://*.example' is not an origin"),
+        ('[gateway]\ncheck_agents = "yes"', "\"check_agents\" is 'yes', and should be true or false, without quotes"),
+        ('listen = "127.0.0.1:0"', 'no section or setting "listen"; it belongs in the section [gateway]'),
         ('[ledger]\nurl = "postgres://x"', "'postgres://x' is not like \"sqlite:///ledger.db\""),
     ],
 )

@@ -81,7 +81,7 @@ def _describe_problem(problem: ErrorDetails, location: Location, root: type[Base
     if problem["type"] == "extra_forbidden":
         if table:
             return f'{table} has no setting "{key}"{suggest_nearest(key, _list_known_keys(root, location[:-1]))}'
-        return f'there is no section or setting "{key}"{suggest_nearest(key, _list_known_keys(root, ()))}'
+        return f'there is no section or setting "{key}"{_suggest_section(key, root)}'
     if problem["type"] == "missing":
         return f'{table} needs "{key}"'
     if "[key]" in problem["loc"] and location[0] == "sessions":
@@ -98,6 +98,13 @@ def _describe_problem(problem: ErrorDetails, location: Location, root: type[Base
     return (
         f'{table} "{key}"{item} is {_format_value(problem["input"])}, and {describe(problem["msg"])}{example}'.strip()
     )
+
+
+def _suggest_section(key: str, root: type[BaseModel]) -> str:
+    """Return a hint to append to a message about a key that stands before all sections."""
+    known_sections = list(_list_known_keys(root, ()))
+    homes = [section for section in known_sections if key in _list_known_keys(root, (section,))]
+    return f"; it belongs in the section [{homes[0]}]" if len(homes) == 1 else suggest_nearest(key, known_sections)
 
 
 def _format_list_example(value: object) -> str:
@@ -124,6 +131,7 @@ def describe(message: str) -> str:
     message = re.sub("valid (list|tuple)", "list", message).replace("valid dictionary", "table")
     message = re.sub(r" or instance of \w+", "", message)  # the name of a class of ours
     message = message.replace("a mapping", "a table").replace("a valid integer", "an integer").replace("valid ", "")
+    message = message.replace("a boolean", "true or false, without quotes")
     return re.sub(r"^[A-Z]\w+ should", "should", message)
 
 
