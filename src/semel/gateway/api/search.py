@@ -295,5 +295,5 @@ def _apply_cursor(request: SearchRequest, after: str | None) -> SearchRequest:
 
 
 def _log_reset(error: IndexReset) -> None:
-    """Log that the index must be filled again: as a warning if its file was damaged, else only for debugging."""
-    log.log(logging.WARNING if error.damaged else logging.DEBUG, "search index", what=str(error))
+    """Log that the index must be filled again: as a warning if its file was damaged."""
+    log.log(error.level, "search index", what=str(error))

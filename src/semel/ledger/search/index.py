@@ -7,6 +7,7 @@ belongs to another ledger or version is rebuilt.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -45,11 +46,15 @@ class IndexFailed(Exception):
 
 
 class IndexReset(Exception):
-    """The index file is new and empty, so everything must be indexed again. `damaged`: it replaces a damaged file."""
+    """The index file is new and empty, so everything must be indexed again. `level`: how grave that is in the log."""
 
-    def __init__(self, reason: str, damaged: bool = False) -> None:
+    def __init__(self, reason: str, level: int = logging.DEBUG) -> None:
         super().__init__(reason)
-        self.damaged = damaged
+        self.level = level
+
+
+class _IndexOfAnother(Exception):
+    """The index file belongs to another ledger, as after a restore, or has the schema of another version."""
 
 
 @dataclass(frozen=True)
@@ -205,9 +210,13 @@ class Index:
     def _translate_errors(self) -> Iterator[None]:
         try:
             yield
+        except _IndexOfAnother:
+            self._delete_files()
+            reason = "the search index is of another ledger or another version, and is made anew"
+            raise IndexReset(reason, logging.INFO) from None
         except _DAMAGED as error:
             self._delete_files()
-            raise IndexReset(f"the search index was damaged ({error}) and is made anew", damaged=True) from error
+            raise IndexReset(f"the search index was damaged ({error}) and is made anew", logging.WARNING) from error
         except (*_REFUSED, OSError) as error:
             self.close()
             raise self._index_failed(error) from error
@@ -235,7 +244,7 @@ class Index:
     def _open(self) -> bool:
         """Open or create the index file. Return True if the file is new, and so without entries.
 
-        Raises apsw.CorruptError if the file belongs to another ledger or another version.
+        Raises _IndexOfAnother if the file belongs to another ledger or another version.
         """
         is_new_file = _create_private(self.path)
         db = apsw.Connection(str(self.path))
@@ -250,7 +259,7 @@ class Index:
                     self._db, self._file_identity = db, _identify_file(self.path)
                     return False
             if db.pragma("user_version") or db.pragma("schema_version"):
-                raise apsw.CorruptError("it is of another ledger or another version")
+                raise _IndexOfAnother
             with db:
                 db.execute(_read_resource("schema.sql"))
                 Tx(db.cursor(), index_statements(), 0).run("about_set", ledger=self.ledger)
