@@ -21,7 +21,7 @@ def cli(tmp_path: Path) -> Cli:
 
 
 def test_it_prints_where_the_backup_is_and_that_it_was_checked(cli: Cli, tmp_path: Path) -> None:
-    done = cli("backup", str(tmp_path / "kept"))
+    done = cli("backup", str(tmp_path / "other" / ".." / "kept"))
     made = Path(done.stdout.strip())
     assert made.parent == tmp_path / "kept"
     assert (made / "manifest.json").exists()

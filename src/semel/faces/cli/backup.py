@@ -48,7 +48,7 @@ def backup(
 
     data, ledger = locate(config, data_dir)
     target = folder if folder is not None else data.with_name(f"{data.name}-backups")
-    if target.expanduser().absolute().is_relative_to(data):
+    if target.expanduser().resolve().is_relative_to(data.resolve()):
         print_error(f"{target} is inside the data directory {data}, which it would back up: choose a folder outside")
         raise typer.Exit(2)
     new_backup = make_backup(ledger, data, target, semel=__version__, clock=now_ms, tokens=tokens)

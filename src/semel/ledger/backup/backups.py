@@ -118,7 +118,7 @@ def make_backup(
     leaves no backup behind.
     """
     ledger = check_readable(ledger, migrate.list_migrations()[-1].version)
-    folder = folder.expanduser().absolute()
+    folder = Path(os.path.realpath(folder.expanduser()))
     with raise_ledger_errors(folder):
         name = _read_ledger_name(ledger)
         _open_folder(folder, name)
