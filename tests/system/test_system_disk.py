@@ -38,7 +38,9 @@ def test_a_full_disk_refuses_with_its_reason_and_wedges_no_session(tmp_path: Pat
         assert house.request("GET", "/healthz").status_code == 200, "reading goes on"
         until(lambda: house.request("GET", "/readyz").status_code == 503, "it is not ready")
         detail = house.request("GET", "/readyz").json()["detail"]
-        assert "The ledger takes no write (" in detail and "File too large" in detail and str(tmp_path) not in detail
+        assert detail.startswith("The ledger has reached the size that a file may have here (SQLite: ")
+        assert "File too large" in detail and "ulimit -f" in detail and str(tmp_path) not in detail
+        assert "to do: raise the limit on the size of files ('ulimit -f'" in house.cli("doctor", rc=1).stdout
         assert len(house.texts("demo:web:a", "user")) == 1 + len(accepted)
         go.touch()
         until(lambda: house.get("/v1/status")["turns"] == 0, "the running turn could not go on")

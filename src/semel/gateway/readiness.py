@@ -30,7 +30,7 @@ class Readiness:
         return f"<Readiness {self._problem or 'ready'}>"
 
     async def find_problem(self) -> str | None:
-        """Return why the ledger cannot be written, as a sentence; None if it can."""
+        """Return why the ledger cannot be written, and in the last sentence what to do; None if it can."""
         async with self._testing:
             now = asyncio.get_running_loop().time()
             if self._tested_at is None or now - self._tested_at >= TEST_INTERVAL_S:
@@ -47,6 +47,6 @@ class Readiness:
             return f"The ledger did not take a write within {TEST_TIMEOUT_S:g} s."
         except LedgerClosed:
             return "The ledger is closed: the gateway is stopping."
-        except LedgerError as error:  # its text names a path, which is nobody's business without a token
-            return f"The ledger takes no write ({error.facts.get('why', 'no reason is known')}). See the gateway's log."
+        except LedgerError as error:  # its path is nobody's business without a token
+            return error.format_without_path()
         return None if problem is None else f"The ledger takes no large message: {problem}"

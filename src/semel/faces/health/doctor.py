@@ -135,10 +135,18 @@ async def _examine_gateway(checked: CheckedConfig, gateway: _Gateway | None) -> 
     if gateway is not None:
         findings.append(Finding("address", "ok", f"the gateway is running at {gateway.url}"))
         if gateway.problem:
-            findings.append(Finding("gateway", "broken", f"it is not ready: {gateway.problem}"))
+            findings.append(_explain_not_ready(gateway.problem))
     elif checked.config is not None:
         findings.append(await installation.examine_address(checked.config.host, checked.config.port))
     return findings
+
+
+def _explain_not_ready(problem: str) -> Finding:
+    """Return the finding about a gateway that is not ready. The last of several sentences is what to do."""
+    reason, _, step = problem.rstrip(".").rpartition(". ")
+    if not reason:
+        return Finding("gateway", "broken", f"it is not ready: {problem}", "see the gateway's log: semel logs")
+    return Finding("gateway", "broken", f"it is not ready: {reason}", step[:1].lower() + step[1:])
 
 
 def _examine_ledger(result: Examination, checked: CheckedConfig, ledger: Path, backup: Json | None) -> None:

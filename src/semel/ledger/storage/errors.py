@@ -22,8 +22,16 @@ class LedgerError(Exception):
     """The ledger at {path} failed: {why}"""
 
     def __init__(self, **facts: Any) -> None:
-        super().__init__(inspect.cleandoc(type(self).__doc__ or "").replace("\n", " ").format(**facts))
+        super().__init__(self._template().format(**facts))
         self.facts = facts
+
+    def format_without_path(self) -> str:
+        """Return the message without the ledger's path, for those who may not know it."""
+        return self._template().replace("The ledger {path}", "The ledger").format(**self.facts | {"path": "the ledger"})
+
+    @classmethod
+    def _template(cls) -> str:
+        return inspect.cleandoc(cls.__doc__ or "").replace("\n", " ")
 
 
 # ---------------------------------------------------------------- when a ledger is opened
