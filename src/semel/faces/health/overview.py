@@ -18,8 +18,8 @@ from semel.tools.address import find_url
 async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
     """Return the answer of /v1/status with "running" and "url"; without a gateway, what its files tell of it.
 
-    Without a gateway, "problem" is why it would not start, if its configuration is wrong, else None. Raises ConfigError,
-    GatewayNotTrusted or LedgerError.
+    Without a gateway, "problem" is why it would not start, if its configuration is wrong, else None. Raises
+    ConfigError, GatewayNotTrusted or LedgerError.
     """
     data, ledger = locate(config_path, data_dir)
     try:
