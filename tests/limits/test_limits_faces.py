@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from system_house import DEMO, House, opened, until
+
+from semel import Client
 
 CONFIG = f"""{DEMO}
 [limits]
@@ -44,6 +47,17 @@ def test_limits_are_listed_and_a_message_above_one_waits(tmp_path: Path) -> None
         assert "the limit of turns (person owner) is used up; raise it in [limits] and restart" in shown
         entries = house.entries("main:web:b")
         assert any(e.get("kind") == "limit.waits" and "limit of 1 turn for owner" in e["text"] for e in entries)
+        with pytest.raises(_Told, match="Ctrl-C is safe"), Client(house.data) as client:
+            client.wait_for_answer("main:web:b", entries[0]["event"], _stop_at_advice)
+
+
+class _Told(Exception):
+    """Whoever waits for an answer was told that it may be left."""
+
+
+def _stop_at_advice(news: str) -> None:
+    if news.startswith("still waiting"):
+        raise _Told(news)
 
 
 def test_a_limit_that_cannot_be_is_an_error_that_names_it(tmp_path: Path) -> None:

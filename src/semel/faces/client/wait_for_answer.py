@@ -20,6 +20,7 @@ RECONNECT_TIMEOUT_S = 30.0
 CHECK_INTERVAL_S = 1.0
 NEWS_KINDS = ("retry", "turn.retry", "limit.waits")
 """Kinds of notices that prolong the wait: retries, and a limit that is used up."""
+LIMIT_ADVICE = "still waiting for the answer; Ctrl-C is safe: the message is kept, and answered all the same"
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,8 @@ def _report_retries(view: SessionView, event: int, reported: set[int], on_news: 
         if message_seq is not None and seq > message_seq and entry.get("kind") in NEWS_KINDS and -seq not in reported:
             reported.add(-seq)  # negative, to differ from the ids of questions
             on_news(entry["text"])
+            if entry["kind"] == "limit.waits":
+                on_news(LIMIT_ADVICE)
 
 
 def _report_agent_notices(view: SessionView, event: int, reported: set[int], on_news: Callable[[str], None]) -> None:
