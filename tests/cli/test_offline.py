@@ -1,4 +1,4 @@
-"""Where no gateway runs, sessions, show, search, export, why and limits read the ledger itself, and change nothing."""
+"""Where no gateway runs, the commands that only read take what they show from the ledger itself, and change nothing."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ COMMANDS = (
     ("why", "demo:web:1#1", "--json"),
     ("limits",),
     ("limits", "--json"),
+    ("outbox", "list"),
 )
 
 
@@ -101,6 +102,7 @@ def test_what_is_not_there_or_needs_a_gateway_is_refused_as_before(
         assert "there is no session 'none'" in cli(*command, rc=1).stderr
     assert "nothing is known of 'e99'" in cli("why", "e99", rc=1).stderr
     assert "give the `next` of the page before" in cli("search", "x", "--after", "nonsense", rc=2).stderr
+    assert "'x' is not one of queued" in cli("outbox", "list", "--state", "x", rc=2).stderr
     assert "no gateway is running" in cli("say", "demo:web:1", "hi", rc=1).stderr
     nowhere = cli("sessions", "--data-dir", str(cli.home / "nowhere"), rc=1)
     assert "semel up" in nowhere.stderr and not (cli.home / "nowhere").exists()

@@ -73,7 +73,9 @@ def test_a_held_message_is_shown_and_sent_again_when_a_person_says_so(cli: Cli, 
     assert "sent" in cli("why", row[0]).stdout
     assert cli("outbox", "drop", row[0], rc=1).stderr  # what was sent cannot be unsent
     assert cli.json("doctor", "--laws")["ok"]
+    listed = cli("outbox", "list")
     end(process)
+    assert cli("outbox", "list").stdout == listed.stdout, "without a gateway, too"
 
 
 def test_several_held_parts_are_decided_by_one_command_in_their_order(cli: Cli, receiver: Receiver) -> None:

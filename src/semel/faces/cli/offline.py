@@ -1,5 +1,5 @@
 """Read the ledger itself where no gateway runs, for the commands that only read: sessions, show, search, export,
-why, limits.
+why, limits, outbox list.
 
 The ledger is opened read-only: it is neither migrated nor locked, so a gateway may start meanwhile.
 """
@@ -100,6 +100,15 @@ class OfflineLedger:
         if story is None:
             raise RequestRefused(404, "not-found", await self._record.read(explain.describe_unknown, ref))
         return story
+
+    async def list_parts(self, state: str | None) -> list[Json]:
+        """Return the newest parts, as `GET /v1/parts` does. `state`: only those in this state."""
+        from semel.law.delivery import STATES
+        from semel.ledger.delivery import parts
+
+        if state is not None and state not in STATES:
+            raise RequestRefused(400, "bad-request", f"state: {state!r} is not one of {', '.join(STATES)}")
+        return await self._record.read(parts.list_newest, state)
 
     async def limits(self, policy: LimitPolicy) -> Json:
         """Return what was used today, all on one page. `policy`: the configured limits, which the ledger lacks."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
 from semel.faces.cli.app import Config, DataDir, Json, app, ask_gateway
+from semel.faces.cli.offline import OfflineLedger, Reader, ask_or_read
 from semel.faces.cli.printing import (
     escape_text,
     format_time,
@@ -53,14 +55,15 @@ def list_(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """List parts, newest first, but before them the held parts, which wait for your decision."""
-    parts = ask_gateway(config, data_dir, lambda client: client.get("/v1/parts", state=state))["parts"]
+    """List parts, newest first, but before them the held parts, which wait for your decision.
+
+    If no gateway runs, the ledger itself is read.
+    """
+    parts, held = ask_or_read(config, data_dir, partial(_read_parts, state))
     if json:
         print_json(parts)
         return
-    held = [part for part in parts if part["state"] == "held"]
     if state is None:
-        held = ask_gateway(config, data_dir, lambda client: client.get("/v1/parts", state="held"))["parts"]
         parts = held + [part for part in parts if part["state"] != "held"]
     print_table(
         ("PART", "STATE", "DESTINATION", "TRIES", "AT", "TEXT"),
@@ -81,6 +84,19 @@ def list_(
     if held:
         part = f"p{held[-1]['id']}"
         print_remark(f"{len(held)} held: nobody knows whether they arrived. {_HELD_HELP.format(part=part)}")
+
+
+async def _read_parts(state: str | None, reader: Reader) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the newest parts in `state`, or in any, and those of the held ones that are to be shown."""
+
+    async def read(wanted: str | None) -> list[dict[str, Any]]:
+        if isinstance(reader, OfflineLedger):
+            return await reader.list_parts(wanted)
+        parts: list[dict[str, Any]] = (await reader.get("/v1/parts", state=wanted))["parts"]
+        return parts
+
+    parts = await read(state)
+    return parts, await read("held") if state is None else [part for part in parts if part["state"] == "held"]
 
 
 _HELD_HELP = (
