@@ -77,6 +77,8 @@ def test_a_dry_run_says_what_the_next_run_removes_and_nothing_can_find_it_then(t
         assert json.loads(house.cli("retention", "--json").stdout) == [line]
         assert house.cli("retention").stdout.split("\t")[:2] == ["main:web:short-1", "0.01 s"]
         assert len(house.entries("main:web:short-1")) == 2  # a dry run removes nothing
+    offline = house.cli("retention", "--json")
+    assert json.loads(offline.stdout) == [line] and "no gateway is running; read from " in offline.stderr
     before = now_ms()
     with opened(house):
         wait_until(lambda: not house.entries("main:web:short-1"), "the run at the start")

@@ -1,5 +1,5 @@
 """Read the ledger itself where no gateway runs, for the commands that only read: sessions, show, search, export,
-why, limits, outbox list.
+why, limits, outbox list, retention.
 
 The ledger is opened read-only: it is neither migrated nor locked, so a gateway may start meanwhile.
 """
@@ -20,6 +20,7 @@ from semel.faces.config import locate
 from semel.text.json_types import Json
 
 if TYPE_CHECKING:
+    from semel.gateway.settings import GatewaySettings
     from semel.ledger.turns.limits import LimitPolicy
 
 T = TypeVar("T")
@@ -118,6 +119,13 @@ class OfflineLedger:
         page = await read_limits(self._record, policy, SystemClock().now(), ALL)
         waiting, lines = page.pop("waiting"), page.pop("limits")
         return {**page, "waiting": waiting, "limits": lines, "more": False}
+
+    async def plan_retention(self, settings: GatewaySettings) -> list[Json]:
+        """Return what the next run of retention would remove, as `GET /v1/retention` does."""
+        from semel.gateway.api.retention import Retention
+        from semel.gateway.clock import SystemClock
+
+        return await Retention(self._record, settings, SystemClock(), lambda: None).plan()
 
     async def _find_session(self, key: str) -> int:
         from semel.gateway.errors import NoSuchSession

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from semel.faces.cli.app import Config, DataDir, Json, app, ask_gateway
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from semel.faces.cli.app import Config, DataDir, Json, app
+from semel.faces.cli.offline import OfflineLedger, Reader, ask_or_read
 from semel.faces.cli.printing import print_json, print_table
 from semel.timing.durations import format_duration
 
 
 @app.command()
 def retention(json: Json = False, config: Config = None, data_dir: DataDir = None) -> None:
-    """List the old content that the gateway will remove within the hour, by session. Removes nothing."""
-    sessions = ask_gateway(config, data_dir, lambda client: client.get("/v1/retention"))["sessions"]
+    """List the old content that the gateway will remove within the hour, by session. Removes nothing.
+
+    If no gateway runs, the ledger itself is read.
+    """
+    sessions = ask_or_read(config, data_dir, partial(_read_plan, config, data_dir))
     if json:
         print_json(sessions)
         return
@@ -31,3 +39,12 @@ def retention(json: Json = False, config: Config = None, data_dir: DataDir = Non
         "nothing is old enough to be removed",
         ("SESSION",),
     )
+
+
+async def _read_plan(config: Path | None, data_dir: Path | None, reader: Reader) -> list[dict[str, Any]]:
+    if isinstance(reader, OfflineLedger):
+        from semel.faces.config.load import load_config
+
+        return await reader.plan_retention(load_config(config, data_dir).gateway)
+    sessions: list[dict[str, Any]] = (await reader.get("/v1/retention"))["sessions"]
+    return sessions
