@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,3 +53,25 @@ async def test_work_alone_in_a_session_is_over_before_its_turn_runs(tmp_path: Pa
         assert await alone is False
         await w.idle("s")
         assert await w.texts("s", "agent") == ["first", "second"]
+
+
+async def test_a_turn_that_begins_while_the_gateway_begins_to_stop_has_its_time(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        turns, loop = w.gateway.turns, asyncio.get_running_loop()
+        stops: list[asyncio.Task[None]] = []
+        stopping = threading.Event()
+
+        def stop() -> None:
+            stops.append(loop.create_task(turns.stop(grace=30)))
+            loop.call_soon(stopping.set)
+
+        def is_idle(session: int) -> bool:
+            """Say yes, and let the gateway begin to stop before the transaction commits."""
+            loop.call_soon_threadsafe(stop)
+            return stopping.wait(30)
+
+        turns.idle_start = replace(turns.idle_start, is_idle=is_idle)
+        await w.gateway.say("s", "say: first")
+        await stops[0]
+        assert not turns._begun and not turns.tasks
+        assert await w.texts("s", "agent") == ["first"]

@@ -101,8 +101,10 @@ class TurnScheduler:
 
     def wake(self, session: int) -> None:
         """Make sure that a task serves this session, because it has something to do."""
-        if self.stopping:
-            return
+        if not self.stopping:
+            self._serve_soon(session)
+
+    def _serve_soon(self, session: int) -> None:
         if session in self.tasks:
             self._woken.add(session)
             return
@@ -114,9 +116,9 @@ class TurnScheduler:
         return not self.stopping and session not in self.tasks
 
     def _take_over(self, begun: BegunTurn) -> None:
-        """Serve a turn that began in the transaction that heard its event."""
+        """Serve a turn that began in the transaction that heard its event, also if the gateway began to stop since."""
         self._begun[begun.session] = begun
-        self.wake(begun.session)
+        self._serve_soon(begun.session)
 
     def act_on(self, addressed: hear.Addressed) -> None:
         """Act on an accepted event: wake its session, steer the event into the running turn, or interrupt that turn."""
@@ -164,10 +166,7 @@ class TurnScheduler:
             self._starting[session][1].cancel()
 
     async def _stop_waiting(self, session: int, by: StopRequest, only: int | None = None) -> bool:
-        """Stop a turn that waits for its retry.
-
-        Return whether there was such a turn. `only`: only a turn of this root.
-        """
+        """Stop a turn that waits for its retry (`only`: only if its root is this). Return whether there was one."""
         stopped = await self.record.write(turns.cancel_put_off, session, by, only)
         if stopped:
             self.wake(session)
@@ -492,6 +491,7 @@ class TurnScheduler:
         self.stopping = True
         for timer in self._timers.values():
             timer.cancel()
+        await self.record.store.wait_for_writer()  # an event that is being recorded may begin a turn until then
         tasks = list(self.tasks.values())
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=grace)
