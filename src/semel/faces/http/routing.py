@@ -334,7 +334,7 @@ def decode_body(data: bytes, type: type[RequestBody]) -> Any:
     except msgspec.ValidationError as error:
         text = str(error)
         match = _ERROR_PATH.search(text) or _ERROR_FIELD.search(text)
-        name = _number_elements(data, type, text, match.group(1)) if match else ""
+        name = match.group(1) if match else ""
         members: dict[str, Any] = {"field": name} if name else {}
         fields = ", ".join(field_info.encode_name for field_info in msgspec.structs.fields(type))
         detail = f"{_ERROR_PATH.sub('', text)}. {_describe_choices(type, name)}Fields here: {fields}."
@@ -345,50 +345,6 @@ def decode_body(data: bytes, type: type[RequestBody]) -> Any:
         raise Problem("bad-json", _explain_decode_error(data, str(error))) from None
     except RecursionError:
         raise Problem("bad-json", "It is nested too deeply.") from None
-
-
-def _number_elements(data: bytes, type: type[RequestBody], error: str, path: str) -> str:
-    """Put the index of the wrong element in the place of each `[...]` of a path, where msgspec names none.
-
-    `error`: msgspec's message. The first `n` elements of a list have the error if `n` is above the index: so the index
-    is found by bisection. A path through an object with any keys stays as it is, and so does one in a
-    body that cannot be read without its type.
-    """
-    if "[...]" not in path:
-        return path
-    try:
-        document = value = msgspec.json.decode(data)
-    except (RecursionError, msgspec.DecodeError):  # the latter for an integer out of range
-        return path
-    named = ""
-    for part in re.findall(r"\[\.\.\.\]|[^.\[\]]+", path):
-        if part != "[...]" and isinstance(value, dict) and part in value:
-            named, value = f"{named}.{part}" if named else part, value[part]
-        elif part == "[...]" and isinstance(value, list):
-            index = _find_wrong_element(value, lambda: _read_error(document, type) == error)
-            named, value = f"{named}[{index}]", value[index]
-        else:
-            return path
-    return named
-
-
-def _find_wrong_element(elements: list[Any], is_wrong: Callable[[], bool]) -> int:
-    """Return the index of the first element without which `is_wrong` is false. `elements` is cut, and filled again."""
-    whole = elements[:]
-    right, wrong = 0, len(whole)
-    while wrong - right > 1:
-        elements[:] = whole[: (right + wrong) // 2]
-        right, wrong = (right, len(elements)) if is_wrong() else (len(elements), wrong)
-    elements[:] = whole
-    return wrong - 1
-
-
-def _read_error(document: Any, type: type[RequestBody]) -> str:
-    try:
-        msgspec.json.decode(msgspec.json.encode(document), type=type)
-    except msgspec.ValidationError as error:
-        return str(error)
-    return ""
 
 
 def _explain_decode_error(data: bytes, reason: str) -> str:
