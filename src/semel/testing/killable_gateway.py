@@ -64,7 +64,7 @@ class DeathPlanInbox:
         if events:
             self._mortal.pass_point("received")
         await self._inbox.put(events, cursor)
-        if self._cursor:
+        if events and self._cursor:
             self._cursor.clear()
         if events:
             self._mortal.pass_point("committed")

@@ -327,7 +327,7 @@ def _stored_file_ids(files: object) -> list[str]:
 
 
 def _scrub_event(event: Incoming) -> Incoming:
-    """Return the event without lone surrogates, which the ledger cannot store. The key is checked separately."""
+    """Return the event with its texts as the ledger can store them (`scrub`). The key is checked separately."""
     sender = event.sender
     if sender is not None:
         sender = Person(scrub(sender.id), scrub(sender.name), bool(sender.bot))

@@ -207,6 +207,7 @@ def hear(
     """Accept an event for its `targets` at most once. Set the cursor of its source, if `cursor` is given.
 
     `start`: begins the turn in each session that the event finds idle; None leaves that to `turns.begin`.
+
     The outcome of a repeat names the first event. A repeat with other content is recorded as a conflict. Raises
     SessionMissing.
     """
