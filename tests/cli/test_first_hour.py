@@ -77,7 +77,7 @@ def test_a_gateway_that_runs_elsewhere_is_named(cli: Cli, tmp_path: Path) -> Non
     ask = ("sessions", "--data-dir", str(tmp_path / "other"))
     said = cli(*ask, rc=1).stderr
     assert f"no gateway is running on {tmp_path / 'other'}. Start one with: semel up; or reach" in said
-    assert f"--data-dir {cli.data}" in said
+    assert f"(--data-dir): {cli.data}" in said
     end(process)
     assert str(cli.data) not in cli(*ask, rc=1).stderr
 

@@ -205,7 +205,7 @@ def test_a_gateway_elsewhere_is_reached_by_its_url_with_the_token(house: Cli) ->
 def test_who_finds_no_gateway_is_told_of_the_others_and_how_to_reach_them(house: Cli, tmp_path: Path) -> None:
     other = Cli(house.home, tmp_path / "elsewhere")
     done = other("sessions", "--data-dir", str(other.data), rc=1)
-    assert f"--data-dir {house.data}" in done.stderr
+    assert f"(--data-dir): {house.data}" in done.stderr
 
 
 LEAVES_A_WATCH = """

@@ -90,7 +90,7 @@ def test_what_cannot_work_is_told(wrong: dict[str, Any], told: str) -> None:
         ('timeout = "soon"', '"timeout"'),
         ("timeout = true", '"timeout" should be a number'),
         ("mail_limit = 1.5", '"mail_limit" should be an integer'),
-        ('mark_seen = "yes"', '"mark_seen" should be a boolean'),
+        ('mark_seen = "yes"', '"mark_seen" should be true or false, without quotes'),
         ('mailbx = "INBOX"', 'did you mean "mailbox"'),
     ],
 )
