@@ -314,14 +314,9 @@ def _open_turn_at_once(
     if row.turn is not None or woken.due > tx.now or not start.is_idle(row.id):
         return None
     if start.policy is not None and start.policy.is_limited:
-        sender = entries.read_object(entries.read_object(dict(event.more or {}), "data"), "from")
-        newcomer = limits.Asker(
-            event.source, event.kind, sender.get("person"), sender.get("id"), sender.get("role"), event_id
-        )
-        askers = [*tx.all(limits.Asker, "askers_waiting", session=row.id), newcomer]
-        if limits.find_used_up(tx, row, askers, start.policy) is not None:
+        newcomer = limits.Asker.of_event(event.source, event.kind, event.more or {}, event_id)
+        if not limits.may_begin(tx, row, newcomer, start.policy):
             return None
-        tx.run("limited_drop", session=row.id)
     return turns.open_turn(tx, row, start.lease, start.find_spawn(row.id), start.agents, start.policy)
 
 

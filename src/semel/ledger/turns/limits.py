@@ -7,15 +7,17 @@ twice. A message above a limit is never lost: its session's wake is put off to t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from functools import cached_property
+from typing import Any
 
 from semel.law import limits as law
 from semel.ledger.delivery import claims, owner_notice
 from semel.ledger.storage.rows import Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
+from semel.ledger.transcript import entries
 from semel.timing.walltime import find_day, wall_at
 
 
@@ -28,6 +30,12 @@ class Asker(Row):
     account: str | None
     role: str | None
     newest: int
+
+    @classmethod
+    def of_event(cls, source: str, kind: str, data: Mapping[str, Any], event: int) -> Asker:
+        """Return the sender of an event. `data`: what the event has beside its text; channels name the sender in it."""
+        sender = entries.read_object(entries.read_object(dict(data), "data"), "from")
+        return cls(source, kind, sender.get("person"), sender.get("id"), sender.get("role"), event)
 
     @property
     def name(self) -> str | None:
@@ -163,6 +171,19 @@ def hold_back(tx: Tx, row: SessionRow, policy: LimitPolicy) -> int | None:
     )  # fmt: skip
     tx.run("session_wake", id=row.id, due=until, since=row.wake_since)
     return until - tx.now
+
+
+def may_begin(tx: Tx, row: SessionRow, newcomer: Asker, policy: LimitPolicy) -> bool:
+    """Return whether no limit stops the session's next turn, which a newcomer asks for, too.
+
+    If it may begin, the session no longer counts as one that waits for a limit. Else nothing is changed (`hold_back`
+    puts the turn off).
+    """
+    askers = [*tx.all(Asker, "askers_waiting", session=row.id), newcomer]
+    if find_used_up(tx, row, askers, policy) is not None:
+        return False
+    tx.run("limited_drop", session=row.id)
+    return True
 
 
 def find_used_up(

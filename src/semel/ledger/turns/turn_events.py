@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from semel.law.limits import identify_person
 from semel.ledger.storage.rows import BoundEvent
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
+from semel.ledger.turns.limits import Asker
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,7 @@ class TurnEvent:
     @property
     def person(self) -> str | None:
         """Whose limits the event counts for; None if no person sent it."""
-        sender = entries.read_object(entries.read_object(self.data, "data"), "from")
-        return identify_person(self.source, self.kind, sender.get("person"), sender.get("id"), sender.get("role"))
+        return Asker.of_event(self.source, self.kind, self.data, self.event).name
 
 
 def list_bound(tx: Tx, turn: int) -> tuple[TurnEvent, ...]:
@@ -43,7 +42,7 @@ def list_bound(tx: Tx, turn: int) -> tuple[TurnEvent, ...]:
     for event in tx.all(BoundEvent, "events_of_turn", turn=turn):
         payload = entries.load(event.payload)
         text = str(payload.pop("text", ""))
-        more = entries.load(event.more)
+        entry_fields = entries.load(event.more)
         events.append(
             TurnEvent(
                 event.id,
@@ -55,7 +54,7 @@ def list_bound(tx: Tx, turn: int) -> tuple[TurnEvent, ...]:
                 payload,
                 event.at,
                 event.role,
-                more,
+                entry_fields,
                 bool(event.wakes),
             )
         )
