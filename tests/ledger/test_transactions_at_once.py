@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,14 +25,6 @@ class Starter:
         self.offer = hear.IdleStart(
             "g0", lambda session: idle, lambda session: spawn, self.begun.append, policy, agents
         )
-
-
-@pytest.fixture
-def desk() -> Iterator[Desk]:
-    desk = Desk()
-    yield desk
-    desk.balanced()
-    desk.store.close()
 
 
 def tell(desk: Desk, starter: Starter, *keys: str, text: str = "hi", pause: Any = None, **more: Any) -> Any:
