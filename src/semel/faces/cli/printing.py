@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from rich.cells import cell_len
@@ -125,12 +125,13 @@ def format_time(ms: int | float | None, zone: str | None = None) -> str:
 
     `zone`: the name of the time zone; None for the local one. Raises BadSchedule for a zone that is not known.
     """
-    from semel.gateway.clock import find_zone
-
     if ms is None:
         return ""
-    moment = (
-        datetime.fromtimestamp(ms / 1000, find_zone(zone)) if zone else datetime.fromtimestamp(ms / 1000).astimezone()
-    )
+    tz = None  # the local one
+    if zone is not None:
+        from semel.gateway.clock import find_zone
+
+        tz = find_zone(zone)
+    moment = datetime.fromtimestamp(ms / 1000, UTC).astimezone(tz)
     is_today = moment.date() == datetime.now(moment.tzinfo).date()
     return moment.strftime("%H:%M:%S" if is_today else "%Y-%m-%d %H:%M:%S")

@@ -150,6 +150,5 @@ def _format_last(schedule: dict[str, Any]) -> tuple[str, str]:
     last = schedule["last"]
     if last is None:
         return "", ""
-    return _format_moment(schedule, last["due"]), f"t{last['turn']} {last['state']}" if last[
-        "turn"
-    ] is not None else "waiting"
+    state = "waiting" if last["turn"] is None else f"t{last['turn']} {last['state']}"
+    return _format_moment(schedule, last["due"]), state
