@@ -30,22 +30,22 @@ def check_options(channel: ChannelSettings, source: ConfigSource) -> dict[str, A
         raise source.error((*location, "kind"), f'{section} kind is "{channel.kind}"{hint}')
     settings = kinds[channel.kind].settings
     fields = {field.name: field for field in dataclasses.fields(settings) if field.init}
-    found, types = ProblemList(), get_type_hints(settings)
+    problems, types = ProblemList(), get_type_hints(settings)
     for key, field in fields.items():
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and key not in channel.options:
-            found.add(source.error((*location, "kind"), f'{section} needs "{key}"'))
+            problems.add(source.error((*location, "kind"), f'{section} needs "{key}"'))
     values: dict[str, Any] = {}
     for key, value in channel.options.items():
         if key not in fields:
             hint = suggest_nearest(key, fields.keys() | list_keys(ChannelSettings))
-            found.add(source.error((*location, key), f'{section} has no setting "{key}"{hint}'))
+            problems.add(source.error((*location, key), f'{section} has no setting "{key}"{hint}'))
             continue
         try:
             values[key] = _read_option(value, types[key], source)
         except ValueError as error:
-            found.add(source.error((*location, key), f'{section} "{key}"{error}'))
-    found.raise_any()
+            problems.add(source.error((*location, key), f'{section} "{key}"{error}'))
+    problems.raise_any()
     try:
         settings(**values)
     except ValueError as error:

@@ -122,10 +122,10 @@ def _parse(raw: dict[str, Any], source: ConfigSource, found: ProblemList) -> tup
         found.problems += explain_validation_error(error, ConfigFile, source.text, source.name).problems
         wrong = error
     while True:
-        rest = leave_out(raw, [problem["loc"] for problem in wrong.errors(include_url=False)])
-        if rest == raw:
+        remaining = leave_out(raw, [problem["loc"] for problem in wrong.errors(include_url=False)])
+        if remaining == raw:
             raise ConfigError(*found.problems)
-        raw = rest
+        raw = remaining
         try:
             return read_table(ConfigFile, raw, source.resolvers), raw
         except ValidationError as error:
