@@ -19,7 +19,7 @@ BOUND = 20.0
 
 
 def note(tx: Tx, source: str, value: str = "x") -> int:
-    return tx.run("cursor_set", source=source, value=value, at=tx.now)
+    return tx.count_changed("cursor_set", source=source, value=value, at=tx.now)
 
 
 def noted(tx: Tx, source: str) -> Any:

@@ -21,7 +21,7 @@ BOUND = 20.0  # seconds a test may wait for what must come
 
 
 def note(tx: Tx, source: str, value: str = "x") -> int:
-    return tx.run("cursor_set", source=source, value=value, at=tx.now)
+    return tx.count_changed("cursor_set", source=source, value=value, at=tx.now)
 
 
 def noted(tx: Tx, source: str) -> Any:

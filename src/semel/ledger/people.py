@@ -159,13 +159,13 @@ def redeem_code(
     }
     name = row.name or make_unique_name(display_name, other_names | set(taken_names))
     accounts = save_account(tx, PersonAccount(row.channel, account, name, row.role, "paired"))
-    tx.run("pairing_end", id=code, state="used", account=account, key=key, name=name)
+    tx.count_changed("pairing_end", id=code, state="used", account=account, key=key, name=name)
     return accounts
 
 
 def void_code(tx: Tx, code: int) -> bool:
     """Invalidate an open code. Return False if the code is already used or voided."""
-    return tx.run("pairing_end", id=code, state="void", account=None, key=None, name=None) > 0
+    return tx.count_changed("pairing_end", id=code, state="void", account=None, key=None, name=None) > 0
 
 
 def find_redeemed(tx: Tx, channel: str, account: str, key: str) -> PairingRow | None:

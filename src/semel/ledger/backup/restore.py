@@ -33,8 +33,9 @@ from semel.ledger.sqlite import mark_file
 from semel.ledger.sqlite.connect import connect, sync_folder
 from semel.ledger.sqlite.open_ledger import lock_ledger, restoring_flag_path
 from semel.ledger.sqlite.store import Store, mark_as_copy
+from semel.ledger.sqlite.tx import SqliteTx
 from semel.ledger.storage.errors import LedgerMissing, LedgerThere, RestoreFailed
-from semel.ledger.storage.sql import Tx, queries
+from semel.ledger.storage.sql import queries
 
 COMPANION_SUFFIXES = ("-wal", "-shm", "-journal", mark_file.MARK_SUFFIX)
 """Suffixes of the files that belong to a ledger's file."""
@@ -137,7 +138,7 @@ def _copy_ledger(backup: Backup, ledger: Path, new_ledger: Path) -> None:
     try:
         db.execute("PRAGMA synchronous = FULL")
         with db:
-            Tx(db.cursor(), queries(), 0).run("ledger_copied", at=backup.manifest.at, incarnation=incarnation)
+            SqliteTx(db.cursor(), queries(), 0).run("ledger_copied", at=backup.manifest.at, incarnation=incarnation)
     finally:
         db.close()
 
