@@ -55,9 +55,13 @@ UPDATE part SET state = :state, due = :due, first = :first, attempts = :attempts
     coalesce(sent_rev, (SELECT s.rev FROM claim c JOIN session s ON s.id = c.session WHERE c.id = part.claim)) END
 WHERE id = :id
 
+-- name: line_take
+-- The next place in a destination's line, behind every part there. Who takes a place keeps the row until the commit.
+INSERT INTO line(dest, last) VALUES(:dest, 1) ON CONFLICT(dest) DO UPDATE SET last = line.last + 1 RETURNING last
+
 -- name: part_join_tail
--- A part that is resent goes behind all others (if the next new part gets the same number, the id decides).
-UPDATE part SET line = (SELECT max(id) + 1 FROM part) WHERE id = :id
+-- A part that is resent goes behind all others there (`line_take`).
+UPDATE part SET line = :line WHERE id = :id
 
 -- name: part_receipt
 -- The platform's id of a part's message, to which an edit or a reaction refers.
