@@ -22,7 +22,7 @@ from proof.machines.house import HOMES, NAMES, Running
 from proof.machines.ledger import Make
 from proof.machines.model import REQUEST, Model
 from proof.machines.sayings import edit, said
-from proof.machines.sqlite import SqliteLedger
+from proof.machines.stored import StoredLedger
 from semel.acp_stream import Began, Changed, Ended, Grew
 from semel.law.wake import MODES, Busy
 from semel.ledger.turns import turn_ops
@@ -45,7 +45,7 @@ ANSWERS = ("receipt", "receipt", "not sent", "refused", "silence", "found", "abs
 class LedgerMachine(Counted):
     """One life of a ledger: people, turns, agents that die, tool calls, parts that leave, watchers."""
 
-    make: ClassVar[Make] = SqliteLedger
+    make: ClassVar[Make] = StoredLedger
 
     def __init__(self) -> None:
         super().__init__()

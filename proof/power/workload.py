@@ -15,7 +15,7 @@ import apsw
 
 from proof.machines.house import HOMES, Running, short_outputs
 from proof.machines.model import REQUEST, Model
-from proof.machines.sqlite import SqliteLedger, seen
+from proof.machines.stored import StoredLedger, seen
 from proof.power.recorder import Call, Recorder, Recording
 from semel.acp_stream import Began, Changed, Ended, Grew
 from semel.ledger import people
@@ -32,7 +32,7 @@ WORDS = ("once", "said", "shown", "sent", "heard", "kept", "told", "never", "twi
 RECEIPTS = ("receipt", "silence", "not sent", "receipt", "refused", "silence", "receipt")
 
 
-class RecordedLedger(SqliteLedger):
+class RecordedLedger(StoredLedger):
     """The ledger of the machines, on a recorder: each transaction that changes something is acknowledged by name."""
 
     def __init__(self, recorder: Recorder) -> None:

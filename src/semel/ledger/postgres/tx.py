@@ -1,0 +1,98 @@
+"""The transaction on a PostgreSQL connection: reads wait for the server, writes travel with the next read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import starmap
+from typing import Any
+
+from semel.ledger.postgres.statements import Statement, statements
+from semel.ledger.postgres.wire import Connection
+from semel.ledger.storage.sql import R, S, T, Tx, queries
+
+
+class PostgresTx(Tx):
+    """A transaction on a connection. `error`: why a statement failed, if one did; nothing can follow it.
+
+    `has_written`: it may have changed something.
+    """
+
+    __slots__ = ("_connection", "_statements", "error", "has_written")
+
+    def __init__(self, connection: Connection, now: int) -> None:
+        super().__init__(now)
+        self._connection = connection
+        self._statements = statements()
+        self.error: BaseException | None = None
+        self.has_written = False
+
+    def run(self, name: str, /, **params: Any) -> None:
+        self._connection.send(self._check(name, params), params)
+
+    def count_changed(self, name: str, /, **params: Any) -> int:
+        statement = self._check(name, params)
+        try:
+            return self._connection.change(statement, params)
+        except BaseException as error:
+            self.error = error
+            raise
+
+    def one(self, row: type[R], name: str, /, **params: Any) -> R | None:
+        rows = self._read(name, params)
+        return row(*rows[0]) if rows else None
+
+    def get(self, row: type[R], name: str, /, **params: Any) -> R:
+        rows = self._read(name, params)
+        assert rows, f"{name} has no row for {params}"
+        return row(*rows[0])
+
+    def all(self, row: type[R], name: str, /, **params: Any) -> list[R]:
+        return list(starmap(row, self._read(name, params)))
+
+    def iterate(self, row: type[R], name: str, /, **params: Any) -> Iterator[R]:
+        return starmap(row, self._read(name, params))
+
+    def value(self, kind: type[T], name: str, /, **params: Any) -> T | None:
+        rows = self._read(name, params)
+        return rows[0][0] if rows else None
+
+    def values(self, kind: type[T], name: str, /, **params: Any) -> list[T]:
+        return [value for (value,) in self._read(name, params)]
+
+    def pairs(self, first: type[T], second: type[S], name: str, /, **params: Any) -> list[tuple[T, S]]:
+        return [(one, other) for one, other in self._read(name, params)]
+
+    def number(self, name: str, /, **params: Any) -> int:
+        ((number,),) = self._read(name, params)
+        return int(number)
+
+    def exists(self, name: str, /, **params: Any) -> bool:
+        return bool(self._read(name, params))
+
+    def dicts(self, name: str, /, **params: Any) -> list[dict[str, Any]]:
+        rows = self._read(name, params)
+        columns = self._statements[name].columns
+        return [dict(zip(columns, row, strict=True)) for row in rows]
+
+    def end(self) -> list[Callable[[], object]]:
+        if self.error is None:
+            self.error = RuntimeError("this transaction has ended: its tx was kept and used later")
+        return self._callbacks
+
+    def _read(self, name: str, params: dict[str, Any]) -> list[list[Any]]:
+        statement = self._check(name, params)
+        try:
+            return self._connection.read(statement, params)
+        except BaseException as error:
+            self.error = error
+            raise
+
+    def _check(self, name: str, params: dict[str, Any]) -> Statement:
+        if self.error is not None:
+            raise self.error
+        query = queries()[name]
+        statement = self._statements[name]
+        if params.keys() != query.parameters:
+            raise query.parameter_error(params)
+        self.has_written = self.has_written or statement.writes
+        return statement
