@@ -35,6 +35,7 @@ synchronous_commit = on
 full_page_writes = on
 recovery_init_sync_method = syncfs
 jit = off
+deadlock_timeout = 100ms
 log_min_messages = warning
 """
 

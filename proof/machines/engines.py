@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from proof.machines.held import sanitizer_sql
 from proof.postgres_server import PostgresServer, shared_server
 from semel.ledger.sqlite.store import Store
 from semel.ledger.sqlite.tx import SqliteTx
@@ -49,6 +50,7 @@ def _database() -> tuple[PostgresServer, str, str]:
     name = server.create_database()
     with PostgresStore.open_sync(server.url(name)):
         pass
+    server.execute(sanitizer_sql(), name)
     tables = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = '{}'"
     emptied = [t for (t,) in server.execute(tables.format("r"), name) if t not in ("schema_version", "ledger")]
     sequences = [sequence for (sequence,) in server.execute(tables.format("S"), name)]

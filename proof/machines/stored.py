@@ -15,6 +15,7 @@ from semel.ledger.inbound import answers, channel_batch, hear
 from semel.ledger.storage.rows import EntryRow, ItemRow, SessionRow
 from semel.ledger.storage.sql import CutText, Tx
 from semel.ledger.storage.store import LedgerStore
+from semel.ledger.storage.work import runs_body
 from semel.ledger.transcript import entries, views
 from semel.ledger.turns import finish_turn, sessions, show, spawns, tool_calls, turns, utterances
 from semel.ledger.turns.finish_turn import End
@@ -60,7 +61,7 @@ class StoredLedger:
         return self.store.read_sync(body, *args)
 
     def _commit(self, body: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, list[tuple[int, Json]]]:
-        return self.store.write_sync(seen, body, args, self.cut)
+        return self.store.write_sync(seen, body, *args, cut=self.cut)
 
     def changes(self) -> list[tuple[int, Json]]:
         return self._changes
@@ -244,8 +245,9 @@ class StoredLedger:
         return self.read(rows, sql)
 
 
+@runs_body
 def seen(
-    tx: Tx, body: Callable[..., Any], args: tuple[Any, ...], cut: CutText | None = None
+    tx: Tx, body: Callable[..., Any], *args: Any, cut: CutText | None = None
 ) -> tuple[Any, list[tuple[int, Json]]]:
     """A transaction, and what of it watchers must be sent. `cut`: the parts in which a text leaves."""
     tx.cut = cut

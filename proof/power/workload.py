@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ class RecordedLedger(StoredLedger):
         self.recorder = recorder
 
     def _commit(self, body: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        return self.recorder.commit(body.__name__.strip("_"), seen, body, args, self.cut)
+        return self.recorder.commit(body.__name__.strip("_"), partial(seen, cut=self.cut), body, *args)
 
     def read(self, body: Callable[..., Any], *args: Any) -> Any:
         return self.recorder.look(body, *args)

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from semel.gateway.errors import NoSuchSession
 from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.sql import CutText, Tx
+from semel.ledger.storage.work import runs_body
 from semel.ledger.transcript import views
 from semel.text.json_types import Json
 
@@ -167,6 +168,7 @@ class LedgerAccess:
             raise NoSuchSession(key)
         return row.id
 
+    @runs_body
     def _run_and_publish(self, tx: Tx, body: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
         tx.cut = self.cut
         result = body(tx, *args, **kwargs)

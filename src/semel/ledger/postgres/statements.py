@@ -61,6 +61,14 @@ def statements() -> dict[str, Statement]:
 
 
 @cache
+def own_statements() -> dict[str, Statement]:
+    """Return the statements that only this engine runs."""
+    file = resources.files("semel.ledger.postgres").joinpath("own_statements.sql")
+    own = read_queries([("postgres/own_statements.sql", file.read_text("utf-8"))])
+    return {name: Statement(name, query.sql) for name, query in own.items()}
+
+
+@cache
 def second_texts() -> Queries:
     """Return the statements that have a text of their own for PostgreSQL."""
     file = resources.files("semel.ledger.postgres").joinpath("queries.sql")

@@ -2,13 +2,14 @@
 
     store = PostgresStore.open("postgresql://semel@db/semel")
 
-A job that writes goes to the worker that its lane names (`locks.find_lane`), so that the writes of one session run in
-the order in which they were queued. Small pools are best: two to four connections for each processor core of the
+A job that writes goes to the worker that its lane names (`Locks.lane`), so that the writes of one session run in the
+order in which they were queued. Small pools are best: two to four connections for each processor core of the
 database, in all (docs/decisions/postgres-engine.md).
 """
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,14 +19,16 @@ from typing import Any, Self
 from psycopg.conninfo import conninfo_to_dict
 
 from semel.ledger.postgres.check_server import refuse_unfit_server
+from semel.ledger.postgres.delivery_order import DeliveryOrder
 from semel.ledger.postgres.errors import to_ledger_error
+from semel.ledger.postgres.locks import find_locks
 from semel.ledger.postgres.migrate import migrate_to_newest
 from semel.ledger.postgres.wire import Connection
 from semel.ledger.postgres.worker import Worker
 from semel.ledger.storage.errors import LedgerClosed
 from semel.ledger.storage.migrations import Migration, list_migrations
-from semel.ledger.storage.store import LedgerStore, now_ms
-from semel.ledger.storage.work import WorkItem, deliver_results
+from semel.ledger.storage.store import LedgerStore, do_nothing, now_ms
+from semel.ledger.storage.work import WorkItem
 
 WRITERS = 4
 READERS = 2
@@ -41,11 +44,11 @@ class PostgresStore(LedgerStore):
         self._readers: list[_WorkerThread] = []
         self._closed = False
         if threads:
-            self._writers = [_WorkerThread(f"ledger-writer-{n}", Worker(url, path, clock)) for n in range(WRITERS)]
-            jobs: SimpleQueue[WorkItem | None] = SimpleQueue()
-            self._readers = [
-                _WorkerThread(f"ledger-reader-{n}", Worker(url, path, clock), jobs) for n in range(READERS)
-            ]
+            order, reads = DeliveryOrder(), SimpleQueue[WorkItem | None]()
+            for n in range(WRITERS):
+                self._writers.append(_WorkerThread(f"ledger-writer-{n}", Worker(url, path, clock, order)))
+            for n in range(READERS):
+                self._readers.append(_WorkerThread(f"ledger-reader-{n}", Worker(url, path, clock), reads))
 
     def __repr__(self) -> str:
         return f"<PostgresStore {self.path} {'closed' if self._closed else self.statistics()}>"
@@ -101,6 +104,13 @@ class PostgresStore(LedgerStore):
     def was_closed(self) -> bool:
         return True  # PostgreSQL recovers by itself: no log lies beside the ledger
 
+    async def wait_for_writer(self) -> None:
+        loop = asyncio.get_running_loop()
+        jobs = [WorkItem(do_nothing, (), {}, loop) for _ in self._writers]
+        for thread, job in zip(self._writers, jobs, strict=True):
+            thread.queue.put(job)
+        await asyncio.gather(*(job.future for job in jobs if job.future is not None), return_exceptions=True)
+
     def statistics(self) -> dict[str, Any]:
         workers = [self._worker] if self._worker is not None else [thread.worker for thread in self._writers]
         return {
@@ -116,14 +126,18 @@ class PostgresStore(LedgerStore):
         if self._closed:
             return
         self._closed = True
-        for thread in (*self._writers, *self._readers):
-            thread.close()
+        threads = (*self._writers, *self._readers)
+        for thread in threads:
+            thread.stop()
+        for thread in threads:
+            thread.join()
         if self._worker is not None:
             self._worker.close()
 
     def _queue_write(self, job: WorkItem) -> None:
         self._refuse_if_closed()
-        self._writers[0].queue.put(job)
+        lane = find_locks(job.fn, job.args).lane
+        self._writers[hash(lane) % len(self._writers)].queue.put(job)
 
     def _queue_read(self, job: WorkItem) -> None:
         self._refuse_if_closed()
@@ -157,15 +171,18 @@ class _WorkerThread:
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
 
-    def close(self) -> None:
+    def stop(self) -> None:
+        """Let the thread end once its jobs are done."""
         self.queue.put(None)
         self.worker.give_up()
+
+    def join(self) -> None:
         self._thread.join()
 
     def _serve(self) -> None:
         while (job := self.queue.get()) is not None:
             self._perform(job)
-            deliver_results((job,))
+            self.worker.deliver(job)
             del job  # its result must not live on while this thread waits
         self.worker.close()
 

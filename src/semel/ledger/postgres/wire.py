@@ -73,12 +73,15 @@ class Connection:
 
     def send(self, statement: Statement, params: Mapping[str, Any]) -> None:
         """Let a statement wait in the pipeline. It travels with the next one that is read."""
-        if statement.key not in self._prepared:
-            self._pg.send_prepare(statement.key, statement.sql)
-            self._sent.append(statement.key)
-            self._prepared.add(statement.key)
         values = [encode(params[name]) for name in statement.parameters]
-        self._pg.send_query_prepared(statement.key, values)
+        try:
+            if statement.key not in self._prepared:
+                self._pg.send_prepare(statement.key, statement.sql)
+                self._sent.append(statement.key)
+                self._prepared.add(statement.key)
+            self._pg.send_query_prepared(statement.key, values)
+        except psycopg.Error as error:
+            raise ConnectionLost(str(error)) from error
         self._sent.append(None)
 
     def read(self, statement: Statement, params: Mapping[str, Any]) -> list[list[Any]]:
@@ -114,7 +117,10 @@ class Connection:
 
     def queue(self, sql: str) -> None:
         """Let a statement without parameters wait in the pipeline."""
-        self._pg.send_query_params(sql.encode(), None)
+        try:
+            self._pg.send_query_params(sql.encode(), None)
+        except psycopg.Error as error:
+            raise ConnectionLost(str(error)) from error
         self._sent.append(None)
 
     def end(self, command: str) -> None:
@@ -148,11 +154,11 @@ class Connection:
 
     def _collect(self, sync: bool = False) -> pq.abc.PGresult:
         """Wait for the results of all that was sent. Return the last one. Raises the first error."""
-        if sync:
-            self._pg.pipeline_sync()
-        else:
-            self._pg.send_flush_request()
         try:
+            if sync:
+                self._pg.pipeline_sync()
+            else:
+                self._pg.send_flush_request()
             self._flush()
             self._trips += 1
             return self._take_results(sync)
@@ -221,7 +227,17 @@ def encode(value: Any) -> bytes | None:
         return b"\\x" + value.hex().encode()
     if isinstance(value, float):
         return repr(value).encode()
+    if isinstance(value, list):
+        return b"{" + b",".join(_encode_element(element) for element in value) + b"}"
     raise TypeError(f"a {type(value).__name__} cannot be stored")
+
+
+def _encode_element(value: int | str) -> bytes:
+    """Return an element of an array (PostgreSQL documentation, "Array Input and Output Syntax")."""
+    if isinstance(value, int):
+        return b"%d" % value
+    text = value.replace("\0", NUL_SYMBOL).replace("\\", "\\\\").replace('"', '\\"')
+    return b'"' + text.encode() + b'"'
 
 
 def _load_bool(value: bytes) -> int:

@@ -17,25 +17,26 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from semel.ledger.postgres import locks
+from semel.ledger.postgres.delivery_order import DeliveryOrder
 from semel.ledger.postgres.errors import RETRIED_STATES, DatabaseBusy, to_ledger_error
-from semel.ledger.postgres.statements import Statement
+from semel.ledger.postgres.statements import own_statements
 from semel.ledger.postgres.tx import PostgresTx
 from semel.ledger.postgres.wire import Connection, ConnectionLost, ServerError
-from semel.ledger.storage.work import WorkItem, refuse_async_result
+from semel.ledger.storage.work import WorkItem, deliver_results, refuse_async_result
 
 MAX_ATTEMPTS = 20  # times that a transaction is run before others count as stuck
 MAX_KEY_ATTEMPTS = 3  # times that it is run if a key is taken: by then it has seen the row that holds the key
 RECONNECT_S = 5.0  # seconds for which a job waits for the server before it is refused
 RECONNECT_DELAY_S = 0.1
-_MARK = Statement("worker_mark", "UPDATE worker SET serial = :serial WHERE id = :id")
-_READ_MARK = Statement("worker_read_mark", "SELECT serial FROM worker WHERE id = :id FOR UPDATE")
-_ADD = Statement("worker_add", "INSERT INTO worker(serial) VALUES(0) RETURNING id")
 
 
 class Worker:
     """A connection and its row. It belongs to one thread; the store may tell it to stop waiting (`give_up`)."""
 
-    def __init__(self, url: str, path: Path, clock: Callable[[], int]) -> None:
+    def __init__(self, url: str, path: Path, clock: Callable[[], int], order: DeliveryOrder | None = None) -> None:
+        self._order = order or DeliveryOrder()
+        self._ticket = 0  # of the transaction whose result is not delivered; 0: it changed nothing for watchers
         self._url = url
         self._path = path
         self._clock = clock
@@ -55,6 +56,13 @@ class Worker:
     def write(self, job: WorkItem) -> None:
         """Run a job as one transaction. Afterwards it has a durable result, or an error. Never raises."""
         self._perform(job, self._write_once)
+
+    def deliver(self, job: WorkItem) -> None:
+        """Hand a job's result to its caller, after those of earlier transactions on the same sessions."""
+        if self._ticket:
+            self._order.wait_turn(self._ticket)
+        deliver_results((job,))
+        self._give_back()
 
     def read(self, job: WorkItem) -> None:
         """Run a job on a snapshot that includes every earlier commit. Never raises."""
@@ -77,6 +85,7 @@ class Worker:
                 except ServerError as error:
                     if error.state not in RETRIED_STATES or (error.state == "23505" and attempts == MAX_KEY_ATTEMPTS):
                         raise
+                    self._undo()
                     self.retries += 1
                     last = error
                 except ConnectionLost:
@@ -94,15 +103,26 @@ class Worker:
     def _write_once(self, job: WorkItem) -> None:
         """Run the job and commit. Raises ServerError, ConnectionLost: then it did not happen."""
         connection = self._require_connection()
+        if self._id == 0:
+            ((self._id,),) = connection.read(own_statements()["worker_add"], {})
+            connection.end("COMMIT")
+        now = self._clock()
         connection.queue("BEGIN")
-        tx = PostgresTx(connection, self._clock())
+        locks.take(connection, locks.find_locks(job.fn, job.args), now)
+        tx = PostgresTx(connection, now)
         if not self._run(job, tx):
             connection.end("ROLLBACK")
             return
         if not tx.has_written:
             connection.end("COMMIT")
             return
-        self._commit(connection)
+        if tx.dirty:
+            self._ticket = self._order.draw({session for session, _, _ in tx.dirty})
+        try:
+            self._commit(connection)
+        except BaseException:
+            self._give_back()
+            raise
         self.commits += 1
 
     def _read_once(self, job: WorkItem) -> None:
@@ -142,27 +162,20 @@ class Worker:
         with contextlib.suppress(ServerError, ConnectionLost):
             self._require_connection().end("ROLLBACK")
 
+    def _give_back(self) -> None:
+        if self._ticket:
+            self._order.give_back(self._ticket)
+            self._ticket = 0
+
     def _commit(self, connection: Connection) -> None:
-        if self._id == 0:
-            ((self._id,),) = self._add_row()
         self._serial += 1
-        connection.send(_MARK, {"id": self._id, "serial": self._serial})
+        connection.send(own_statements()["worker_mark"], {"id": self._id, "serial": self._serial})
         try:
             connection.end("COMMIT")
         except ConnectionLost:
             self.lost_connections += 1
             if not self._was_committed():
                 raise
-
-    def _add_row(self) -> list[list[int]]:
-        """Add this worker's row, on a connection of its own: the transaction under way may be undone."""
-        connection = Connection(self._url)
-        try:
-            rows = connection.read(_ADD, {})
-            connection.end("COMMIT")
-        finally:
-            connection.close()
-        return rows
 
     def _was_committed(self) -> bool:
         """Return whether the transaction with the newest number happened. Wait for the server as long as it takes."""
@@ -171,7 +184,7 @@ class Worker:
             connection = self._require_connection()
             try:
                 connection.queue("BEGIN")
-                rows = connection.read(_READ_MARK, {"id": self._id})
+                rows = connection.read(own_statements()["worker_read_mark"], {"id": self._id})
                 connection.end("ROLLBACK")
                 return rows == [[self._serial]]
             except (ConnectionLost, ServerError):

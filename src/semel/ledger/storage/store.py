@@ -30,11 +30,11 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _touch(tx: Tx) -> None:
+def touch(tx: Tx) -> None:
     tx.run("ledger_touch")
 
 
-def _do_nothing(tx: Tx) -> None:
+def do_nothing(tx: Tx) -> None:
     """Change nothing. Such a transaction costs no sync of the disk."""
 
 
@@ -72,12 +72,12 @@ class LedgerStore:
 
     async def test_write(self) -> None:
         """Write to the disk without changing what the ledger records. Raises the errors that `write` raises."""
-        await self.write(_touch)
+        await self.write(touch)
 
     async def wait_for_writer(self) -> None:
         """Return once all writes queued so far are handled, even if the disk refused them."""
         with contextlib.suppress(LedgerError):
-            await self.write(_do_nothing)
+            await self.write(do_nothing)
 
     def write_sync(self, fn: Callable[Concatenate[Tx, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Do the same as `write` for a caller without an event loop: block until the transaction is durable.

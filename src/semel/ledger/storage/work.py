@@ -10,9 +10,16 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterable
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
-from typing import Any
+from typing import Any, TypeVar
 
+F = TypeVar("F", bound=Callable[..., Any])
 _ASYNC_RESULTS = (CoroutineType, GeneratorType, AsyncGeneratorType)
+
+
+def runs_body(fn: F) -> F:
+    """Mark a function `fn(tx, body, *args)` that only runs the body: the transaction is the body's."""
+    fn.runs_body = True  # type: ignore[attr-defined]
+    return fn
 
 
 class WorkItem:

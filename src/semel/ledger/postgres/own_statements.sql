@@ -1,0 +1,94 @@
+-- Statements that only this engine runs: its locks, and the rows of its workers.
+
+-- name: lock_session
+-- one session
+SELECT s.id FROM session s WHERE s.id = :id FOR NO KEY UPDATE
+
+-- name: lock_sessions
+-- the sessions with these ids and keys, those that share a home with one of them, and those with these homes
+SELECT s.id FROM session s WHERE s.id IN (
+  SELECT n.id FROM session n WHERE n.id = ANY(:ids)
+  UNION SELECT n.id FROM session n WHERE n.key = ANY(:keys)
+  UNION SELECT n.id FROM session n WHERE n.home = ANY(:homes)
+  UNION SELECT o.id FROM session n JOIN session o ON o.home = n.home WHERE n.id = ANY(:ids)
+  UNION SELECT o.id FROM session n JOIN session o ON o.home = n.home WHERE n.key = ANY(:keys))
+ORDER BY s.id FOR NO KEY UPDATE
+
+-- name: lock_every_session
+-- all of them: for what runs once at a start, and for a function that is not listed
+SELECT s.id FROM session s ORDER BY s.id FOR NO KEY UPDATE
+
+-- name: lock_lines
+-- the lines of these destinations and of the homes of these sessions
+SELECT l.dest FROM line l WHERE l.dest IN (
+  SELECT unnest(CAST(:homes AS text[])) UNION SELECT s.home FROM session s WHERE s.id = ANY(:ids))
+ORDER BY l.dest FOR NO KEY UPDATE
+
+-- name: lock_mutexes
+-- what has no row of its own to lock
+SELECT m.name FROM mutex m WHERE m.name = ANY(:names) ORDER BY m.name FOR UPDATE
+
+-- name: find_session_of_token
+-- the session of the process with this fencing token
+SELECT session FROM spawn WHERE token = :token
+
+-- name: find_session_of_spawn
+-- the session of a process
+SELECT session FROM spawn WHERE id = :spawn
+
+-- name: find_session_of_run
+-- the session of a background job
+SELECT session FROM job WHERE run = :run
+
+-- name: find_session_of_item
+-- the session of an item
+SELECT session FROM item WHERE id = :item
+
+-- name: find_session_of_part
+-- the session that said a part
+SELECT c.session FROM part p JOIN claim c ON c.id = p.claim WHERE p.id = :part
+
+-- name: find_sessions_of_messages
+-- the sessions that said messages which a platform reports on, by idempotency key or receipt
+SELECT c.session FROM part p JOIN claim c ON c.id = p.claim WHERE p.key = ANY(:names)
+UNION SELECT c.session FROM part p JOIN claim c ON c.id = p.claim WHERE p.receipt = ANY(:names) AND p.receipt IS NOT NULL
+
+-- name: find_sessions_due
+-- the sessions that said the parts which a channel could send or settle now
+SELECT DISTINCT c.session FROM (
+  SELECT p.claim FROM part p WHERE p.state IN ('queued', 'sending', 'unknown') AND p.channel = ANY(:channels)
+    AND p.due <= :now ORDER BY p.due LIMIT :limit) d JOIN claim c ON c.id = d.claim
+
+-- name: find_sessions_in_line
+-- the sessions that said the parts which are in line
+SELECT DISTINCT c.session FROM part p JOIN claim c ON c.id = p.claim WHERE p.state IN ('queued', 'sending', 'unknown')
+
+-- name: find_other_places
+-- the destinations at which the people are told of failures of these sessions' messages
+SELECT o.channel || ':' || o.address FROM session s JOIN direct d ON d.channel || ':' || d.address = s.home
+JOIN person p ON p.channel = d.channel AND p.account = d.account JOIN person q ON q.name = p.name
+JOIN direct o ON o.channel = q.channel AND o.account = q.account WHERE s.id = ANY(:ids)
+UNION SELECT o.channel || ':' || o.address FROM part t JOIN direct d ON d.channel || ':' || d.address = t.dest
+JOIN person p ON p.channel = d.channel AND p.account = d.account JOIN person q ON q.name = p.name
+JOIN direct o ON o.channel = q.channel AND o.account = q.account WHERE t.id = ANY(:parts)
+
+-- name: find_places_of_owners
+-- the direct chats of the owners
+SELECT d.channel || ':' || d.address FROM person p JOIN direct d ON d.channel = p.channel AND d.account = p.account
+WHERE p.role = 'owner'
+
+-- name: find_sessions_limited
+-- the sessions that wait for a limit
+SELECT session FROM limited
+
+-- name: worker_add
+-- a worker's row
+INSERT INTO worker(serial) VALUES(0) RETURNING id
+
+-- name: worker_mark
+-- the number of the transaction under way
+UPDATE worker SET serial = :serial WHERE id = :id
+
+-- name: worker_read_mark
+-- the number of the worker's last transaction; waits for one that still commits
+SELECT serial FROM worker WHERE id = :id FOR UPDATE
