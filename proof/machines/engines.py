@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from proof.machines.held import sanitizer_sql
+from proof.machines.held import note_what_is_held, sanitizer_sql
 from proof.postgres_server import PostgresServer, shared_server
 from semel.ledger.sqlite.store import Store
 from semel.ledger.sqlite.tx import SqliteTx
@@ -34,6 +35,16 @@ def open_ledger(clock: Callable[[], int] = now_ms) -> LedgerStore:
     return store
 
 
+def open_threaded_ledger(folder: Path, clock: Callable[[], int] = now_ms, *, again: bool = False) -> LedgerStore:
+    """A new ledger with threads of its own; SQLite's is a file in `folder`. `again`: the one that was closed last."""
+    if ENGINE == "sqlite":
+        return Store.open(folder / "ledger.db", clock=clock)
+    from semel.ledger.postgres.store import PostgresStore
+
+    server, name, _ = _database()
+    return PostgresStore.open(server.url(name) if again else empty_database(), clock=clock)
+
+
 def empty_database() -> str:
     """The URL of this process's database, emptied."""
     server, name, command = _database()
@@ -51,8 +62,10 @@ def _database() -> tuple[PostgresServer, str, str]:
     with PostgresStore.open_sync(server.url(name)):
         pass
     server.execute(sanitizer_sql(), name)
+    note_what_is_held()
     tables = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = '{}'"
-    emptied = [t for (t,) in server.execute(tables.format("r"), name) if t not in ("schema_version", "ledger")]
+    kept = ("schema_version", "ledger", "mutex")
+    emptied = [table for (table,) in server.execute(tables.format("r"), name) if table not in kept]
     sequences = [sequence for (sequence,) in server.execute(tables.format("S"), name)]
     commands = [
         "SET session_replication_role = replica",  # references are not checked

@@ -30,10 +30,10 @@ def url() -> str:
     return empty_database()
 
 
-def open_store(url: str) -> LedgerStore:
+def open_store(url: str, *, exclusive: bool = True) -> LedgerStore:
     from semel.ledger.postgres.store import PostgresStore
 
-    return PostgresStore.open(url)
+    return PostgresStore.open(url, exclusive=exclusive)
 
 
 def event(text: str, key: str | None = None) -> hear.Event:
@@ -45,7 +45,14 @@ def to(*keys: str) -> list[hear.Addressee]:
 
 
 def texts(tx: Tx) -> Counter[str]:
-    return Counter(row["text"] for row in tx.dicts("entries_after", session=1, after=0, limit=1 << 30))
+    return Counter(row["text"] for row in all_entries(tx))
+
+
+def all_entries(tx: Tx) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for session in tx.values(int, "sessions_page", after=0, limit=100):
+        found += tx.dicts("entries_after", session=session, after=0, limit=1 << 30)
+    return found
 
 
 def balanced(store: LedgerStore) -> None:
@@ -64,7 +71,7 @@ async def test_events_that_come_at_once_are_heard_once_each_and_in_one_order(url
 
 
 async def test_a_session_that_two_gateways_create_at_once_is_one_session(url: str) -> None:
-    with open_store(url) as one, open_store(url) as other:
+    with open_store(url) as one, open_store(url, exclusive=False) as other:
         for n in range(10):
             both = [one.write(hear.hear, event("a"), to(f"s{n}")), other.write(hear.hear, event("b"), to(f"s{n}"))]
             assert [done.status for done in await asyncio.gather(*both)] == ["accepted", "accepted"]
@@ -228,17 +235,28 @@ class Callers(threading.Thread):
                 self.refused.append(text)
 
 
+async def test_a_gateway_that_was_cut_off_from_the_server_writes_nothing_once_another_one_runs(url: str) -> None:
+    from semel.ledger.postgres.errors import DatabaseInUse, DatabaseTakenOver
+
+    with open_store(url) as first:
+        await first.write(hear.hear, event("before"), to("s"))
+        with pytest.raises(DatabaseInUse, match=r"belongs to a running gateway \(from this host, server process \d+"):
+            open_store(url)
+        assert (await first.write(hear.hear, event("still"), to("s"))).status == "accepted"
+        shared_server().execute(END_CONNECTIONS)
+        with open_store(url) as second:
+            await second.write(hear.hear, event("second"), to("s"))
+            for _ in range(2):
+                with pytest.raises(DatabaseTakenOver, match="Stop this gateway"):
+                    await first.write(hear.hear, event("zombie"), to("s"))
+            assert await second.read(texts) == Counter({"before": 1, "still": 1, "second": 1})
+            balanced(second)
+
+
 def heard(url: str) -> Counter[str]:
     with open_store(url) as store:
         balanced(store)
-        return Counter(store.read_sync(lambda tx: [row["text"] for row in all_entries(tx)]))
-
-
-def all_entries(tx: Tx) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for session in tx.values(int, "sessions_page", after=0, limit=100):
-        found += tx.dicts("entries_after", session=session, after=0, limit=1 << 30)
-    return found
+        return store.read_sync(texts)
 
 
 def reach(callers: Callers, more: int) -> None:

@@ -10,8 +10,8 @@ from semel.ledger.sqlite.store import Store
 
 pytestmark = needs_postgres
 TYPES = {"INTEGER": "bigint", "TEXT": "text", "BLOB": "bytea", "REAL": "double precision"}
-OWN = {"schema_version", "worker"}
-"""Tables that only PostgreSQL has: SQLite keeps the version in the file's header, and knows what became of a COMMIT."""
+OWN = {"mark", "mutex", "schema_version", "worker"}
+"""Tables that only PostgreSQL has: SQLite has one writer, which knows what became of its COMMITs."""
 
 
 Columns = dict[str, dict[str, tuple[str, bool]]]

@@ -68,6 +68,11 @@ class DatabaseInUse(LedgerError):
     use that one, stop it first, or give this one a database of its own."""
 
 
+class DatabaseTakenOver(LedgerFailed):
+    """Another gateway has taken over the ledger in the database {path}. This write was not accepted, unless the
+    connection was lost while it was: then the other gateway knows. Stop this gateway."""
+
+
 def to_ledger_error(error: BaseException, path: Path) -> BaseException:
     """Return the LedgerError to raise for `error`. Return `error` itself if neither server nor network caused it."""
     if isinstance(error, ConnectionLost):

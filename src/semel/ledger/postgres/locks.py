@@ -13,7 +13,7 @@ held. A function that is not listed locks every session: slow, and right.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,8 +72,9 @@ NOTHING = Locks()
 EVERYTHING = Locks(everything=True)
 
 
-def take(connection: Connection, locks: Locks, now: int) -> None:
-    """Lock what `locks` names. The statements wait in the pipeline where nothing needs to be found first."""
+def take(connection: Connection, locks: Locks, now: int) -> Sequence[Sequence[Any]]:
+    """Lock what `locks` names. Return the rows of the sessions, as SessionRow has them; none for `everything`."""
+    held: list[list[Any]] = []
     own, ids, homes = own_statements(), list(locks.ids), list(locks.homes)
     for name, params in locks.find:
         ids += [id for (id,) in connection.read(own[name], _bind(own[name].parameters, params, now=now))]
@@ -83,12 +84,13 @@ def take(connection: Connection, locks: Locks, now: int) -> None:
         connection.send(own["lock_every_session"], {})
     elif locks.alone:
         for id in sorted(ids):
-            connection.send(own["lock_session"], {"id": id})
+            held += connection.read(own["lock_session"], {"id": id})
     elif ids or locks.keys or homes:
-        connection.send(own["lock_sessions"], {"ids": ids, "keys": list(locks.keys), "homes": homes})
+        held = connection.read(own["lock_sessions"], {"ids": ids, "keys": list(locks.keys), "homes": homes})
         connection.send(own["lock_lines"], {"ids": ids, "homes": homes})
     if locks.mutexes:
         connection.send(own["lock_mutexes"], {"names": list(locks.mutexes)})
+    return held
 
 
 def _bind(names: tuple[str, ...], params: Mapping[str, Any], **known: Any) -> dict[str, Any]:

@@ -2,17 +2,22 @@
 
 -- name: lock_session
 -- one session
-SELECT s.id FROM session s WHERE s.id = :id FOR NO KEY UPDATE
+SELECT {SessionRow s} FROM session s WHERE s.id = :id FOR NO KEY UPDATE
 
 -- name: lock_sessions
 -- the sessions with these ids and keys, those that share a home with one of them, and those with these homes
-SELECT s.id FROM session s WHERE s.id IN (
+SELECT {SessionRow s} FROM session s WHERE s.id IN (
   SELECT n.id FROM session n WHERE n.id = ANY(:ids)
   UNION SELECT n.id FROM session n WHERE n.key = ANY(:keys)
   UNION SELECT n.id FROM session n WHERE n.home = ANY(:homes)
   UNION SELECT o.id FROM session n JOIN session o ON o.home = n.home WHERE n.id = ANY(:ids)
   UNION SELECT o.id FROM session n JOIN session o ON o.home = n.home WHERE n.key = ANY(:keys))
 ORDER BY s.id FOR NO KEY UPDATE
+
+-- name: session_save
+-- what a transaction has counted and set in a session that it holds
+UPDATE session SET seq = :seq, rev = :rev, wake_at = :wake_at, wake_since = :wake_since, epoch = :epoch, turn = :turn, lease = :lease
+WHERE id = :id
 
 -- name: lock_every_session
 -- all of them: for what runs once at a start, and for a function that is not listed
@@ -82,13 +87,17 @@ WHERE p.role = 'owner'
 SELECT session FROM limited
 
 -- name: worker_add
--- a worker's row
-INSERT INTO worker(serial) VALUES(0) RETURNING id
+-- a worker, and its mark
+WITH w AS (INSERT INTO worker DEFAULT VALUES RETURNING id) INSERT INTO mark(worker, serial) SELECT id, 0 FROM w RETURNING worker
 
 -- name: worker_mark
--- the number of the transaction under way
-UPDATE worker SET serial = :serial WHERE id = :id
+-- the number of the transaction under way. If the worker was dismissed, its reference fails, and the transaction with it
+INSERT INTO mark(worker, serial) VALUES(:id, :serial) ON CONFLICT(worker) DO UPDATE SET serial = excluded.serial
 
 -- name: worker_read_mark
 -- the number of the worker's last transaction; waits for one that still commits
-SELECT serial FROM worker WHERE id = :id FOR UPDATE
+SELECT serial FROM mark WHERE worker = :id FOR UPDATE
+
+-- name: workers_dismiss
+-- another gateway takes over: no worker of an earlier one commits any more. Waits for those that commit now
+DELETE FROM worker

@@ -21,6 +21,7 @@ from psycopg.conninfo import conninfo_to_dict
 from semel.ledger.postgres.check_server import refuse_unfit_server
 from semel.ledger.postgres.delivery_order import DeliveryOrder
 from semel.ledger.postgres.errors import to_ledger_error
+from semel.ledger.postgres.holder import Holder
 from semel.ledger.postgres.locks import find_locks
 from semel.ledger.postgres.migrate import migrate_to_newest
 from semel.ledger.postgres.wire import Connection
@@ -37,8 +38,11 @@ READERS = 2
 class PostgresStore(LedgerStore):
     """An open ledger in a PostgreSQL database. Create it with `open` or `open_sync`."""
 
-    def __init__(self, url: str, path: Path, clock: Callable[[], int], *, threads: bool) -> None:
+    def __init__(
+        self, url: str, path: Path, clock: Callable[[], int], *, threads: bool, holder: Holder | None = None
+    ) -> None:
         self.path = path
+        self._holder = holder
         self._worker: Worker | None = None if threads else Worker(url, path, clock)
         self._writers: list[_WorkerThread] = []
         self._readers: list[_WorkerThread] = []
@@ -55,21 +59,27 @@ class PostgresStore(LedgerStore):
 
     @classmethod
     def open(
-        cls, url: str, *, clock: Callable[[], int] = now_ms, announce: Callable[[int, int], object] | None = None
+        cls,
+        url: str,
+        *,
+        exclusive: bool = True,
+        clock: Callable[[], int] = now_ms,
+        announce: Callable[[int, int], object] | None = None,
     ) -> Self:
         """Check the server, create or migrate the ledger, and start the threads. This blocks.
 
-        `url`: a connection URI (PostgreSQL documentation, "Connection URIs"). `announce(found, wanted)` is called
+        `url`: a connection URI (PostgreSQL documentation, "Connection URIs"). `exclusive`: be the database's only
+        gateway; one that was cut off from the server before cannot write any more. `announce(found, wanted)` is called
         before an older ledger is migrated. Raises the errors of `semel.ledger.postgres.errors`.
         """
-        return cls._open(url, clock, list_migrations(), announce, threads=True)
+        return cls._open(url, clock, list_migrations(), announce, threads=True, exclusive=exclusive)
 
     @classmethod
     def open_sync(
         cls, url: str, *, clock: Callable[[], int] = now_ms, migrations: Sequence[Migration] | None = None
     ) -> Self:
         """Open the ledger without threads: `write_sync` and `read_sync` run on the caller's thread."""
-        return cls._open(url, clock, migrations or list_migrations(), None, threads=False)
+        return cls._open(url, clock, migrations or list_migrations(), None, threads=False, exclusive=False)
 
     @classmethod
     def _open(
@@ -80,8 +90,10 @@ class PostgresStore(LedgerStore):
         announce: Callable[[int, int], object] | None,
         *,
         threads: bool,
+        exclusive: bool,
     ) -> Self:
         path = describe_database(url)
+        holder = None
         try:
             connection = Connection(url)
             try:
@@ -89,8 +101,11 @@ class PostgresStore(LedgerStore):
                 migrate_to_newest(connection, migrations, path, clock(), announce)
             finally:
                 connection.close()
-            return cls(url, path, clock, threads=threads)
+            holder = Holder(url, path) if exclusive else None
+            return cls(url, path, clock, threads=threads, holder=holder)
         except Exception as error:
+            if holder is not None:
+                holder.release()
             ledger_error = to_ledger_error(error, path)
             if ledger_error is error:
                 raise
@@ -133,13 +148,17 @@ class PostgresStore(LedgerStore):
             thread.join()
         if self._worker is not None:
             self._worker.close()
+        if self._holder is not None:
+            self._holder.release()
 
     def _queue_write(self, job: WorkItem) -> None:
+        self._refuse_if_inside(job)
         self._refuse_if_closed()
         lane = find_locks(job.fn, job.args).lane
         self._writers[hash(lane) % len(self._writers)].queue.put(job)
 
     def _queue_read(self, job: WorkItem) -> None:
+        self._refuse_if_inside(job)
         self._refuse_if_closed()
         self._readers[0].queue.put(job)
 
@@ -152,6 +171,10 @@ class PostgresStore(LedgerStore):
         self._refuse_if_closed()
         assert self._worker is not None
         self._worker.read(job)
+
+    def _refuse_if_inside(self, job: WorkItem) -> None:
+        if any(thread.is_current for thread in (*self._writers, *self._readers)):
+            raise RuntimeError(f"{job!r} was asked for inside a transaction: it would wait for itself")
 
     def _refuse_if_closed(self) -> None:
         if self._closed:
@@ -170,6 +193,10 @@ class _WorkerThread:
         self._perform = worker.write if reads is None else worker.read
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
+
+    @property
+    def is_current(self) -> bool:
+        return threading.current_thread() is self._thread
 
     def stop(self) -> None:
         """Let the thread end once its jobs are done."""

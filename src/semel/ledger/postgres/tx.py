@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import starmap
 from typing import Any
 
+from semel.ledger.postgres.held_sessions import HeldSessions
 from semel.ledger.postgres.statements import Statement, statements
 from semel.ledger.postgres.wire import Connection
 from semel.ledger.storage.sql import R, S, T, Tx, queries
@@ -17,20 +18,25 @@ class PostgresTx(Tx):
     `has_written`: it may have changed something.
     """
 
-    __slots__ = ("_connection", "_statements", "error", "has_written")
+    __slots__ = ("_connection", "_held", "_statements", "error", "has_written")
 
-    def __init__(self, connection: Connection, now: int) -> None:
+    def __init__(self, connection: Connection, now: int, held: HeldSessions | None = None) -> None:
         super().__init__(now)
+        self._held = held
         self._connection = connection
         self._statements = statements()
         self.error: BaseException | None = None
         self.has_written = False
 
     def run(self, name: str, /, **params: Any) -> None:
-        self._connection.send(self._check(name, params), params)
+        statement = self._check(name, params)
+        if self._answer(name, params) is None:
+            self._connection.send(statement, params)
 
     def count_changed(self, name: str, /, **params: Any) -> int:
         statement = self._check(name, params)
+        if self._held is not None:
+            self._held.prepare(name, params)
         try:
             return self._connection.change(statement, params)
         except BaseException as error:
@@ -81,11 +87,28 @@ class PostgresTx(Tx):
 
     def _read(self, name: str, params: dict[str, Any]) -> list[list[Any]]:
         statement = self._check(name, params)
+        answer = self._answer(name, params)
+        if answer is not None:
+            return answer
         try:
             return self._connection.read(statement, params)
         except BaseException as error:
             self.error = error
             raise
+
+    def save(self) -> None:
+        """Write what was counted and set in the sessions that are held."""
+        if self._held is not None:
+            self._held.save()
+
+    def _answer(self, name: str, params: dict[str, Any]) -> list[list[Any]] | None:
+        """Return the rows of a statement that a held session answers; None if it goes to the server."""
+        if self._held is None:
+            return None
+        answer = self._held.answer(name, params)
+        if answer is None:
+            self._held.prepare(name, params)
+        return answer
 
     def _check(self, name: str, params: dict[str, Any]) -> Statement:
         if self.error is not None:

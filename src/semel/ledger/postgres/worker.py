@@ -4,7 +4,7 @@ A transaction that meets another one is undone by the server (deadlock, serializ
 same time) and run again from its beginning: transaction functions change nothing but the ledger.
 
 If the connection ends while a COMMIT is under way, nobody can tell from the answer whether it happened. So every
-transaction that writes stores its number in the worker's own row of the table `worker`. The next connection reads that
+transaction that writes stores its number in the worker's own row of the table `mark`. The next connection reads that
 row `FOR UPDATE`, which waits for a server process that still commits: if it holds the number, the transaction happened;
 if not, it did not, and runs again. (`pg_xact_status` could not tell: after a failover, the same transaction id can be
 another transaction's.) While the server cannot be reached, such a job waits: it must not be reported as refused.
@@ -19,7 +19,8 @@ from pathlib import Path
 
 from semel.ledger.postgres import locks
 from semel.ledger.postgres.delivery_order import DeliveryOrder
-from semel.ledger.postgres.errors import RETRIED_STATES, DatabaseBusy, to_ledger_error
+from semel.ledger.postgres.errors import RETRIED_STATES, DatabaseBusy, DatabaseTakenOver, to_ledger_error
+from semel.ledger.postgres.held_sessions import HeldSessions
 from semel.ledger.postgres.statements import own_statements
 from semel.ledger.postgres.tx import PostgresTx
 from semel.ledger.postgres.wire import Connection, ConnectionLost, ServerError
@@ -29,6 +30,7 @@ MAX_ATTEMPTS = 20  # times that a transaction is run before others count as stuc
 MAX_KEY_ATTEMPTS = 3  # times that it is run if a key is taken: by then it has seen the row that holds the key
 RECONNECT_S = 5.0  # seconds for which a job waits for the server before it is refused
 RECONNECT_DELAY_S = 0.1
+FOREIGN_KEY_VIOLATION = "23503"
 
 
 class Worker:
@@ -104,18 +106,20 @@ class Worker:
         """Run the job and commit. Raises ServerError, ConnectionLost: then it did not happen."""
         connection = self._require_connection()
         if self._id == 0:
-            ((self._id,),) = connection.read(own_statements()["worker_add"], {})
+            ((id,),) = connection.read(own_statements()["worker_add"], {})
             connection.end("COMMIT")
+            self._id = id
         now = self._clock()
         connection.queue("BEGIN")
-        locks.take(connection, locks.find_locks(job.fn, job.args), now)
-        tx = PostgresTx(connection, now)
+        rows = locks.take(connection, locks.find_locks(job.fn, job.args), now)
+        tx = PostgresTx(connection, now, HeldSessions(connection, rows))
         if not self._run(job, tx):
             connection.end("ROLLBACK")
             return
         if not tx.has_written:
             connection.end("COMMIT")
             return
+        tx.save()
         if tx.dirty:
             self._ticket = self._order.draw({session for session, _, _ in tx.dirty})
         try:
@@ -172,6 +176,10 @@ class Worker:
         connection.send(own_statements()["worker_mark"], {"id": self._id, "serial": self._serial})
         try:
             connection.end("COMMIT")
+        except ServerError as error:
+            if error.state == FOREIGN_KEY_VIOLATION and "mark" in error.reason:
+                raise DatabaseTakenOver(path=self._path) from error
+            raise
         except ConnectionLost:
             self.lost_connections += 1
             if not self._was_committed():
@@ -186,6 +194,8 @@ class Worker:
                 connection.queue("BEGIN")
                 rows = connection.read(own_statements()["worker_read_mark"], {"id": self._id})
                 connection.end("ROLLBACK")
+                if not rows:
+                    raise DatabaseTakenOver(path=self._path)
                 return rows == [[self._serial]]
             except (ConnectionLost, ServerError):
                 time.sleep(RECONNECT_DELAY_S)

@@ -16,7 +16,7 @@ SELECT {ClaimRow} FROM claim WHERE spawn = :spawn AND call = :call AND call IS N
 -- the claims of a text to a destination in a root. `gone`: the claim does not stand any more (Law 5), because a part of
 -- it was rejected, dropped or failed later; or because it was deleted on its platform; or because it was edited, unless
 -- all parts of the edit were refused; or because its entry is superseded, and either it has no parts or its attempt
--- said the text once more. `leaves`: it has parts
+-- said the text once more. `leaves`: it has parts. (min: PostgreSQL would look for an EXISTS in all parts at once)
 SELECT c.id, c.session, c.seq, c.turn, c.how, c.outcome, c.echo_of,
   EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id AND (p.state IN ('rejected', 'dropped') OR p.failed IS NOT NULL))
   OR EXISTS(
@@ -28,7 +28,7 @@ SELECT c.id, c.session, c.seq, c.turn, c.how, c.outcome, c.echo_of,
   OR EXISTS(
     SELECT 1 FROM claim e WHERE e.edits = coalesce(c.edits, c.id) AND e.id > c.id AND e.outcome = 'said' AND (
       NOT EXISTS(SELECT 1 FROM part p WHERE p.claim = e.id)
-      OR EXISTS(SELECT 1 FROM part p WHERE p.claim = e.id AND p.state NOT IN ('rejected', 'dropped') AND p.failed IS NULL))
+      OR (SELECT min(p.id) FROM part p WHERE p.claim = e.id AND p.state NOT IN ('rejected', 'dropped') AND p.failed IS NULL) IS NOT NULL)
   ) AS gone,
   EXISTS(SELECT 1 FROM part p WHERE p.claim = c.id) AS leaves
 FROM claim c
