@@ -151,7 +151,7 @@ def _begin(session: int, *rest: Any) -> Locks:
 
 
 def _finish(fence: turns.TurnFence, caller: Any, ops: Any, *_: Any) -> Locks:
-    dests = {claim.dest for op in ops for claim in getattr(op, "claims", ()) if claim.dest is not None}
+    dests = {request.dest for op in ops for request in getattr(op, "requests", ()) if request.dest is not None}
     return Locks(ids=(fence.session,), homes=tuple(sorted(dests)))
 
 
@@ -205,7 +205,7 @@ def _perform(call: tool_calls.ToolCallRequest, *_: Any) -> Locks:
 
 def _part(part: int, *_: Any) -> Locks:
     return Locks(
-        find=(("find_session_of_part", {"part": part}),), find_homes=(("find_other_places", {"parts": [part]}),)
+        find=(("find_sessions_of_part", {"part": part}),), find_homes=(("find_other_places", {"parts": [part]}),)
     )
 
 
@@ -215,6 +215,11 @@ def _due(capacities: Mapping[str, send_queue.ChannelCapacity], *_: Any) -> Locks
         find=(("find_sessions_due", {"channels": sorted(capacities), "limit": limit}),),
         find_homes=(("find_other_places", {"parts": []}),),
     )
+
+
+def _erase(session: int, *_: Any) -> Locks:
+    limit = max(erase.ROWS_PER_STEP, age_out.ENTRIES_PER_STEP)
+    return Locks(ids=(session,), find=(("find_sessions_told", {"session": session, "limit": limit}),))
 
 
 def _import(progress: import_session.ImportProgress, target: hear.Addressee, *_: Any) -> Locks:
@@ -282,9 +287,9 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     people.remove_account: _mutex("people"),
     people.replace_configured: _mutex("people"),
     # admin
-    erase.erase_step: _session,
+    erase.erase_step: _erase,
     erase.forget_files: _nothing,
-    age_out.age_step: _session,
+    age_out.age_step: _erase,
     age_out.age_unreadable: _nothing,
     import_session.begin_import: lambda target, *_: _addressees((target,)),
     import_session.import_lines: _import,

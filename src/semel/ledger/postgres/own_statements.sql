@@ -49,24 +49,34 @@ SELECT session FROM job WHERE run = :run
 -- the session of an item
 SELECT session FROM item WHERE id = :item
 
--- name: find_session_of_part
--- the session that said a part
+-- name: find_sessions_of_part
+-- the sessions that have the text of a part: the one that said it, and those at whose home it is recorded, too
 SELECT c.session FROM part p JOIN claim c ON c.id = p.claim WHERE p.id = :part
+UNION SELECT e.session FROM part p JOIN entry e ON e.claim = p.claim WHERE p.id = :part
 
 -- name: find_sessions_of_messages
--- the sessions that said messages which a platform reports on, by idempotency key or receipt
-SELECT c.session FROM part p JOIN claim c ON c.id = p.claim WHERE p.key = ANY(:names)
-UNION SELECT c.session FROM part p JOIN claim c ON c.id = p.claim WHERE p.receipt = ANY(:names) AND p.receipt IS NOT NULL
+-- the same for messages that a platform reports on, by idempotency key or receipt
+WITH m AS (SELECT p.claim FROM part p WHERE p.key = ANY(:names)
+  UNION SELECT p.claim FROM part p WHERE p.receipt = ANY(:names) AND p.receipt IS NOT NULL)
+SELECT c.session FROM m JOIN claim c ON c.id = m.claim UNION SELECT e.session FROM m JOIN entry e ON e.claim = m.claim
 
 -- name: find_sessions_due
--- the sessions that said the parts which a channel could send or settle now
-SELECT DISTINCT c.session FROM (
-  SELECT p.claim FROM part p WHERE p.state IN ('queued', 'sending', 'unknown') AND p.channel = ANY(:channels)
-    AND p.due <= :now ORDER BY p.due LIMIT :limit) d JOIN claim c ON c.id = d.claim
+-- the same for the parts which a channel could send or settle now
+WITH d AS (SELECT p.claim FROM part p WHERE p.state IN ('queued', 'sending', 'unknown') AND p.channel = ANY(:channels)
+  AND p.due <= :now ORDER BY p.due LIMIT :limit)
+SELECT c.session FROM d JOIN claim c ON c.id = d.claim UNION SELECT e.session FROM d JOIN entry e ON e.claim = d.claim
 
 -- name: find_sessions_in_line
--- the sessions that said the parts which are in line
-SELECT DISTINCT c.session FROM part p JOIN claim c ON c.id = p.claim WHERE p.state IN ('queued', 'sending', 'unknown')
+-- the same for the parts which are in line
+WITH d AS (SELECT p.claim FROM part p WHERE p.state IN ('queued', 'sending', 'unknown'))
+SELECT c.session FROM d JOIN claim c ON c.id = d.claim UNION SELECT e.session FROM d JOIN entry e ON e.claim = d.claim
+
+-- name: find_sessions_told
+-- the sessions at whose home those texts of a session are recorded, too, that are erased or aged out next
+SELECT e.session FROM (SELECT c.id FROM erasure x JOIN claim c ON c.session = x.session AND c.id < x.at
+  WHERE x.session = :session ORDER BY c.id DESC LIMIT :limit) d JOIN entry e ON e.claim = d.id
+UNION SELECT n.session FROM session s JOIN entry e ON e.session = s.id AND e.seq > s.erased AND e.seq <= s.erased + :limit
+JOIN entry n ON n.claim = e.claim WHERE s.id = :session
 
 -- name: find_other_places
 -- the destinations at which the people are told of failures of these sessions' messages
