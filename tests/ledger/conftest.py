@@ -11,6 +11,7 @@ from proof.machines.engines import ENGINE
 
 SQLITE_FILES = {
     "test_common_sql.py": "holds the shared statements to what SQLite has in common with others",
+    "test_locks.py": "holds the functions to what they lock, and SQLite to running nothing for it",
     "test_migrations.py": "migrates SQLite's file, with a copy beside it",
     "test_plans.py": "reads SQLite's plans; PostgreSQL's are read in test_postgres_statements.py",
     "test_rows.py": "asks SQLite which columns a statement returns",

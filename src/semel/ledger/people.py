@@ -149,6 +149,7 @@ def redeem_code(
     `display_name`: the person's own name, used if the owner gave none; it is changed if another known person or
     `taken_names` has it. Raises AccountConfigured.
     """
+    tx.lock("ledger_lock")
     row = tx.one(PairingRow, "pairing_get", id=code)
     if row is None or row.state != "open" or row.expires <= tx.now:
         return None
@@ -159,12 +160,13 @@ def redeem_code(
     }
     name = row.name or make_unique_name(display_name, other_names | set(taken_names))
     accounts = save_account(tx, PersonAccount(row.channel, account, name, row.role, "paired"))
-    tx.count_changed("pairing_end", id=code, state="used", account=account, key=key, name=name)
+    tx.run("pairing_end", id=code, state="used", account=account, key=key, name=name)
     return accounts
 
 
 def void_code(tx: Tx, code: int) -> bool:
     """Invalidate an open code. Return False if the code is already used or voided."""
+    tx.lock("ledger_lock")
     return tx.count_changed("pairing_end", id=code, state="void", account=None, key=None, name=None) > 0
 
 

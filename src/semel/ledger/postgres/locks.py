@@ -2,9 +2,10 @@
 
 SQLite's one writer runs transactions one after the other. Here they run at once, so each locks first what it is going
 to judge: the rows of its sessions (by id), then the lines of its destinations (by name), then the mutexes that have no
-row of their own (by name). Whatever it reads afterwards includes every commit of those who held the same locks before.
-There is one order for all: else two transactions wait for each other, and PostgreSQL takes a second to notice
-(measured: a tenth of the turns, and 4 s for an event to be heard).
+row of their own (by name). What a function locks by itself (`Tx.lock`) comes behind these. Whatever it reads afterwards
+includes every commit of those who held the same locks before. There is one order for all: else two transactions wait
+for each other, and PostgreSQL takes a second to notice (measured: a tenth of the turns, and 4 s for an event to be
+heard).
 
 `LOCKS` says what a function locks, from its arguments. `tests/ledger/test_postgres_locks.py` compares it with the
 functions that the program hands to `write`; in tests, a trigger refuses each change to a row of a session that is not
@@ -38,9 +39,6 @@ from semel.ledger.turns import (
     tool_calls,
     turns,
 )
-
-MUTEXES = ("jobs", "limits", "people", "schedules")
-"""The rows of the table `mutex`."""
 
 
 @dataclass(frozen=True)
@@ -117,10 +115,6 @@ def _everything(*_: Any) -> Locks:
     return EVERYTHING
 
 
-def _mutex(name: str) -> Callable[..., Locks]:
-    return lambda *_: Locks(mutexes=(name,))
-
-
 def _session(session: int, *_: Any) -> Locks:
     return Locks(ids=(session,))
 
@@ -195,14 +189,6 @@ def _call(call: tool_calls.ToolCallRequest, request: Any = None, *_: Any) -> Loc
     return Locks(find=(("find_session_of_token", {"token": call.token}),), homes=(dest,) if dest else ())
 
 
-def _request_job(call: tool_calls.ToolCallRequest, *_: Any) -> Locks:
-    return Locks(find=(("find_session_of_token", {"token": call.token}),), mutexes=("jobs",))
-
-
-def _perform(call: tool_calls.ToolCallRequest, *_: Any) -> Locks:
-    return Locks(find=(("find_session_of_token", {"token": call.token}),), mutexes=("jobs", "schedules"))
-
-
 def _part(part: int, *_: Any) -> Locks:
     return Locks(
         find=(("find_sessions_of_part", {"part": part}),), find_homes=(("find_other_places", {"parts": [part]}),)
@@ -237,11 +223,11 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     answers.record_answer: _session,
     answers.cancel_undelivered: _found("find_session_of_item", "item"),
     nodes.assign_sources: _nothing,
-    schedules.configure: _mutex("schedules"),
-    schedules.add: _mutex("schedules"),
-    schedules.pause: _mutex("schedules"),
-    schedules.resume: _mutex("schedules"),
-    schedules.remove: _mutex("schedules"),
+    schedules.configure: _nothing,
+    schedules.add: _nothing,
+    schedules.pause: _nothing,
+    schedules.resume: _nothing,
+    schedules.remove: _nothing,
     schedules.fire: lambda row, target, *_: _addressees((target,), None),
     schedules.fire_heartbeat: lambda pulse, *_: Locks(ids=(pulse.id,)),
     # turns
@@ -268,8 +254,8 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     spawns.record_end: _found("find_session_of_spawn", "spawn"),
     tool_calls.record_call: _call,
     tool_calls.mark_answered: lambda token, *_: Locks(find=(("find_session_of_token", {"token": token}),)),
-    tool_calls.perform: _perform,
-    job_calls.request_job: _request_job,
+    tool_calls.perform: lambda call, *_: _call(call),
+    job_calls.request_job: lambda call, *_: _call(call),
     jobs.cancel: _found("find_session_of_run", "run"),
     jobs.mark_failed: _found("find_session_of_run", "run"),
     limits.ask_again: lambda *_: Locks(find=(("find_sessions_limited", {}),), mutexes=("limits",)),
@@ -280,12 +266,12 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     send_queue.recover: lambda *_: Locks(find=(("find_sessions_in_line", {}),)),
     owner_notice.tell_owners: _everything,
     # people
-    people.add_code: _mutex("people"),
-    people.void_code: _mutex("people"),
-    people.redeem_code: _mutex("people"),
-    people.save_account: _mutex("people"),
-    people.remove_account: _mutex("people"),
-    people.replace_configured: _mutex("people"),
+    people.add_code: _nothing,
+    people.void_code: _nothing,
+    people.redeem_code: _nothing,
+    people.save_account: _nothing,
+    people.remove_account: _nothing,
+    people.replace_configured: _nothing,
     # admin
     erase.erase_step: _erase,
     erase.forget_files: _nothing,

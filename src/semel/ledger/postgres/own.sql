@@ -3,4 +3,4 @@ INSERT INTO schema_version(version) VALUES(0);
 CREATE TABLE worker(id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY);
 CREATE TABLE mark(worker bigint PRIMARY KEY REFERENCES worker(id) ON DELETE CASCADE, serial bigint NOT NULL);
 CREATE TABLE mutex(name text COLLATE "C" PRIMARY KEY);
-INSERT INTO mutex(name) VALUES('jobs'), ('limits'), ('people'), ('schedules')
+INSERT INTO mutex(name) VALUES('limits')

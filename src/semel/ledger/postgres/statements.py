@@ -61,6 +61,12 @@ def statements() -> dict[str, Statement]:
 
 
 @cache
+def locking_statement(name: str) -> Statement:
+    """Return the statement that locks the rows which a named statement reads (`Tx.lock`)."""
+    return Statement(f"{name}_for_update", f"{translate(queries()[name].sql)} FOR UPDATE")
+
+
+@cache
 def own_statements() -> dict[str, Statement]:
     """Return the statements that only this engine runs."""
     file = resources.files("semel.ledger.postgres").joinpath("own_statements.sql")

@@ -7,7 +7,7 @@ from itertools import starmap
 from typing import Any
 
 from semel.ledger.postgres.held_sessions import HeldSessions
-from semel.ledger.postgres.statements import Statement, statements
+from semel.ledger.postgres.statements import Statement, locking_statement, statements
 from semel.ledger.postgres.wire import Connection
 from semel.ledger.storage.sql import R, S, T, Tx, queries
 
@@ -42,6 +42,10 @@ class PostgresTx(Tx):
         except BaseException as error:
             self.error = error
             raise
+
+    def lock(self, name: str, /, **params: Any) -> None:
+        self._check(name, params)
+        self._connection.send(locking_statement(name), params)
 
     def one(self, row: type[R], name: str, /, **params: Any) -> R | None:
         rows = self._read(name, params)

@@ -43,6 +43,11 @@ class SqliteTx(Tx):
     def count_changed(self, name: str, /, **params: Any) -> int:
         return self._execute(name, params).connection.changes()
 
+    def lock(self, name: str, /, **params: Any) -> None:
+        query = self._queries[name]  # nothing is run: there is one writer
+        if params.keys() != query.parameters:
+            raise query.parameter_error(params)
+
     def one(self, row: type[R], name: str, /, **params: Any) -> R | None:
         values = self._execute(name, params).fetchone()
         return None if values is None else row(*values)

@@ -162,6 +162,14 @@ class Tx:
         """
         raise NotImplementedError
 
+    def lock(self, name: str, /, **params: Any) -> None:
+        """Lock the rows that a statement reads until the transaction ends, before it checks what they stand for.
+
+        An engine with several writers runs the statement with FOR UPDATE. SQLite has one writer, so nothing is run
+        (docs/decisions/locks.md).
+        """
+        raise NotImplementedError
+
     def one(self, row: type[R], name: str, /, **params: Any) -> R | None:
         """Return the first row as a `row` object, or None if there is no row."""
         raise NotImplementedError
