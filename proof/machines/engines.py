@@ -64,7 +64,7 @@ def _database() -> tuple[PostgresServer, str, str]:
     server.execute(sanitizer_sql(), name)
     note_what_is_held()
     tables = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = '{}'"
-    kept = ("schema_version", "ledger", "mutex")
+    kept = ("schema_version", "ledger")
     emptied = [table for (table,) in server.execute(tables.format("r"), name) if table not in kept]
     sequences = [sequence for (sequence,) in server.execute(tables.format("S"), name)]
     commands = [

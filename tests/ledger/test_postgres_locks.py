@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import semel
-from proof.machines.engines import ENGINE, open_ledger
+from proof.machines.engines import empty_database
 from proof.postgres_server import needs_postgres
 from semel.ledger.inbound import hear
 from semel.ledger.storage.sql import Tx
@@ -87,14 +87,14 @@ def add_entry_to_another(tx: Tx, session: int, other: int) -> None:
     tx.run("piece_add", session=other, rev=1, entry=1, item=None, text="x")
 
 
-@pytest.mark.skipif(ENGINE != "postgres", reason="make test-postgres: the sanitizer is PostgreSQL's")
 @pytest.mark.parametrize("body", [touch_another, add_entry_to_another])
 def test_a_write_to_a_session_that_is_not_held_fails(body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from semel.ledger.postgres import locks
     from semel.ledger.postgres.errors import DatabaseFailed
+    from semel.ledger.postgres.store import PostgresStore
 
     monkeypatch.setitem(locks.LOCKS, body, locks._session_alone)
-    with open_ledger() as store:
+    with PostgresStore.open_sync(empty_database()) as store:
         for key in ("a", "b"):
             event = hear.Event("api", key, "message", key, b"digest")
             store.write_sync(hear.hear, event, [hear.Addressee(key, "main", None)])

@@ -10,7 +10,7 @@ from semel.ledger.sqlite.store import Store
 
 pytestmark = needs_postgres
 TYPES = {"INTEGER": "bigint", "TEXT": "text", "BLOB": "bytea", "REAL": "double precision"}
-OWN = {"mark", "mutex", "schema_version", "worker"}
+OWN = {"mark", "schema_version", "worker"}
 """Tables that only PostgreSQL has: SQLite has one writer, which knows what became of its COMMITs."""
 
 

@@ -9,13 +9,14 @@ or with the COMMIT. The transaction functions do not know.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from semel.ledger.postgres.statements import own_statements, statements
-from semel.ledger.postgres.wire import Connection
+from semel.ledger.postgres.wire import Connection, ServerError
 from semel.ledger.storage.rows import SessionRow
 
+SERIALIZATION_FAILURE = "40001"
 _COLUMNS = SessionRow.__struct_fields__
 _SAVED = ("seq", "rev", "wake_at", "wake_since", "epoch", "turn", "lease")
 _LOOKS_AT_SESSIONS = re.compile(rb"\b(?:FROM|JOIN|UPDATE)\s+session\b")
@@ -26,14 +27,19 @@ Rows = list[list[Any]]
 
 
 class HeldSessions:
-    """The rows of locked sessions, by id. `rows`: the values of SessionRow, as the lock statement read them."""
+    """The rows of locked sessions, by id. `rows`: the values of SessionRow, as the lock statement read them.
 
-    def __init__(self, connection: Connection, rows: Sequence[Sequence[Any]] = ()) -> None:
+    `keys`: the keys of sessions that the transaction wanted to lock; those of them that have no row do not exist yet.
+    """
+
+    def __init__(self, connection: Connection, rows: Sequence[Sequence[Any]] = (), keys: Collection[str] = ()) -> None:
         self._connection = connection
         self._rows: dict[int, SessionValues] = {}
         self._unsaved: set[int] = set()
         for values in rows:
-            self._keep(values)
+            row = dict(zip(_COLUMNS, values, strict=True))
+            self._rows[row["id"]] = row
+        self._missing = set(keys) - {row["key"] for row in self._rows.values()}
 
     def __repr__(self) -> str:
         return f"<HeldSessions {sorted(self._rows)}, unsaved {sorted(self._unsaved)}>"
@@ -52,10 +58,6 @@ class HeldSessions:
             self._unsaved.add(row["id"])
         return rows
 
-    @property
-    def has_unsaved(self) -> bool:
-        return bool(self._unsaved)
-
     def prepare(self, name: str, params: Mapping[str, Any]) -> None:
         """Save what another statement may look at. Forget the rows that it changes: the server is asked for them."""
         if name in LOOKING:
@@ -65,16 +67,22 @@ class HeldSessions:
             for id in changed:
                 self._rows.pop(id, None)
 
+    def refuse_unheld(self, name: str, params: Mapping[str, Any], rows: Rows) -> None:
+        """Raise ServerError if the server found a session that did not exist when the transaction took its locks.
+
+        The transaction runs again and locks it, too. A session that the transaction adds by itself is its own.
+        """
+        if name == "session_add":
+            self._missing.discard(params["key"])
+        elif name == "session_by_key" and rows and params["key"] in self._missing:
+            raise ServerError(SERIALIZATION_FAILURE, f"the session {params['key']} was added meanwhile")
+
     def save(self) -> None:
         """Let the changed rows be written with the next round trip, or the COMMIT."""
         for id in sorted(self._unsaved):
             row = self._rows[id]
             self._connection.send(own_statements()["session_save"], {"id": id, **{c: row[c] for c in _SAVED}})
         self._unsaved.clear()
-
-    def _keep(self, values: Sequence[Any]) -> None:
-        row = dict(zip(_COLUMNS, values, strict=True))
-        self._rows[row["id"]] = row
 
 
 def _values(row: SessionValues) -> list[Any]:

@@ -1,11 +1,10 @@
 """What each transaction locks, before anything else and in one order.
 
 SQLite's one writer runs transactions one after the other. Here they run at once, so each locks first what it is going
-to judge: the rows of its sessions (by id), then the lines of its destinations (by name), then the mutexes that have no
-row of their own (by name). What a function locks by itself (`Tx.lock`) comes behind these. Whatever it reads afterwards
-includes every commit of those who held the same locks before. There is one order for all: else two transactions wait
-for each other, and PostgreSQL takes a second to notice (measured: a tenth of the turns, and 4 s for an event to be
-heard).
+to judge: the rows of its sessions (by id), the lines of its destinations (by name), the ledger's row. What a function
+locks by itself (`Tx.lock`, docs/decisions/locks.md) comes behind these. Whatever it reads afterwards includes every
+commit of those who held the same locks before. There is one order for all: else two transactions wait for each other,
+and PostgreSQL takes a second to notice (measured: a tenth of the turns, and 4 s for an event to be heard).
 
 `LOCKS` says what a function locks, from its arguments. `tests/ledger/test_postgres_locks.py` compares it with the
 functions that the program hands to `write`; in tests, a trigger refuses each change to a row of a session that is not
@@ -23,7 +22,7 @@ from semel.ledger.admin import age_out, erase, import_session
 from semel.ledger.backup import settle_restored
 from semel.ledger.delivery import owner_notice, send_queue
 from semel.ledger.inbound import answers, channel_batch, commands, hear, nodes, schedules
-from semel.ledger.postgres.statements import own_statements
+from semel.ledger.postgres.statements import locking_statement, own_statements
 from semel.ledger.postgres.wire import Connection
 from semel.ledger.storage import store
 from semel.ledger.transcript import entries
@@ -47,8 +46,8 @@ class Locks:
 
     `ids`, `keys`: sessions, with all that share a home with one of them; `alone`: without those. `homes`: destinations,
     with the sessions whose home they are. `find`: statements that name more sessions, with their parameters.
-    `find_homes`: statements that name more destinations; they are given the sessions found so far, too. `everything`:
-    all sessions.
+    `find_homes`: statements that name more destinations; they are given the sessions found so far, too. `ledger`: the
+    ledger's row. `everything`: all sessions.
     """
 
     ids: tuple[int, ...] = ()
@@ -56,14 +55,14 @@ class Locks:
     homes: tuple[str, ...] = ()
     find: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     find_homes: tuple[tuple[str, Mapping[str, Any]], ...] = ()
-    mutexes: tuple[str, ...] = ()
+    ledger: bool = False
     alone: bool = False
     everything: bool = False
 
     @property
     def lane(self) -> Hashable:
         """Jobs with the same lane run in the order in which they were queued."""
-        return (self.ids or self.keys or self.find or self.mutexes or ("",))[0].__repr__()
+        return (self.ids or self.keys or self.find or ("",))[0].__repr__()
 
 
 NOTHING = Locks()
@@ -86,8 +85,8 @@ def take(connection: Connection, locks: Locks, now: int) -> Sequence[Sequence[An
     elif ids or locks.keys or homes:
         held = connection.read(own["lock_sessions"], {"ids": ids, "keys": list(locks.keys), "homes": homes})
         connection.send(own["lock_lines"], {"ids": ids, "homes": homes})
-    if locks.mutexes:
-        connection.send(own["lock_mutexes"], {"names": list(locks.mutexes)})
+    if locks.ledger:
+        connection.send(locking_statement("ledger_lock"), {})
     return held
 
 
@@ -135,13 +134,14 @@ def _found(name: str, parameter: str) -> Callable[..., Locks]:
     return lambda value, *_: Locks(find=((name, {parameter: value}),))
 
 
-def _limited(policy: limits.LimitPolicy | None) -> tuple[str, ...]:
-    return ("limits",) if policy is not None and policy.is_limited else ()
+def _is_limited(policy: limits.LimitPolicy | None) -> bool:
+    """Whether a turn may have to wait for a limit: what other sessions used must not change while it is asked."""
+    return policy is not None and policy.is_limited
 
 
 def _begin(session: int, *rest: Any) -> Locks:
     policies = [value for value in rest if isinstance(value, limits.LimitPolicy)]
-    return Locks(ids=(session,), mutexes=_limited(policies[0] if policies else None))
+    return Locks(ids=(session,), ledger=_is_limited(policies[0] if policies else None))
 
 
 def _finish(fence: turns.TurnFence, caller: Any, ops: Any, *_: Any) -> Locks:
@@ -159,7 +159,7 @@ def _addressees(
     return Locks(
         keys=tuple(sorted({target.key for target in targets})),
         homes=tuple(sorted({target.home for target in targets if target.home is not None})),
-        mutexes=_limited(start.policy if start is not None else None),
+        ledger=_is_limited(start.policy if start is not None else None),
         **more,
     )
 
@@ -258,7 +258,7 @@ LOCKS: dict[Callable[..., Any], Callable[..., Locks]] = {
     job_calls.request_job: lambda call, *_: _call(call),
     jobs.cancel: _found("find_session_of_run", "run"),
     jobs.mark_failed: _found("find_session_of_run", "run"),
-    limits.ask_again: lambda *_: Locks(find=(("find_sessions_limited", {}),), mutexes=("limits",)),
+    limits.ask_again: lambda *_: Locks(find=(("find_sessions_limited", {}),), ledger=True),
     # delivery
     send_queue.depart: _due,
     send_queue.record_outcome: _part,

@@ -29,10 +29,6 @@ SELECT l.dest FROM line l WHERE l.dest IN (
   SELECT unnest(CAST(:homes AS text[])) UNION SELECT s.home FROM session s WHERE s.id = ANY(:ids))
 ORDER BY l.dest FOR NO KEY UPDATE
 
--- name: lock_mutexes
--- what has no row of its own to lock
-SELECT m.name FROM mutex m WHERE m.name = ANY(:names) ORDER BY m.name FOR UPDATE
-
 -- name: find_session_of_token
 -- the session of the process with this fencing token
 SELECT session FROM spawn WHERE token = :token

@@ -95,7 +95,10 @@ class PostgresTx(Tx):
         if answer is not None:
             return answer
         try:
-            return self._connection.read(statement, params)
+            rows = self._connection.read(statement, params)
+            if self._held is not None:
+                self._held.refuse_unheld(name, params, rows)
+            return rows
         except BaseException as error:
             self.error = error
             raise

@@ -111,8 +111,9 @@ class Worker:
             self._id = id
         now = self._clock()
         connection.queue("BEGIN")
-        rows = locks.take(connection, locks.find_locks(job.fn, job.args), now)
-        tx = PostgresTx(connection, now, HeldSessions(connection, rows))
+        wanted = locks.find_locks(job.fn, job.args)
+        rows = locks.take(connection, wanted, now)
+        tx = PostgresTx(connection, now, HeldSessions(connection, rows, wanted.keys))
         if not self._run(job, tx):
             connection.end("ROLLBACK")
             return
