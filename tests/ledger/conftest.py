@@ -23,7 +23,10 @@ SQLITE_FILES = {
 }
 """Test files that are about SQLite's file, and why: they are left out where another engine is tested."""
 
-collect_ignore = [] if ENGINE == "sqlite" else list(SQLITE_FILES)
+POSTGRES_FILES = ["test_machine_faults.py"]
+"""The machines over PostgreSQL with faults of the server (`make test-postgres`)."""
+
+collect_ignore = POSTGRES_FILES if ENGINE == "sqlite" else list(SQLITE_FILES)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

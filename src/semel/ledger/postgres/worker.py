@@ -88,12 +88,12 @@ class Worker:
                     if error.state not in RETRIED_STATES or (error.state == "23505" and attempts == MAX_KEY_ATTEMPTS):
                         raise
                     self._undo()
-                    self.retries += 1
-                    last = error
-                except ConnectionLost:
-                    self.retries += 1
+                    reason: Exception = error
+                except ConnectionLost as error:
                     self._reconnect(RECONNECT_S)
-            raise DatabaseBusy(path=self._path, why=last, attempts=MAX_ATTEMPTS)
+                    reason = error
+                self.retries += 1
+            raise DatabaseBusy(path=self._path, why=reason, attempts=MAX_ATTEMPTS)
         except BaseException as error:
             ledger_error = to_ledger_error(error, self._path)
             self.failures += 1
