@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import importlib.util
 import itertools
 import os
@@ -16,6 +17,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from functools import cache
@@ -95,8 +97,9 @@ class PostgresServer:
     def start(self) -> None:
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [self._programs / "postgres", "-D", self.data], stdout=log, stderr=log, **self._as_user()
-            )
+                [self._programs / "postgres", "-D", self.data],
+                stdout=log, stderr=log, preexec_fn=_end_with_parent, **self._as_user(),
+            )  # fmt: skip
         deadline = time.monotonic() + START_TIMEOUT_S
         while self._call("pg_isready", "-q", "-h", str(self.folder)) != 0:
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -150,6 +153,12 @@ class PostgresServer:
         ran = subprocess.run([self._programs / program, *args], capture_output=True, text=True, **self._as_user())
         if ran.returncode:
             raise RuntimeError(f"{program} failed: {ran.stderr}")
+
+
+def _end_with_parent() -> None:
+    """On Linux, the server ends when the process that started it does, however that ends (PR_SET_PDEATHSIG)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, int(signal.SIGQUIT))
 
 
 def _find_user() -> pwd.struct_passwd:
