@@ -39,6 +39,12 @@ _OWNERS = {
 }
 """How the session of a row is found, for each table whose rows belong to one."""
 
+_CHECKED = {
+    "session": "TG_OP <> 'INSERT'",
+    "part": "(TG_OP <> 'UPDATE' OR to_jsonb(NEW) - 'due' <> to_jsonb(OLD) - 'due')",
+}
+"""Which changes are checked. When a part is due is a matter of its destination's line, which sessions may share."""
+
 _FUNCTION = """
 CREATE FUNCTION refuse_unheld_{table}() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
@@ -83,7 +89,7 @@ def sanitizer_sql() -> str:
             table=table,
             old=owner.format(row="OLD"),
             new=owner.format(row="NEW"),
-            is_checked="TG_OP <> 'INSERT'" if table == "session" else "true",
+            is_checked=_CHECKED.get(table, "true"),
         )
         for table, owner in _OWNERS.items()
     )

@@ -191,7 +191,8 @@ def _call(call: tool_calls.ToolCallRequest, request: Any = None, *_: Any) -> Loc
 
 def _part(part: int, *_: Any) -> Locks:
     return Locks(
-        find=(("find_sessions_of_part", {"part": part}),), find_homes=(("find_other_places", {"parts": [part]}),)
+        find=(("find_sessions_of_part", {"part": part}),),
+        find_homes=(("find_other_places", {"parts": [part]}), ("find_dest_of_part", {"parts": [part]})),
     )
 
 

@@ -6,12 +6,8 @@ SELECT {SessionRow s} FROM session s WHERE s.id = :id FOR NO KEY UPDATE
 
 -- name: lock_sessions
 -- the sessions with these ids and keys, those that share a home with one of them, and those with these homes
-SELECT {SessionRow s} FROM session s WHERE s.id IN (
-  SELECT n.id FROM session n WHERE n.id = ANY(:ids)
-  UNION SELECT n.id FROM session n WHERE n.key = ANY(:keys)
-  UNION SELECT n.id FROM session n WHERE n.home = ANY(:homes)
-  UNION SELECT o.id FROM session n JOIN session o ON o.home = n.home WHERE n.id = ANY(:ids)
-  UNION SELECT o.id FROM session n JOIN session o ON o.home = n.home WHERE n.key = ANY(:keys))
+SELECT {SessionRow s} FROM session s WHERE s.id = ANY(:ids) OR s.key = ANY(:keys) OR s.home = ANY(:homes)
+  OR s.home = ANY(ARRAY(SELECT n.home FROM session n WHERE n.id = ANY(:ids) OR n.key = ANY(:keys)))
 ORDER BY s.id FOR NO KEY UPDATE
 
 -- name: session_save
@@ -83,10 +79,9 @@ UNION SELECT o.channel || ':' || o.address FROM part t JOIN direct d ON d.channe
 JOIN person p ON p.channel = d.channel AND p.account = d.account JOIN person q ON q.name = p.name
 JOIN direct o ON o.channel = q.channel AND o.account = q.account WHERE t.id = ANY(:parts)
 
--- name: find_places_of_owners
--- the direct chats of the owners
-SELECT d.channel || ':' || d.address FROM person p JOIN direct d ON d.channel = p.channel AND d.account = p.account
-WHERE p.role = 'owner'
+-- name: find_dest_of_part
+-- the destination of a part: the next part in its line, which any session may have said, becomes due with its outcome
+SELECT dest FROM part WHERE id = ANY(:parts)
 
 -- name: find_sessions_limited
 -- the sessions that wait for a limit
