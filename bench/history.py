@@ -17,9 +17,9 @@ from bench.turns import TEXT
 from semel.agents.model import history
 from semel.gateway.turns import prompt
 from semel.law import memory_diff as law
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.rows import SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
-from semel.ledger.storage.store import Store
 from semel.ledger.transcript import views
 from semel.ledger.turns import history as history_of
 

@@ -14,7 +14,7 @@ import apsw
 from semel.gateway.record import Hub, LedgerAccess
 from semel.law.identity import digest_fields
 from semel.ledger.inbound.hear import Addressee, Event, hear
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 
 KEYS = 1_000_000
 FEW = 1_000  # keys that a nearly empty ledger remembers, so that it has some to repeat

@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 
 from bench.ledger_raw import append_per_second, overwrite_per_second
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.sql import Tx
-from semel.ledger.storage.store import Store
 from semel.ledger.transcript.entries import NextEntry
 
 CLIENTS = (1, 8, 64)

@@ -20,7 +20,7 @@ from semel.ledger.delivery import claims
 from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.inbound import hear
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 from semel.ledger.turns import turns
 from semel.testing import FakeChannel, Fault
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import apsw
 
 from bench.turns import TEXT, clients
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 
 ROUNDS, SECONDS = 21, 0.4
 LONG, MANY, CROWD = 100_000, 1_000_000, 10_000

@@ -25,9 +25,9 @@ from semel.gateway.record import Hub, LedgerAccess
 from semel.law.identity import digest_fields
 from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.inbound.hear import Addressee, Event, IdleStart, hear
-from semel.ledger.storage.group_commit import Committer
+from semel.ledger.sqlite.group_commit import Committer
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.sql import Tx
-from semel.ledger.storage.store import Store
 from semel.ledger.turns import finish_turn, limits, turn_ops, turns
 
 SECONDS = 2.0

@@ -37,7 +37,18 @@ CLOCK_READERS = {"now", "utcnow", "today"}
 """The methods of `datetime` and `date` that read a clock; the rest of `datetime` is arithmetic."""
 
 STAGES = {
-    "ledger": ("storage", "transcript", "search", "people", "delivery", "turns", "inbound", "admin", "backup"),
+    "ledger": (
+        "storage",
+        "sqlite",
+        "transcript",
+        "search",
+        "people",
+        "delivery",
+        "turns",
+        "inbound",
+        "admin",
+        "backup",
+    ),
     "gateway": ("outbound", "turns", "inbound", "tools", "api"),
 }
 """The stages inside of two packages, from the ground up; modules beside them are below all of the gateway's stages."""

@@ -113,8 +113,8 @@ def test_the_wheel_holds_every_file_of_the_package_and_works_from_there(tmp_path
     inside = tmp_path / "inside"
     zipfile.ZipFile(wheel).extractall(inside)
     code = (
-        "import semel, semel.ledger.storage.store, semel.faces.terminal.app, semel.faces.http\n"
-        "semel.ledger.storage.store.Store.in_memory().close()\n"
+        "import semel, semel.ledger.sqlite.store, semel.faces.terminal.app, semel.faces.http\n"
+        "semel.ledger.sqlite.store.Store.in_memory().close()\n"
         "assert semel.__file__.startswith(sys.argv[1]), semel.__file__"
     )
     run = [sys.executable, "-c", f"import sys; sys.path.insert(0, sys.argv[1])\n{code}", str(inside)]

@@ -20,8 +20,8 @@ from proof.crash.platforms import Platform
 from proof.crash.world import World
 from semel.ledger.admin import books
 from semel.ledger.backup import settle_restored
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.errors import LedgerError
-from semel.ledger.storage.store import Store
 
 Json = dict[str, Any]
 PUT_BACK = "was restored to its state"

@@ -20,7 +20,7 @@ from semel.faces.http import Settings, make_app
 from semel.gateway import Gateway
 from semel.gateway.ports import AgentError, Conversation, Launch
 from semel.gateway.settings import AgentSettings, ChannelSettings, GatewaySettings
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 
 TOKEN = "the-owners-token-of-a-fuzzed-gateway"
 HOOK = "the-token-of-the-hook"

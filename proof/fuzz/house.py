@@ -24,8 +24,8 @@ from semel.gateway.record import Hub, LedgerAccess
 from semel.gateway.settings import AgentSettings, ChannelSettings, GatewaySettings
 from semel.law.commands import AgentMessage
 from semel.ledger.admin.books import audit
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.sql import Tx
-from semel.ledger.storage.store import Store
 
 T = TypeVar("T")
 EXECUTIONS = 400

@@ -19,7 +19,7 @@ from proof.machines.house import HOMES
 from proof.machines.model import Model
 from proof.machines.sqlite import SqliteLedger
 from semel.acp_stream import Began, Ended
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 
 YOUNG = 3
 """Messages of each shape by which a young ledger's cost is known."""

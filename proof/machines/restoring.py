@@ -24,11 +24,11 @@ from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.delivery.send_queue import AttemptOutcome, ChannelCapacity, Departure
 from semel.ledger.inbound import hear
-from semel.ledger.storage.connect import connect
-from semel.ledger.storage.group_commit import Committer
+from semel.ledger.sqlite.connect import connect
+from semel.ledger.sqlite.group_commit import Committer
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.rows import LedgerRow, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx, queries
-from semel.ledger.storage.store import Store
 from semel.ledger.turns import finish_turn, turn_ops, turns
 
 HOUR = 3_600_000

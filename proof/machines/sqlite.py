@@ -11,9 +11,9 @@ from semel.ledger import people
 from semel.ledger.admin import books, erase
 from semel.ledger.delivery import claims, send_queue
 from semel.ledger.inbound import answers, channel_batch, hear
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.rows import EntryRow, ItemRow, SessionRow
 from semel.ledger.storage.sql import CutText, Tx
-from semel.ledger.storage.store import Store
 from semel.ledger.transcript import entries, views
 from semel.ledger.turns import finish_turn, sessions, show, spawns, tool_calls, turns, utterances
 from semel.ledger.turns.finish_turn import End

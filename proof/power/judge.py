@@ -15,10 +15,10 @@ from semel.ledger.backup import settle_restored
 from semel.ledger.delivery import claims, send_queue
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.inbound import channel_batch, commands, hear
-from semel.ledger.storage import mark_file
+from semel.ledger.sqlite import mark_file
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import Tx
-from semel.ledger.storage.store import Store
 from semel.ledger.turns import finish_turn, spawns, turn_ops, turns
 
 LOST = "acknowledged work is gone"

@@ -26,7 +26,7 @@ from proof.power.recorder import SYNCS, Recording
 from proof.power.workload import play
 from proof.report import Proof
 from proof.room import memory
-from semel.ledger.storage import open_ledger
+from semel.ledger.sqlite import open_ledger
 
 CHUNK = 40  # points that one process takes at a time
 NOW = 1_000_000_000  # ms: when the next gateway starts, long after all that the workload did

@@ -24,12 +24,12 @@ from unittest import mock
 import apsw
 
 from proof.power.disk import Op, PowerDisk
-from semel.ledger.storage import mark_file, threads
+from semel.ledger.sqlite import mark_file, threads
+from semel.ledger.sqlite.store import Store
+from semel.ledger.sqlite.threads import Writer
 from semel.ledger.storage.errors import LedgerError
 from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import Tx
-from semel.ledger.storage.store import Store
-from semel.ledger.storage.threads import Writer
 
 NAME = "ledger.db"
 MARK = NAME + mark_file.MARK_SUFFIX

@@ -26,7 +26,7 @@ from proof.schedules.plan import Plan
 from proof.schedules.strands import Shelf, staged
 from proof.schedules.world import World
 from semel.gateway.record import Watcher
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 
 MOST_STEPS = 60_000
 TIDY = 25  # runs after which what they left is collected

@@ -1,6 +1,6 @@
 """The ledger's threads, as strands that the seeded loop resumes: the same code, one step at a time.
 
-`semel.ledger.storage.threads` is given these in the place of `threading.Thread` and
+`semel.ledger.sqlite.threads` is given these in the place of `threading.Thread` and
 `queue.SimpleQueue`. A strand lets go where its thread would wait or be overtaken: for work, before a COMMIT and behind
 it. A strand of a life that is over is not resumed; its open transaction is undone.
 """
@@ -20,10 +20,10 @@ from typing import Any
 import apsw
 from greenlet import GreenletExit, getcurrent, greenlet
 
-import semel.ledger.storage.connect
-import semel.ledger.storage.open_ledger
-import semel.ledger.storage.store
-import semel.ledger.storage.threads
+import semel.ledger.sqlite.connect
+import semel.ledger.sqlite.open_ledger
+import semel.ledger.sqlite.store
+import semel.ledger.sqlite.threads
 from proof.schedules.loop import LIFE, Life, SeededLoop
 
 
@@ -242,11 +242,11 @@ def staged(loop: SeededLoop, shelf: Shelf) -> Iterator[Stage]:
     global _stage
     threads = SimpleNamespace(Thread=Strand, Lock=threading.Lock, current_thread=threading.current_thread)
     puts: list[tuple[Any, str, Any]] = [
-        (semel.ledger.storage.threads, "threading", threads),
-        (semel.ledger.storage.threads, "SimpleQueue", Line),
-        (semel.ledger.storage.connect, "apsw", SimpleNamespace(**{**vars(apsw), "Connection": Lasting})),
-        (semel.ledger.storage.open_ledger, "connect", _connected(semel.ledger.storage.open_ledger.connect)),
-        (semel.ledger.storage.store, "connect", _connected(semel.ledger.storage.store.connect)),
+        (semel.ledger.sqlite.threads, "threading", threads),
+        (semel.ledger.sqlite.threads, "SimpleQueue", Line),
+        (semel.ledger.sqlite.connect, "apsw", SimpleNamespace(**{**vars(apsw), "Connection": Lasting})),
+        (semel.ledger.sqlite.open_ledger, "connect", _connected(semel.ledger.sqlite.open_ledger.connect)),
+        (semel.ledger.sqlite.store, "connect", _connected(semel.ledger.sqlite.store.connect)),
     ]
     before = [(where, name, getattr(where, name)) for where, name, _ in puts]
     for where, name, what in puts:

@@ -36,7 +36,7 @@ from semel.gateway.settings import (
     ScheduleSettings,
     SessionSettings,
 )
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 
 T = TypeVar("T")
 Json = dict[str, Any]

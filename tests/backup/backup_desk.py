@@ -10,8 +10,8 @@ from typing import Any
 from outbox_desk import say
 
 from semel.ledger.backup.backups import Backup, make_backup
+from semel.ledger.sqlite.store import Store, now_ms
 from semel.ledger.storage.sql import Tx
-from semel.ledger.storage.store import Store, now_ms
 
 
 @dataclass

@@ -22,11 +22,11 @@ from semel.ledger.admin import books
 from semel.ledger.admin.books import PartCover
 from semel.ledger.backup.backups import check_backup, drop_old_backups, find_backup, list_backups
 from semel.ledger.delivery import parts
+from semel.ledger.sqlite.group_commit import WorkItem
+from semel.ledger.sqlite.migrate import list_migrations
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage import errors
-from semel.ledger.storage.group_commit import WorkItem
-from semel.ledger.storage.migrate import list_migrations
 from semel.ledger.storage.rows import LedgerRow
-from semel.ledger.storage.store import Store
 
 
 def test_a_backup_holds_the_ledger_and_its_files_and_says_what_it_is(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ PROGRAM = """
 import resource, sys
 from pathlib import Path
 from semel.ledger.backup.backups import make_backup
-from semel.ledger.storage.store import now_ms
+from semel.ledger.sqlite.store import now_ms
 data, folder = map(Path, sys.argv[1:])
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 make_backup(data / "ledger.db", data, folder, semel="test", clock=now_ms)

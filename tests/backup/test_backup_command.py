@@ -10,7 +10,7 @@ from backup_desk import make_place
 from cli_house import Cli
 
 from semel.ledger.backup import settle_restored
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 
 
 @pytest.fixture

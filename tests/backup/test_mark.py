@@ -18,11 +18,11 @@ import pytest
 from outbox_desk import say
 
 from semel.ledger.backup import restore, settle_restored
-from semel.ledger.storage import mark_file
+from semel.ledger.sqlite import mark_file
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.errors import LedgerLost, LogOfAnother
 from semel.ledger.storage.rows import LedgerRow, SessionRow
 from semel.ledger.storage.sql import Tx
-from semel.ledger.storage.store import Store
 
 
 def is_copy(path: Path) -> bool:
@@ -123,7 +123,7 @@ def test_a_transaction_that_changes_nothing_is_not_counted(tmp_path: Path) -> No
 
 PROGRAM = """
 import sys
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 
 def note(tx, n):
     tx.run("cursor_set", source=f"s{n % 7}", value=str(n), at=tx.now)
@@ -162,7 +162,7 @@ def test_after_a_kill_at_any_time_there_is_no_false_alarm(tmp_path: Path) -> Non
 
 WORKER = """
 import sys
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 
 def note(tx, n):
     for each in range(n, n + 40):

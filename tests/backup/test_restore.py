@@ -14,8 +14,8 @@ from semel.ledger.backup import settle_restored
 from semel.ledger.backup.backups import check_backup
 from semel.ledger.backup.restore import RestoreResult, restore_backup
 from semel.ledger.delivery import parts
+from semel.ledger.sqlite.store import Store, now_ms
 from semel.ledger.storage import errors
-from semel.ledger.storage.store import Store, now_ms
 
 
 def texts(ledger: Path) -> list[str]:

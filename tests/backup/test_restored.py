@@ -16,9 +16,9 @@ from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.delivery.claims import say as speak
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.inbound.hear import Addressee, Event, hear
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.rows import SessionRow
 from semel.ledger.storage.sql import Tx
-from semel.ledger.storage.store import Store
 from semel.ledger.transcript import entries, views
 from semel.ledger.turns import turns
 from semel.ledger.turns.turns import UntoldEntry

@@ -19,8 +19,8 @@ from semel.gateway.ports import Incoming, Person, Safety
 from semel.gateway.settings import ChannelSettings
 from semel.ledger.backup.snapshot import take_snapshot
 from semel.ledger.inbound import schedules as rows
+from semel.ledger.sqlite.store import now_ms
 from semel.ledger.storage.rows import SessionRow
-from semel.ledger.storage.store import now_ms
 from semel.testing import FakeChannel, Platform
 
 ANN = Person("ann", "Ann")

@@ -16,7 +16,7 @@ import pytest
 from cli_house import SCRIPTED, Cli, end
 
 from semel.faces.health.installation import examine_files
-from semel.ledger.storage.connect import connect
+from semel.ledger.sqlite.connect import connect
 from semel.text.write_errors import advise_on_write_error
 
 LOGGED_OUT = """

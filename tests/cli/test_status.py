@@ -9,8 +9,8 @@ import pytest
 from cli_house import PERMISSION, SCRIPTED, Cli, end, until
 
 from semel.faces.health.installation import examine_disk
+from semel.ledger.sqlite.open_ledger import check_readable
 from semel.ledger.storage.errors import LedgerUnreadable
-from semel.ledger.storage.open_ledger import check_readable
 from semel.testing.scripted_agent import prompt
 from semel.timing.durations import format_duration
 from semel.tools import trusted_files

@@ -15,7 +15,7 @@ from semel.faces.http import NodeSettings, Settings, make_app
 from semel.faces.http.operations import operations
 from semel.gateway import Gateway
 from semel.gateway.settings import AgentSettings, GatewaySettings
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 from semel.testing import scripted_agent
 from semel.testing.clock import FrozenClock
 

@@ -13,7 +13,7 @@ from semel.faces.http import Settings, make_app
 from semel.faces.http.server import serve_unix
 from semel.gateway import Gateway
 from semel.gateway.settings import AgentSettings, DestinationSettings, GatewaySettings
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 from semel.testing import scripted_agent
 
 Json = dict[str, Any]

@@ -18,9 +18,9 @@ import pytest
 from proof.conversations import judge_conversations, read_record
 from semel.ledger.admin import books
 from semel.ledger.admin.explain import AddressedSession
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.rows import EntryRow, TurnRow
 from semel.ledger.storage.sql import Tx
-from semel.ledger.storage.store import Store
 from semel.ledger.transcript import views
 from semel.testing import scripted_agent
 

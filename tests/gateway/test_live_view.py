@@ -21,7 +21,7 @@ from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.delivery.send_queue import AttemptOutcome, ChannelCapacity
 from semel.ledger.inbound import hear
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 from semel.ledger.transcript import views
 from semel.ledger.turns import finish_turn, show, turn_ops, turns
 

@@ -18,9 +18,9 @@ import pytest
 from semel.gateway import Gateway
 from semel.gateway.ports import Answered, Asked, Channel, Died, Inbox, Launch, Safety, Signal, Update
 from semel.gateway.settings import AgentSettings, ChannelSettings, GatewaySettings
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.rows import SessionRow
 from semel.ledger.storage.sql import Tx
-from semel.ledger.storage.store import Store
 from semel.ledger.transcript import entries, views
 from semel.testing.channels import FakeChannel, Fault
 

@@ -21,7 +21,7 @@ from semel.gateway import Gateway
 from semel.gateway.ports import Caps, Inbox, Incoming, Kept, Missing, Op, Person, Receipt, Safety
 from semel.gateway.settings import AgentSettings, ChannelSettings, GatewaySettings, PersonSettings
 from semel.ledger.inbound import channel_batch
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 
 PAGE = 7
 

@@ -13,7 +13,7 @@ from semel.agents.acp import AcpAgent
 from semel.gateway import Gateway
 from semel.gateway.ports import Incoming, Person, Safety
 from semel.gateway.settings import ChannelSettings, PersonSettings
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 from semel.testing.channels import FakeChannel
 
 ANN = Person("ann@x", "Ann")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from semel.ledger.admin import books
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 from semel.ledger.transcript import views
 
 WORKER = Path(__file__).parent / "inbound_worker.py"

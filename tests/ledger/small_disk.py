@@ -17,9 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.errors import LedgerError
 from semel.ledger.storage.sql import Tx
-from semel.ledger.storage.store import Store
 
 
 def note(tx: Tx, source: str) -> int:

@@ -8,10 +8,10 @@ from pathlib import Path
 import apsw
 import pytest
 
+from semel.ledger.sqlite.migrate import Migration, list_migrations, read_migrations
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.errors import LedgerNewer, MigrationFailed
-from semel.ledger.storage.migrate import Migration, list_migrations, read_migrations
 from semel.ledger.storage.sql import Tx
-from semel.ledger.storage.store import Store
 
 NEXT = len(list_migrations()) + 1
 GROWS = "ALTER TABLE cursor ADD COLUMN lag INTEGER; CREATE TABLE extra(id INTEGER PRIMARY KEY) STRICT;"

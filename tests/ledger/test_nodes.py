@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from semel.ledger.inbound import nodes
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 
 A, B, C, D = (bytes([n]) * 16 for n in range(4))
 

@@ -7,9 +7,9 @@ import pytest
 from semel.law.identity import digest_fields
 from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.inbound.hear import Addressee, Event, hear
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.rows import EntryRow, Row, SessionRow
 from semel.ledger.storage.sql import Tx
-from semel.ledger.storage.store import Store
 from semel.ledger.turns import finish_turn, history, sessions, show, summary, turn_ops, turns
 
 

@@ -20,9 +20,9 @@ import pytest
 
 import semel
 from semel.ledger.search import index
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.rows import Row
 from semel.ledger.storage.sql import Queries, Query, queries
-from semel.ledger.storage.store import Store
 
 PACKAGE = Path(semel.__file__).parent
 CLASSES_BEFORE_NAME = {"one": 1, "get": 1, "all": 1, "each": 1, "value": 1, "values": 1, "pairs": 2}

@@ -16,8 +16,8 @@ import apsw
 import pytest
 
 from proof.power.disk import PowerDisk
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.errors import LedgerError, LedgerFull, LedgerReadOnly
-from semel.ledger.storage.store import Store
 
 PROGRAM = Path(__file__).with_name("small_disk.py")
 

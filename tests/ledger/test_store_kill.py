@@ -8,12 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.sql import Tx
-from semel.ledger.storage.store import Store
 
 PROGRAM = """
 import asyncio, sys
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 
 def note(tx, source):
     tx.run("cursor_set", source=source, value="x" * (len(source) * 100), at=tx.now)

@@ -15,7 +15,11 @@ import pytest
 
 from semel.law.identity import digest_fields
 from semel.ledger.inbound.hear import Addressee, Event, hear
-from semel.ledger.storage import connect, errors, migrate
+from semel.ledger.sqlite import connect, migrate
+from semel.ledger.sqlite.migrate import APPLICATION_ID
+from semel.ledger.sqlite.open_ledger import file_system_type, refuse_network_file_system, refuse_old_sqlite
+from semel.ledger.sqlite.store import Store
+from semel.ledger.storage import errors
 from semel.ledger.storage.errors import (
     LedgerBusy,
     LedgerError,
@@ -28,15 +32,12 @@ from semel.ledger.storage.errors import (
     NotALedger,
     OldSqlite,
 )
-from semel.ledger.storage.migrate import APPLICATION_ID
-from semel.ledger.storage.open_ledger import file_system_type, refuse_network_file_system, refuse_old_sqlite
 from semel.ledger.storage.rows import EntryRow, LedgerRow
 from semel.ledger.storage.sql import Tx
-from semel.ledger.storage.store import Store
 
 HOLD = """
 import sys
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 store = Store.open(sys.argv[1])
 print("held", flush=True)
 sys.stdin.read()
@@ -234,7 +235,7 @@ def test_doctor_makes_nothing_and_migrates_nothing(tmp_path: Path, monkeypatch: 
         Store.open(path, readonly=True)
     assert not path.parent.exists()
     Store.open(path).close()
-    monkeypatch.setattr("semel.ledger.storage.migrate.read_version", lambda db, path: 0)
+    monkeypatch.setattr("semel.ledger.sqlite.migrate.read_version", lambda db, path: 0)
     with pytest.raises(LedgerMissing):
         Store.open(path, readonly=True)
     monkeypatch.undo()

@@ -16,11 +16,11 @@ from proof.power.images import MODES, image, lay_out
 from proof.power.judge import BEHIND, FALSE_ALARM, Judge
 from proof.power.main import NOW, PHYSICAL, Plan, Told, control, record, stretch
 from proof.power.recorder import MARK, NAME, Recording
-from semel.ledger.storage import mark_file
+from semel.ledger.sqlite import mark_file
+from semel.ledger.sqlite.group_commit import WorkItem
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.errors import LedgerFailed, LedgerFull
-from semel.ledger.storage.group_commit import WorkItem
 from semel.ledger.storage.sql import Tx
-from semel.ledger.storage.store import Store
 
 
 def note(tx: Tx, source: str, size: int = 10) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.errors import LedgerReadOnly
 from semel.ledger.storage.rows import SessionRow
 from semel.ledger.storage.sql import Tx
-from semel.ledger.storage.store import Store
 
 BOUND = 20.0
 

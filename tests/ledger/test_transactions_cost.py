@@ -16,9 +16,9 @@ from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.delivery.send_queue import AttemptOutcome, ChannelCapacity
 from semel.ledger.inbound import answers, hear
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.rows import SessionRow
 from semel.ledger.storage.sql import Tx
-from semel.ledger.storage.store import Store
 from semel.ledger.transcript import views
 from semel.ledger.turns import finish_turn, history, show, spawns, tool_calls, turn_ops, turns
 

@@ -11,11 +11,11 @@ from typing import Any
 import apsw
 import pytest
 
-from semel.ledger.storage import threads
+from semel.ledger.sqlite import threads
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.errors import LedgerClosed, LedgerFailed
 from semel.ledger.storage.rows import SessionRow
 from semel.ledger.storage.sql import Tx
-from semel.ledger.storage.store import Store
 
 BOUND = 20.0  # seconds a test may wait for what must come
 

@@ -9,7 +9,7 @@ from semel.ledger.admin import books
 from semel.ledger.delivery.claims import Caller, ClaimRequest, ClaimResult
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.inbound import hear
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 from semel.ledger.transcript import views
 from semel.ledger.turns import finish_turn, show, spawns, tool_calls, turn_ops, turns
 

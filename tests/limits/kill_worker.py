@@ -16,7 +16,7 @@ from pathlib import Path
 from semel.law.limits import Limits
 from semel.ledger.delivery.claims import Caller
 from semel.ledger.inbound import hear
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 from semel.ledger.turns import finish_turn, limits, turn_ops, turns
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "ledger"))

@@ -13,8 +13,8 @@ from gateway_world import World, script, until
 from people_world import ADA, BOB, Chat, said
 
 from semel.gateway.settings import LimitSettings
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.rows import SessionRow
-from semel.ledger.storage.store import Store
 from semel.ledger.turns.limits import LimitPolicy
 
 USAGE = {"usage": {"totalTokens": 100, "inputTokens": 90, "outputTokens": 10}}

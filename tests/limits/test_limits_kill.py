@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from semel.ledger.admin import books
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 from semel.ledger.turns import limits
 
 WORKER = Path(__file__).with_name("kill_worker.py")

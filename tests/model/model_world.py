@@ -17,7 +17,7 @@ from semel.agents.model import ModelAgent
 from semel.gateway import Gateway
 from semel.gateway.ports import Launch
 from semel.gateway.settings import AgentSettings, GatewaySettings, McpSettings
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 from semel.tools.in_process_tools import InProcessTools
 
 __all__ = ["Answer", "McpSettings", "ModelServer", "ModelWorld", "Request", "door", "until"]

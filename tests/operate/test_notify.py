@@ -13,8 +13,8 @@ from pathlib import Path
 from system_house import DEMO, House, opened, until
 
 from semel.faces.service.notify import ServiceManager
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.sql import Tx
-from semel.ledger.storage.store import Store
 
 
 class Manager:

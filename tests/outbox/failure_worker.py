@@ -12,8 +12,8 @@ from typing import Any
 
 from test_failed_later import report
 
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.sql import Tx
-from semel.ledger.storage.store import Store
 from semel.testing import FrozenClock
 
 

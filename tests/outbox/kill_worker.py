@@ -21,7 +21,7 @@ from semel.channels.webhook import WebhookChannel, WebhookSettings
 from semel.gateway.outbound.outbox import Outbox
 from semel.gateway.ports import Op, Receipt, Safety, Unknown
 from semel.ledger.delivery import parts
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 from semel.testing import HurriedClock
 
 FACTOR = 20.0

@@ -10,9 +10,9 @@ from typing import Any
 from semel.gateway.outbound.outbox import Outbox
 from semel.gateway.ports import Channel
 from semel.ledger.delivery import parts, send_queue
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.rows import EntryRow, SessionRow
 from semel.ledger.storage.sql import Tx
-from semel.ledger.storage.store import Store
 from semel.ledger.transcript import entries
 from semel.testing import FrozenClock
 

@@ -13,7 +13,7 @@ from semel.gateway.ports import Safety
 from semel.law.delivery import Rules
 from semel.ledger.delivery import parts, send_queue
 from semel.ledger.delivery.send_queue import AttemptOutcome, ChannelCapacity
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 from semel.testing import FakeChannel, Fault, FrozenClock
 
 # Faults that end an attempt by themselves: hanging and killing have tests of their own.

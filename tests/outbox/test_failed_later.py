@@ -20,8 +20,8 @@ from semel.ledger.admin import books, explain
 from semel.ledger.delivery import other_channel, parts, send_queue
 from semel.ledger.inbound import channel_batch as rows
 from semel.ledger.inbound import hear
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.sql import Tx
-from semel.ledger.storage.store import Store
 from semel.ledger.transcript import entries, views
 from semel.testing import FakeChannel, Fault
 

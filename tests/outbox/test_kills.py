@@ -18,8 +18,8 @@ from outbox_desk import say
 
 from semel.gateway.ports import Safety
 from semel.ledger.delivery import parts
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.rows import EntryRow, SessionRow
-from semel.ledger.storage.store import Store
 
 pytestmark = pytest.mark.storm
 

@@ -11,8 +11,8 @@ from semel.gateway.ports import Safety
 from semel.ledger import people
 from semel.ledger.delivery import send_queue
 from semel.ledger.people import PersonAccount
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.sql import Tx
-from semel.ledger.storage.store import Store
 from semel.testing import FakeChannel, FrozenClock
 
 

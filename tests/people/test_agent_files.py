@@ -17,7 +17,7 @@ from semel.ledger.admin.export import ExportWriter
 from semel.ledger.backup.backups import make_backup
 from semel.ledger.backup.restore import restore_backup
 from semel.ledger.inbound import channel_batch as received_rows
-from semel.ledger.storage.store import Store, now_ms
+from semel.ledger.sqlite.store import Store, now_ms
 
 Json = dict[str, Any]
 KEY = "demo:chat:dm"

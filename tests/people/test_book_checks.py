@@ -16,7 +16,7 @@ from people_world import BOB, Chat
 from semel.gateway.api import book_checks
 from semel.gateway.api.book_checks import INTERVAL_MS, BookChecks, LastCheck, add_size, read_last_check
 from semel.ledger.admin import books
-from semel.ledger.storage.connect import connect
+from semel.ledger.sqlite.connect import connect
 from semel.ledger.storage.sql import Tx
 
 

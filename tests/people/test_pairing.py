@@ -15,7 +15,7 @@ from semel.gateway.ports import Person
 from semel.gateway.record import Hub, LedgerAccess
 from semel.gateway.settings import AgentSettings, ChannelSettings, GatewaySettings, PersonSettings
 from semel.law.access import ALPHABET, CODE_LENGTH, parse_code, read_pairing_message, show_code
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 from semel.testing.clock import FrozenClock
 
 PAIRED = "You are paired as Eve (member)"

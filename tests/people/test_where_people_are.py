@@ -8,7 +8,7 @@ import pytest
 
 from semel.ledger import people
 from semel.ledger.people import PersonAccount, list_other_places, remember_place
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 
 ADA = [PersonAccount(channel, f"ada@{channel}", "ada", "owner", "added") for channel in ("matrix", "telegram", "email")]
 BOB = [

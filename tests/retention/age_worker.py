@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from semel.ledger.admin import age_out
-from semel.ledger.storage.store import Store, now_ms
+from semel.ledger.sqlite.store import Store, now_ms
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "ledger"))
 from statement_killer import kill_everywhere

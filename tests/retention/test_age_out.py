@@ -16,7 +16,7 @@ from test_erasing import balanced, filled, secrets_in
 
 from semel.ledger.admin import age_out, export
 from semel.ledger.inbound import hear
-from semel.ledger.storage.store import Store, now_ms
+from semel.ledger.sqlite.store import Store, now_ms
 from semel.ledger.transcript import views
 from semel.ledger.turns import history, turns
 

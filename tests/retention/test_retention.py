@@ -14,7 +14,7 @@ from system_house import until as wait_until
 
 from semel.gateway.ports import Incoming
 from semel.gateway.settings import SessionSettings
-from semel.ledger.storage.store import Store, now_ms
+from semel.ledger.sqlite.store import Store, now_ms
 
 DAY_S = 86_400
 

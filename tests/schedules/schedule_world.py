@@ -16,7 +16,7 @@ from semel.gateway.clock import find_zone
 from semel.gateway.settings import AgentSettings, GatewaySettings, ScheduleSettings
 from semel.ledger.admin.explain import AddressedSession
 from semel.ledger.inbound import schedules as rows
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 from semel.testing import FrozenClock, scripted_agent
 from semel.timing.walltime import read_moment
 

@@ -13,8 +13,8 @@ from schedule_house import House
 
 from semel.gateway.clock import find_zone
 from semel.ledger.admin import books
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.rows import ScheduleRow
-from semel.ledger.storage.store import Store
 from semel.timing import schedule
 from semel.timing.walltime import format_instant
 

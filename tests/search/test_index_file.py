@@ -21,7 +21,7 @@ from test_search import heard, places
 from semel.gateway.errors import GatewayUnavailable
 from semel.ledger.search import index as index_module
 from semel.ledger.search.index import Index, IndexFailed, IndexReset, index_statements
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 
 
 async def test_the_index_stands_beside_the_ledger_for_its_owner_only(world: World) -> None:

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from semel.ledger.admin import erase
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 from semel.ledger.transcript import views
 from semel.ledger.turns import sessions
 

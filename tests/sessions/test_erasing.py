@@ -14,8 +14,8 @@ from semel.ledger.delivery.claims import Caller, ClaimRequest
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.inbound import hear
 from semel.ledger.inbound.hear import KnownEvent
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.rows import EntryRow, PartRow, SessionRow
-from semel.ledger.storage.store import Store
 from semel.ledger.transcript import entries, views
 from semel.ledger.turns import finish_turn, sessions, show, turn_ops, turns
 

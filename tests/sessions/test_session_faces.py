@@ -170,7 +170,7 @@ def test_a_gateway_killed_while_it_deletes_goes_on_with_it(tmp_path: Path) -> No
 
 def _secrets(house: House) -> int:
     """How much of what was deleted the ledger still holds."""
-    from semel.ledger.storage.store import Store
+    from semel.ledger.sqlite.store import Store
 
     with Store.open_sync(house.data / "ledger.db", exclusive=False) as store:
         return sum(

@@ -13,9 +13,9 @@ from gateway_world import World, script, until
 
 from semel.ledger.delivery.claims import Caller
 from semel.ledger.inbound import hear
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.errors import LedgerInUse
 from semel.ledger.storage.rows import EntryRow, SessionRow
-from semel.ledger.storage.store import Store
 from semel.ledger.turns import finish_turn, show, turn_ops, turns
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from upgrade_desk import WAY
 
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "ledger"))
 from statement_killer import kill_everywhere

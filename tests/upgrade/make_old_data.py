@@ -71,7 +71,7 @@ def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
 async def fill(data: Path) -> None:
     """Run the old gateway twice: once until its ledger is copied, and then on the copy, as after a restore."""
     from semel.ledger.backup.snapshot import take_snapshot
-    from semel.ledger.storage.store import now_ms
+    from semel.ledger.sqlite.store import now_ms
 
     first = data.with_name("first")
     first.mkdir()
@@ -101,7 +101,7 @@ async def start(path: Path) -> Any:
     from semel.gateway.ports import Safety
     from semel.gateway.settings import ChannelSettings, PersonSettings
     from semel.ledger.inbound import nodes
-    from semel.ledger.storage.store import Store
+    from semel.ledger.sqlite.store import Store
     from semel.testing import FakeChannel
     from semel.tools.address import GATEWAY_FILE
     from semel.tools.exec.background import JobEnvironment, SupervisorRunner
@@ -223,7 +223,7 @@ async def _has_piece(gateway: Any) -> bool:
 
 def export(data: Path, target: Path) -> None:
     """Write what this version's export says of each session that is there, {key: [record]}."""
-    from semel.ledger.storage.store import Store
+    from semel.ledger.sqlite.store import Store
 
     with Store.open_sync(data / "ledger.db") as store:
         target.write_text(json.dumps(store.read_sync(read_exports), ensure_ascii=False))

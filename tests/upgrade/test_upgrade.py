@@ -18,9 +18,9 @@ from upgrade_desk import NEXT, WAY, OldData, read_rows, read_schema, read_schema
 
 from semel.ledger.admin import books, erase
 from semel.ledger.backup import settle_restored
-from semel.ledger.storage import migrate
+from semel.ledger.sqlite import migrate
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.errors import LedgerNewer, UpgradeNotCopied
-from semel.ledger.storage.store import Store
 
 
 def read_old_rows(old: OldData) -> Any:

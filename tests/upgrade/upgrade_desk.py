@@ -9,7 +9,7 @@ from typing import Any
 
 import apsw
 
-from semel.ledger.storage.migrate import Migration, list_migrations
+from semel.ledger.sqlite.migrate import Migration, list_migrations
 
 NEXT = Migration(
     len(list_migrations()) + 1,

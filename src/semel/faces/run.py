@@ -44,9 +44,9 @@ from semel.gateway.tracing import RecordSpan
 from semel.gateway.unix_socket import SocketRefused, UnixListener, socket_path
 from semel.installation import find_install_command
 from semel.ledger.inbound import nodes
-from semel.ledger.storage.migrate import Upgrade
-from semel.ledger.storage.open_ledger import read_own_mark
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.migrate import Upgrade
+from semel.ledger.sqlite.open_ledger import read_own_mark
+from semel.ledger.sqlite.store import Store
 from semel.ledger.turns.spawns import OrphanedProcess
 from semel.text.json_types import Json
 from semel.text.write_errors import advise_on_write_error

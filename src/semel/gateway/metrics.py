@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from semel import __version__
 from semel.gateway.disk_use import measure_ledger
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 
 
 class Metric(NamedTuple):

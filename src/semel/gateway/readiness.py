@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 
 from semel.gateway.disk_use import find_growth_problem
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.errors import LedgerClosed, LedgerError
-from semel.ledger.storage.store import Store
 
 TEST_INTERVAL_S = 5.0  # for how long the outcome of a test write is the answer
 TEST_TIMEOUT_S = 5.0  # how long a test write may take

@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
 from semel.gateway.errors import NoSuchSession
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.sql import CutText, Tx
-from semel.ledger.storage.store import Store
 from semel.ledger.transcript import views
 from semel.text.json_types import Json
 

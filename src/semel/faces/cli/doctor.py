@@ -138,7 +138,7 @@ def _print_report(report: dict[str, Any]) -> None:
 def _read_report(ledger: Path) -> dict[str, Any]:
     """Make the doctor's report from the ledger file itself, which is opened read-only. Raises LedgerError."""
     from semel.gateway.api.reads import audit_report
-    from semel.ledger.storage.store import Store
+    from semel.ledger.sqlite.store import Store
 
     store = Store.open(ledger, readonly=True)
     try:

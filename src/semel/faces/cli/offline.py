@@ -33,7 +33,7 @@ class OfflineLedger:
 
     def __init__(self, path: Path):
         from semel.gateway.record import Hub, LedgerAccess
-        from semel.ledger.storage.store import Store
+        from semel.ledger.sqlite.store import Store
 
         self._store = Store.open(path, readonly=True)
         self._record = LedgerAccess(self._store, Hub())

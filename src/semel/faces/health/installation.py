@@ -16,7 +16,7 @@ from semel.faces.health.finding import Finding, Level
 from semel.faces.http.server import CannotListen, bind
 from semel.faces.run import OWNER_TOKEN_FILE
 from semel.gateway.disk_use import LOW_FREE_BYTES, MIN_FREE_BYTES, format_bytes
-from semel.ledger.storage.migrate import list_migrations
+from semel.ledger.sqlite.migrate import list_migrations
 from semel.text.json_types import Json
 
 CLOCK_TOLERANCE_MS = 5_000

@@ -9,7 +9,7 @@ from semel.faces.config import ConfigError, locate
 from semel.faces.health.configuration import check_config
 from semel.gateway.api.reads import read_storage
 from semel.ledger.admin.overview import read_overview
-from semel.ledger.storage.store import Store, now_ms
+from semel.ledger.sqlite.store import Store, now_ms
 from semel.ledger.turns.session_agent import ANY_AGENT, ConfiguredAgents
 from semel.text.json_types import Json
 from semel.tools.address import find_url

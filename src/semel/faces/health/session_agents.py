@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from semel.faces.config.load import GatewayConfig
 from semel.faces.health.finding import Finding
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.errors import LedgerError
-from semel.ledger.storage.store import Store
 from semel.ledger.turns.session_agent import list_missing_agents
 
 

@@ -18,7 +18,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, MutableMapping
 from typing import Self
 
-from semel.ledger.storage.store import Store
+from semel.ledger.sqlite.store import Store
 
 STATUS_INTERVAL_S = 10.0  # how often the status line is renewed at least
 STOP_MARGIN_S = 60.0  # how long a stop may take beyond the grace period of running turns

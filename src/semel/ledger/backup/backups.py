@@ -35,8 +35,9 @@ from semel.ledger.backup.snapshot import (
     format_utc,
     take_snapshot,
 )
-from semel.ledger.storage import migrate
-from semel.ledger.storage.connect import connect, sync_folder
+from semel.ledger.sqlite import migrate
+from semel.ledger.sqlite.connect import connect, sync_folder
+from semel.ledger.sqlite.open_ledger import Lock, check_readable
 from semel.ledger.storage.errors import (
     NO_SPACE,
     BackupDamaged,
@@ -49,7 +50,6 @@ from semel.ledger.storage.errors import (
     LedgerError,
     NoBackup,
 )
-from semel.ledger.storage.open_ledger import Lock, check_readable
 from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import Tx, queries
 from semel.text.json_types import Json

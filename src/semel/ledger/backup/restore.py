@@ -29,12 +29,12 @@ from semel.ledger.backup.backups import (
     raise_ledger_errors,
     write_atomically,
 )
-from semel.ledger.storage import mark_file
-from semel.ledger.storage.connect import connect, sync_folder
+from semel.ledger.sqlite import mark_file
+from semel.ledger.sqlite.connect import connect, sync_folder
+from semel.ledger.sqlite.open_ledger import lock_ledger, restoring_flag_path
+from semel.ledger.sqlite.store import Store, mark_as_copy
 from semel.ledger.storage.errors import LedgerMissing, LedgerThere, RestoreFailed
-from semel.ledger.storage.open_ledger import lock_ledger, restoring_flag_path
 from semel.ledger.storage.sql import Tx, queries
-from semel.ledger.storage.store import Store, mark_as_copy
 
 COMPANION_SUFFIXES = ("-wal", "-shm", "-journal", mark_file.MARK_SUFFIX)
 """Suffixes of the files that belong to a ledger's file."""

@@ -18,7 +18,7 @@ from pathlib import Path
 import apsw
 
 from semel.ledger.admin import books
-from semel.ledger.storage.connect import connect
+from semel.ledger.sqlite.connect import connect
 from semel.ledger.storage.rows import LedgerRow
 from semel.ledger.storage.sql import Tx, queries
 

@@ -21,7 +21,7 @@ import apsw
 
 from semel.ledger.search.feed import ChangedPage
 from semel.ledger.search.words import SearchQuery, fold_text
-from semel.ledger.storage.connect import connect
+from semel.ledger.sqlite.connect import connect
 from semel.ledger.storage.rows import Row
 from semel.ledger.storage.sql import Queries, Tx, read_queries
 

@@ -1,1 +1,1 @@
-"""The SQLite file: opening and migrating it, the writer and reader threads, group commit, named queries."""
+"""What every engine of the ledger shares: the rows, the named statements, the transaction and the errors."""

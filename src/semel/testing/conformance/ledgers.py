@@ -11,9 +11,9 @@ from semel.ledger.admin import books
 from semel.ledger.delivery import claims, parts
 from semel.ledger.delivery.cutting import Leg
 from semel.ledger.inbound.hear import Addressee, open_session
+from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.rows import EntryRow, SessionRow
 from semel.ledger.storage.sql import Tx
-from semel.ledger.storage.store import Store
 from semel.testing.conformance.process import CHANNEL_NAME
 from semel.testing.conformance.rig import demand
 

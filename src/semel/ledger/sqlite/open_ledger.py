@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 import apsw
 
-from semel.ledger.storage import mark_file, migrate
-from semel.ledger.storage.connect import connect, make_durable, sync_folder
+from semel.ledger.sqlite import mark_file, migrate
+from semel.ledger.sqlite.connect import connect, make_durable, sync_folder
 from semel.ledger.storage.errors import (
     LedgerError,
     LedgerInUse,

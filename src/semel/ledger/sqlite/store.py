@@ -19,13 +19,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from semel.ledger.storage import mark_file, migrate
-from semel.ledger.storage.connect import connect
+from semel.ledger.sqlite import mark_file, migrate
+from semel.ledger.sqlite.connect import connect
+from semel.ledger.sqlite.group_commit import Committer, WorkItem
+from semel.ledger.sqlite.open_ledger import Lock, check_readable, open_for_writing, prepare_ledger, read_own_mark
+from semel.ledger.sqlite.threads import Readers, Writer
 from semel.ledger.storage.errors import LedgerClosed, LedgerError, LedgerReadOnly, to_ledger_error
-from semel.ledger.storage.group_commit import Committer, WorkItem
-from semel.ledger.storage.open_ledger import Lock, check_readable, open_for_writing, prepare_ledger, read_own_mark
 from semel.ledger.storage.sql import Tx, queries
-from semel.ledger.storage.threads import Readers, Writer
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -16,8 +16,8 @@ from typing import Any
 
 import apsw
 
+from semel.ledger.sqlite.mark_file import MarkFile
 from semel.ledger.storage.errors import to_ledger_error
-from semel.ledger.storage.mark_file import MarkFile
 from semel.ledger.storage.sql import STORAGE_ERRORS, Queries, Tx
 
 _ASYNC_RESULTS = (CoroutineType, GeneratorType, AsyncGeneratorType)

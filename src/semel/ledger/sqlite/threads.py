@@ -16,8 +16,8 @@ from queue import Empty, SimpleQueue
 
 import apsw
 
+from semel.ledger.sqlite.group_commit import Committer, WorkItem, deliver_results, run_job
 from semel.ledger.storage.errors import LedgerClosed, to_ledger_error
-from semel.ledger.storage.group_commit import Committer, WorkItem, deliver_results, run_job
 from semel.ledger.storage.sql import Queries, Tx
 
 MAX_BATCH_ITEMS = 512  # logical transactions in one commit, at most

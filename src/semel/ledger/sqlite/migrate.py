@@ -18,7 +18,7 @@ from pathlib import Path
 
 import apsw
 
-from semel.ledger.storage.connect import sync_folder
+from semel.ledger.sqlite.connect import sync_folder
 from semel.ledger.storage.errors import (
     LedgerError,
     LedgerNewer,

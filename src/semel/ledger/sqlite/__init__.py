@@ -1,0 +1,1 @@
+"""The embedded engine: one SQLite file, its opening and migration, one writer, readers, and group commit."""
