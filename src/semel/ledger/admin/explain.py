@@ -71,7 +71,7 @@ class ConflictOfEvent(Row):
 
 
 def describe_unknown(tx: Tx, ref: str) -> str:
-    """Return the text that nothing has the name `ref`, and what was probably meant or how things are named."""
+    """Return a text for people which says that `ref` names nothing, and what they can ask for instead."""
     key, _, number = ref.strip().rpartition("#") if _ENTRY.fullmatch(ref.strip()) else (ref.strip(), "", "")
     session = tx.one(SessionRow, "session_by_key", key=key.encode("utf-8", "replace").decode())
     if session is not None and session.deleted is None:
@@ -257,7 +257,7 @@ def _explain_reference(tx: Tx, hearing: AddressedSession) -> list[Json]:
 
 
 def _describe_wait(tx: Tx, hearing: AddressedSession) -> str:
-    """Return a sentence that says how an event that came while its session was busy got into its turn."""
+    """Say how an event got into its turn, if it came while its session was busy: it joined the turn or waited."""
     entry = tx.one(EntryRow, "entry_get", session=hearing.session, seq=hearing.seq)
     if entry is not None and entries.load(entry.more).get("joined"):
         return f"it joined the running turn t{hearing.turn} ({hearing.busy})"
@@ -272,7 +272,7 @@ def _describe_wait(tx: Tx, hearing: AddressedSession) -> str:
 
 
 def _explain_asked_turn(tx: Tx, number: int) -> list[Json]:
-    """Return the story of a turn that somebody asks about: also which events it took."""
+    """Return the story of a turn, with a line for each event that it took."""
     took = [
         _line(
             event.at,
@@ -285,7 +285,7 @@ def _explain_asked_turn(tx: Tx, number: int) -> list[Json]:
 
 
 def _find_latest_attempt(tx: Tx, number: int) -> int:
-    """Return the attempt that has the events of a turn: the latest one (`hearing_rebind`)."""
+    """Return the latest attempt of a turn's root, to which the turn's events are bound now (`hearing_rebind`)."""
     root = tx.get(TurnRow, "turn_get", id=number).root
     return max(attempt.id for attempt in tx.all(TurnRow, "turns_of_root", root=root))
 

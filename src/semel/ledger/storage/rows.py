@@ -159,7 +159,7 @@ class TurnRow(Row):
 
 
 class BoundEvent(Row):
-    """An event that is bound to a turn. `seq`, `role` and `more` are those of its entry. `wakes`: it asked for it."""
+    """An event that is bound to a turn. `seq`, `role` and `more`: of its entry. `wakes`: 1 if it asked for the turn."""
 
     id: int
     source: str
@@ -315,9 +315,9 @@ class EarlierClaim(Row):
 
 
 class TurnClaimBoundaries(Row):
-    """The columns of a `semel.law.echo.ClaimBoundaries`.
+    """The moments of a turn that a `semel.law.echo.ClaimBoundaries` names, each as a claim's id.
 
-    Each column is the id of the newest claim at one moment of the turn; -1 if that moment has not come.
+    A column holds the id of the newest claim at that moment; -1 if the moment has not come.
     """
 
     corrected: int

@@ -111,7 +111,7 @@ def _read_block(file: str, name: str, lines: list[str]) -> Query:
     if not purpose:
         raise QueryFileError(f"{file}: {name} does not say what it is for (a '-- ...' line under its name)")
     lines = lines[len(comments) :]
-    while lines and (_is_comment(lines[-1]) or not lines[-1]):  # it is about the blocks that follow
+    while lines and (_is_comment(lines[-1]) or not lines[-1]):  # this comment is about the blocks that follow
         lines.pop()
     sql = "\n".join(lines).strip().removesuffix(";")
     return Query(name, purpose, _COLUMN_LIST.sub(_list_columns, sql), file)

@@ -84,9 +84,9 @@ def read_about(tx: Tx, session: int) -> dict[str, Any]:
 
 
 def set_about(tx: Tx, session: int, about: Body) -> None:
-    """Merge `about` into what the agent offers in this session: modes and models, the current ones, and `tools`.
+    """Update the session's record of what its agent offers: the modes, models and tools, and which ones are current.
 
-    Fields of `about` that are None are ignored.
+    The fields of `about` replace those of the record. Fields that are None are ignored.
     """
     row = tx.get(SessionRow, "session_by_id", id=session)
     stored = load(row.about)
@@ -186,9 +186,10 @@ def set_entry(
     tell: bool | None = None,
     more: Body | None = None,
 ) -> None:
-    """Change an entry. Its pieces become part of its text, or are dropped if `text` is given.
+    """Change an entry. An argument that is None leaves its column unchanged.
 
-    An argument that is None leaves its column unchanged. A None value in `more` removes that field.
+    `text` replaces the text, with all pieces of it; without `text`, the pieces are joined to the text. `more` is merged
+    into the stored fields; a None value in it removes that field.
     """
     row = tx.get(EntryRow, "entry_get", session=session, seq=seq)
     rev = next_rev(tx, session)
@@ -261,10 +262,10 @@ def item_text(tx: Tx, item: int) -> str:
 
 
 def set_item(tx: Tx, item: int, *, text: str | None = None, body: Body | None = None, live: bool | None = None) -> None:
-    """Change an item. Its pieces become part of its text, or are dropped if `text` is given.
+    """Change an item. An argument that is None changes nothing.
 
-    An argument that is None changes nothing. `body` is merged into the stored object; a None value in it removes that
-    field.
+    `text` replaces the text, with all pieces of it; without `text`, the pieces are joined to the text. `body` is merged
+    into the stored object; a None value in it removes that field.
     """
     row = tx.get(ItemRow, "item_get", id=item)
     rev = next_rev(tx, row.session)

@@ -21,7 +21,7 @@ from semel.ledger.turns.summary import Summary, SummaryScope
 
 MAX_CONVERSATION_ENTRIES = 200  # entries read for an agent that lost its memory
 PAGE_ENTRIES = 200  # entries read at a time for an agent whose memory is the ledger
-START_STEP_TURNS = 8  # turns by which the start of a cut history moves
+START_STEP_TURNS = 8  # a shortened history begins at a multiple of this many turns
 MAX_HISTORY_ENTRIES = 4_000  # entries read for one prompt at most, so that its cost is bounded (Law 11)
 MAX_COMPARED_ENTRIES = 400  # entries compared with the agent's own history; older ones are not
 REWORDED_KINDS = frozenset({"ask", "edit", "file", "reaction"})  # kinds whose entry differs from the agent's words
@@ -271,8 +271,8 @@ def _fit_turns(groups: dict[int, list[Spoken]], max_bytes: int, cut: bool) -> tu
 def _stable_start(newest_groups: list[list[Spoken]]) -> int:
     """Return the index in `newest_groups` at which a shortened history should begin.
 
-    The beginning moves only once in several turns, so that a model's provider can cache the prompt's prefix. At most a
-    quarter of the turns that fit are given up for that.
+    It moves only once in START_STEP_TURNS turns, so that a model's provider can cache the prompt's prefix. For that, at
+    most a quarter of the turns that would fit are left out.
     """
     for n in range(1, len(newest_groups) // 4 + 1):
         if newest_groups[n][0].turn // START_STEP_TURNS != newest_groups[n - 1][0].turn // START_STEP_TURNS:

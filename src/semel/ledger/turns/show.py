@@ -191,7 +191,7 @@ class OpBatch:
     def on_Reserve(self, op: Reserve) -> None:
         (turn, root), leg = (self.caller.turn, self.caller.root), op.leg
         if cutting.deliver_previewed_text(self.tx, leg.dest, turn, op.text or str, streams=True):
-            self.reserved = None  # undecided: the text may become what the placeholder shows
+            self.reserved = None  # the new text may still become the text that the placeholder shows
             return
         plain = cutting.without_placeholder(leg, cutting.find_answered_event(self.tx, root, leg))
         self.reserved = placeholders.ensure_placeholder(self.tx, self.session, turn, root, leg.dest, plain)
@@ -201,7 +201,7 @@ class OpBatch:
 
     def on_Title(self, op: Title) -> None:
         if escape_semel_markers(op.text) != op.text:
-            return  # the agent took the beginning of its prompt, which is a note of Semel
+            return  # the agent made its title from the prompt, which begins with a note of Semel
         self.tx.run("session_set_title", id=self.session, title=sessions.normalise_title(op.text))
         entries.touch_session(self.tx, self.session)
 

@@ -32,7 +32,7 @@ class TurnEvent:
 
     @property
     def person(self) -> str | None:
-        """Whose limits the event counts for; None if no person sent it."""
+        """The person whose limit the event counts toward; None if no person sent it."""
         return Asker.of_event(self.source, self.kind, self.data, self.event).name
 
 

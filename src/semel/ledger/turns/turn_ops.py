@@ -106,16 +106,17 @@ class Title:
 
 @dataclass(frozen=True)
 class About:
-    """Merge `fields` into what the agent offers in this session (`entries.set_about`)."""
+    """Update the session's record of what its agent offers (`entries.set_about`)."""
 
     fields: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Reserve:
-    """Send a placeholder to the home for a text that streams. `leg`: the leg that would send the text so far.
+    """Send a placeholder to the home, because a text for the home has begun to stream.
 
-    `text`: a function that returns the text previewed so far.
+    `leg`: the part that would send the text so far; the placeholder is sent in the same way. `text`: a function that
+    returns the text previewed so far.
     """
 
     leg: Leg
