@@ -5,8 +5,8 @@ uses one of the ledger's readers for at most half of the time, and no long trans
 log into the database file. The check never uses the writer, unless it has to tell the owners about a broken law.
 
 The result of the last check is in a file in the data directory. It is not in the ledger, because it is no event, and
-because it must be readable without a gateway. The file also has how large the data were at the checks of the last days,
-so that their growth is known.
+because it must be readable without a gateway. The file also keeps the size of the data at the checks of the last days,
+from which the growth per day is computed.
 """
 
 from __future__ import annotations

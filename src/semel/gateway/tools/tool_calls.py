@@ -200,7 +200,10 @@ class ToolCallHandler:
     def _say(
         self, call: ToolRequest, text: str, place: ResolvedDestination, op: Json | None = None, **fields: Any
     ) -> ClaimRequest:
-        """Return the claim of this call. `op`: fields of the first part's `Op`; None if nothing has to be sent."""
+        """Return the claim by which this call says `text` at `place`.
+
+        `op`: fields for the `Op` of the first part; None if no part is to be sent. `fields`: other fields of the claim.
+        """
         legs = self.places.legs(place.dest, call.caller.key, text, op) if place.dest and op is not None else ()
         return ClaimRequest("tool", text, place.dest, is_home=place.home, legs=legs, problem=place.problem, **fields)
 

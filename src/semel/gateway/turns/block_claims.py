@@ -366,8 +366,8 @@ class BlockClaims:
     def before_join(self) -> list[turn_ops.Op]:
         """Prepare for another prompt that joins the turn: later blocks are no echoes of texts that were said until now.
 
-        An open block ends here, unless the agent's message id shows that it goes on. If it repeats an earlier text
-        verbatim, it ends as an echo of that text, and later text is not part of it.
+        An open block ends here, unless the agent's message id shows that the block goes on. If the block repeats an
+        earlier text verbatim so far, it ends as an echo of that text, and later text is not part of it.
         """
         originals, self.originals = self.originals, {verbatim_form(word) for word in self.quiet}
         return [op for block in self.open_blocks.values() for op in self._settle_for_join(block, originals)]
@@ -437,7 +437,7 @@ class BlockClaims:
     def leave(self, but_last: bool = False) -> list[turn_ops.Op]:
         """Send the last block that was said at home, if only closing texts are sent there.
 
-        `but_last`: all of its parts except the last.
+        `but_last`: send all of its parts except the last one.
         """
         if self.home is None or self.places.narrates_all(self.home) or not self.places.is_on_channel(self.home):
             return []

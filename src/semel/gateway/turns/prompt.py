@@ -63,7 +63,7 @@ def _blocks_of_event(event: TurnEvent, files: WorkspaceFiles | None) -> list[Jso
 
 
 def quiet_words(events: Sequence[TurnEvent]) -> tuple[str, ...]:
-    """Return the replies that count as quiet in a turn over these events. Each heartbeat brings its own."""
+    """Return the replies that count as quiet in a turn over these events. Each heartbeat states its own."""
     words: list[str] = []
     for event in events:
         if is_heartbeat(event):
@@ -73,7 +73,7 @@ def quiet_words(events: Sequence[TurnEvent]) -> tuple[str, ...]:
 
 
 def is_heartbeat(event: TurnEvent) -> bool:
-    """Return whether the event is a heartbeat of the gateway; a caller's event of this kind is none."""
+    """Return whether the event is a heartbeat of the gateway. An API caller's event of the same kind does not count."""
     return event.kind == "heartbeat" and event.source.startswith("heartbeat:")
 
 

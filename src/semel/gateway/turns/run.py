@@ -86,7 +86,7 @@ class Run:
         self.agent_died = False  # the agent's process died
         self.was_prompted = False  # whether the agent got the prompt, with its notes and entries
         self.open_prompts = 0  # prompts that the agent has not answered
-        self.end_notices: list[turn_ops.Notice] = []  # about a prompt that ended before others of this turn
+        self.end_notices: list[turn_ops.Notice] = []  # about prompts that ended while others were still running
         self.is_ending = False  # whether the last answer came, so that no message can join the turn
         self.preview = HomePreview(self.begun.home, self.begun.key, self.places, self.previews, self.kick)
         self.fold = self.live.fold
@@ -442,7 +442,10 @@ class Run:
         return due
 
     async def _put_off(self, ops: list[turn_ops.Op], end: Answered) -> bool:
-        """Put off a turn after a transient failure, so that its root is retried (Law 9). Return False if it is not."""
+        """Put off a turn after a transient failure, so that its root is retried (Law 9).
+
+        Return False, and change nothing, if the turn has failed for good.
+        """
         delay_s = retry_delay_s(end, self.begun.attempt, self.agent.attempts)
         if delay_s is None:
             return False

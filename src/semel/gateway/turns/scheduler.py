@@ -43,7 +43,7 @@ from semel.ledger.turns.session_agent import ConfiguredAgents
 from semel.ledger.turns.turns import BegunTurn, Fenced, GivenUp, NotYetDue, StopRequest, TurnFence
 
 log = structlog.get_logger("semel.turns")
-activity = logging.getLogger("semel.activity")  # of the log file only: `semel.faces.log`
+activity = logging.getLogger("semel.activity")  # goes only to the log file: `semel.faces.log`
 
 T = TypeVar("T")
 
@@ -116,7 +116,7 @@ class TurnScheduler:
         return not self.stopping and session not in self.tasks
 
     def _take_over(self, begun: BegunTurn) -> None:
-        """Serve a turn that began in the transaction that heard its event, also if the gateway began to stop since."""
+        """Serve a turn that began in the transaction that accepted its event, even if the gateway is now stopping."""
         self._begun[begun.session] = begun
         self._serve_soon(begun.session)
 
@@ -166,7 +166,10 @@ class TurnScheduler:
             self._starting[session][1].cancel()
 
     async def _stop_waiting(self, session: int, by: StopRequest, only: int | None = None) -> bool:
-        """Stop a turn that waits for its retry (`only`: only if its root is this). Return whether there was one."""
+        """Stop the session's turn if it waits for its retry. Return whether there was such a turn.
+
+        `only`: stop it only if it belongs to this root.
+        """
         stopped = await self.record.write(turns.cancel_put_off, session, by, only)
         if stopped:
             self.wake(session)

@@ -64,7 +64,10 @@ class OutputView:
 
 
 class StreamView:
-    """The operations of the next batch, collected from the stream. Items of the replayed history are left out."""
+    """The view of an agent's stream: translate what the fold reports into operations, and collect them in a batch.
+
+    `take_batch` returns the batch. Items of the replayed history are left out.
+    """
 
     def __init__(self) -> None:
         self.speech: BlockClaims
