@@ -247,7 +247,7 @@ def format_size(size: int) -> str:
 
 
 def _limit_references(references: list[str]) -> list[str]:
-    """At most MAX_REFERENCES of the references: the first, which names the thread, and the newest ones."""
+    """Return at most MAX_REFERENCES of the references: the first, which names the thread, and the newest ones."""
     if len(references) <= MAX_REFERENCES:
         return references
     return [references[0], *references[-(MAX_REFERENCES - 1) :]]

@@ -151,7 +151,7 @@ def _parse_identity(data: Json) -> MatrixIdentity:
 
 
 class MatrixReader:
-    """Reads for one run of the channel. `me` is our identity, set by `begin`."""
+    """The authenticated GET requests of one run of the channel. `me` is our identity, set by `begin`."""
 
     def __init__(self, link: MatrixReadConnection, account: MatrixAccount) -> None:
         self.link = link
@@ -196,7 +196,7 @@ class MatrixReader:
 
 
 class MatrixWriter:
-    """Makes the requests that `send`, `find` and `typing` need, independent of `run`."""
+    """The authenticated requests of `send`, `find` and `typing`, which do not need a running `run`."""
 
     def __init__(self, account: MatrixAccount) -> None:
         self.account = account

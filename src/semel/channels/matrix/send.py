@@ -238,7 +238,7 @@ def _make_relation(op: Op, place: RoomPlace) -> tuple[Json | None, str | None]:
 
 
 def no_room_state(room: str) -> Room | None:
-    """The `get_room` of a sender while `run` is not running: no room's state is known."""
+    """Return None: a sender's `get_room` for the time in which `run` does not run and no room's state is known."""
     return None
 
 

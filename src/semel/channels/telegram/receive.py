@@ -78,7 +78,11 @@ class Topics:
 
 
 class TelegramReceiver:
-    """The receiving half of one bot. `moved` and `topics` are shared with the sending half."""
+    """The receiving half of one bot.
+
+    `moved`: the first ids of groups, mapped to their current ids. `topics`: the topics of messages. The sending half
+    uses the same two objects.
+    """
 
     def __init__(
         self,
@@ -243,7 +247,7 @@ class TelegramReceiver:
         if "webhook" in reply.error_text.lower():
             return Denied(_WEBHOOK)
         previous, self._last_conflict = self._last_conflict, self._clock()
-        if previous is None or self._last_conflict - previous > CONFLICT_WINDOW_S:  # perhaps one manual call
+        if previous is None or self._last_conflict - previous > CONFLICT_WINDOW_S:  # perhaps one call by hand
             return Offline(_CONFLICT)
         return Denied(_CONFLICT)
 
