@@ -63,7 +63,7 @@ class Fold:
 
     @property
     def is_replaying(self) -> bool:
-        """Whether a replay was begun and not ended yet: its last message may still wait for more."""
+        """Whether a replay has begun and not ended. Until it ends, its last message may get more chunks."""
         return self._replay is not None
 
     def items(self) -> Iterator[ViewItem]:

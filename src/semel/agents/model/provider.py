@@ -160,7 +160,8 @@ class ConfiguredModel:
 def _switch_off_retries(model: Model) -> bool:
     """Switch off the retries of OpenAI's or Anthropic's client. Returns False if the client has no such switch.
 
-    A setting of each request would make a copy of the client, without its patches and with what the environment says.
+    This changes the client itself, because an option per request would make the library copy the client. The copy would
+    lack the patches of `openai_patches`, and would read the environment again.
     """
     client: Any = getattr(model.provider, "client", None)
     if not isinstance(getattr(client, "max_retries", None), int):

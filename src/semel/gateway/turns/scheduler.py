@@ -166,10 +166,7 @@ class TurnScheduler:
             self._starting[session][1].cancel()
 
     async def _stop_waiting(self, session: int, by: StopRequest, only: int | None = None) -> bool:
-        """Stop the session's turn if it waits for its retry. Return whether there was such a turn.
-
-        `only`: stop it only if it belongs to this root.
-        """
+        """Stop the turn, if it waits for its retry and is of the root `only` (None: any). Return whether one waited."""
         stopped = await self.record.write(turns.cancel_put_off, session, by, only)
         if stopped:
             self.wake(session)
