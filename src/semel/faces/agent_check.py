@@ -50,9 +50,10 @@ NO_WORD = "it answered the prompt without a word"
 class AgentCheck:
     """What was found of an agent. `problem`: why it cannot be used, and what to do; "" if it can.
 
-    `program`: what it calls itself. `tools`: it reached Semel's MCP server. `session_s`: seconds to the open session.
-    `memory_mb`, `processes`: of its process group, with the MCP server. `answer`: to the prompt, if there was one.
-    `notes`: what works, but differs from what people expect. `key`: which API key a model's server gets, or why none.
+    `program`: the name that the agent gives itself. `tools`: it reached Semel's MCP server. `session_s`: seconds until
+    its session was open. `memory_mb`, `processes`: memory and number of its processes, the MCP server's included.
+    `answer`: its answer to the prompt, if one was sent. `notes`: what works, but differs from what people expect.
+    `key`: which API key a model's server gets, or why it gets none.
     """
 
     name: str
@@ -194,7 +195,7 @@ def find_stale_key(agent: AcpAgent) -> list[str]:
 
 def _make_launch(socket: Path, tools_url: str) -> Launch:
     async def on_start(pid: int, pgid: int, born: str) -> None:
-        """There is no ledger that records the spawn."""
+        """Do nothing: without a gateway, there is no ledger in which to record the process."""
 
     return Launch("check", 0, secrets.token_urlsafe(32), socket, None, on_start, tools_url)
 
@@ -227,7 +228,7 @@ async def _look_at_processes(conversation: AcpConversation, check: AgentCheck, t
 async def _ask(
     conversation: AcpConversation, prompt: str, timeout: float, check: AgentCheck, on_notice: Callable[[str], None]
 ) -> None:
-    """Send the prompt, and note the answer, and the last notices of the agent about itself."""
+    """Send the prompt, and store in `check` the answer, or why there is none, and the agent's last notices."""
     begun, fold = time.monotonic(), Fold(profile_for(conversation.profile))
     notices: dict[str, None] = {}  # in their order, each once
     fold.prompt(prompt)

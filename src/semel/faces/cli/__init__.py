@@ -48,7 +48,7 @@ def build_command() -> Any:
 
 
 def _hide_flag_types(command: Any, help_options: list[str]) -> None:
-    """Make the help show `--json` where typer would show `--json <bool>`: an empty metavar takes the type's place."""
+    """Give each flag an empty metavar, so that the help shows `--json` and not `--json <bool>`."""
     help_option = command.get_help_option(command.context_class(command, help_option_names=help_options))
     for param in (*command.params, help_option):
         if getattr(param, "is_flag", False):

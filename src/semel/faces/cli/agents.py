@@ -312,7 +312,7 @@ def install_agent(known: KnownAgent, wanted: bool) -> None:
 
 
 def find_node_problem(known: KnownAgent) -> str:
-    """Return why the Node.js here is too old for an agent, and what to do; "" if it is not, or if it cannot be asked.
+    """Return why the Node.js here is too old for an agent, and what to do; "" if it is new enough or not found.
 
     npm itself warns only after the download.
     """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ALL = 1 << 62  # rows: no listing is as long
+ALL = 1 << 62  # a number of rows that no listing reaches
 
 
 class OfflineLedger:

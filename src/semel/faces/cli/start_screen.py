@@ -65,7 +65,7 @@ def _print_rows(out: Console, label: str, lines: list[str]) -> None:
 
 
 def _describe_agent(agent: AgentSettings) -> str:
-    """Name an agent, and what keeps it from working, as far as that shows without starting it."""
+    """Return an agent's name, with what keeps it from working if that can be seen without starting it."""
     if agent.kind == "demo":
         return f"{agent.name} (the bundled demo agent)"
     check = f"{find_command()} agents check {agent.name}"
@@ -122,4 +122,4 @@ def print_qr_code(link: str) -> None:
         return
     out.print()
     for row in rows:
-        out.print("  ", Text(row, "white on black"), sep="")  # it is drawn in light modules
+        out.print("  ", Text(row, "white on black"), sep="")  # the rows draw the light modules

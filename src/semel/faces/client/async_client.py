@@ -94,10 +94,10 @@ class AsyncClient(Connection):
     ) -> Answer:
         """Wait until the session is idle after `event`, and return what the turns that took the event said.
 
-        `event`: of the answer to `say`. `on_news` is called with what a person should know meanwhile: retries,
-        questions and permission requests, for whose answer the agent waits. `timeout`: seconds after which TimeoutError
-        is raised; the turn goes on, and can be waited for again. If the gateway is away, it is waited for 30 seconds.
-        Raises NoGateway.
+        `event`: `Accepted.event`, as `say` returned it. `on_news` is called with what a person should know meanwhile:
+        retries, and the questions and permission requests whose answer the agent waits for. `timeout`: seconds after
+        which TimeoutError is raised; the turn goes on, and can be waited for again. Raises NoGateway if the gateway is
+        away for 30 seconds.
         """
         try:
             async with asyncio.timeout(timeout):
@@ -136,7 +136,7 @@ class AsyncClient(Connection):
 
         Updates are `EntryUpdate`, `ItemUpdate` and `SessionUpdate`. If the connection breaks, the iterator reconnects
         and goes on where it was: nothing comes twice, and nothing is left out. `after`: the `rev` of the last update
-        that the caller has handled, perhaps in an earlier life; only what changed since is yielded.
+        that the caller has handled, perhaps before a restart; only what changed since is yielded.
 
         `give_up_after`: seconds without a gateway after which NoGateway is raised; None: never.
 

@@ -32,18 +32,18 @@ class Answer:
 
     @property
     def texts(self) -> list[str]:
-        """What was said, without notices: one text for each of the agent's messages."""
+        """The texts of the answer, without notices: one for each message of the agent."""
         answers = [entry for entry in self.entries if entry.role == "agent" or entry.kind == "command"]
         return [entry.text for entry in answers if not entry.superseded]
 
     @property
     def text(self) -> str:
-        """What was said, as one text."""
+        """The texts of the answer, joined by blank lines."""
         return "\n\n".join(self.texts)
 
     @property
     def notices(self) -> list[str]:
-        """What Semel noticed about the turn, besides its failure and the retries that were reported meanwhile."""
+        """Semel's notices about the turn, except those of its failure, of retries, and of a limit that is used up."""
         notices = [entry for entry in self.entries if entry.role == "notice"]
         return [entry.text for entry in notices if entry.kind not in ("command", "turn.failed", *NEWS_KINDS)]
 

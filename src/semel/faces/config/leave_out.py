@@ -1,6 +1,6 @@
 """Leave the wrong settings out of the content of semel.toml, so that the mistakes in the rest of it are found, too.
 
-A wrong section that others may name is replaced by one that is right, so that those who name it are not called wrong.
+A wrong section to which others may refer is replaced by a valid one, so that these references do not count as mistakes.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ REPLACEMENTS: Mapping[str, Mapping[str, str]] = {
 def leave_out(raw: Mapping[str, Any], locations: Iterable[Sequence[str | int]]) -> dict[str, Any]:
     """Return a copy of the content of semel.toml without the settings at these locations.
 
-    A location is a path of keys and indices, as pydantic gives it. Of a list, all items are left out. Of a setting that
-    is missing, its section is left out.
+    A location is a path of keys and indices, as pydantic gives it. If it is an item of a list, the whole list is left
+    out; if it is a setting that is missing, the setting's section is left out.
     """
     kept = copy.deepcopy(dict(raw))
     for path in {_find_path(raw, location): None for location in locations}:
@@ -31,7 +31,7 @@ def leave_out(raw: Mapping[str, Any], locations: Iterable[Sequence[str | int]]) 
 
 
 def _find_path(raw: Mapping[str, Any], location: Sequence[str | int]) -> tuple[str, ...]:
-    """Return the path of the innermost setting or section at a location that the file has."""
+    """Return the longest beginning of a location that the file contains, as a path of keys."""
     table: Any = raw
     path: list[str] = []
     for key in location:
@@ -45,7 +45,7 @@ def _find_path(raw: Mapping[str, Any], location: Sequence[str | int]) -> tuple[s
 def _leave_out_one(kept: dict[str, Any], path: tuple[str, ...]) -> None:
     table = kept
     for key in path[:-1]:
-        if key not in table:  # it was left out as a whole
+        if key not in table:  # its section was left out already
             return
         table = table[key]
     replacement = REPLACEMENTS.get(path[0]) if len(path) == 2 else None

@@ -113,8 +113,8 @@ def examine_config_file(
 def _parse(raw: dict[str, Any], source: ConfigSource, found: ProblemList) -> tuple[ConfigFile, dict[str, Any]]:
     """Validate the file. Return it without the settings that are wrong, and its TOML without them.
 
-    The mistakes are added to `found`. What is wrong only after a mistake was left out follows from it, and is no
-    mistake of its own.
+    The mistakes are added to `found`. Errors that appear only after wrong settings were left out are consequences of
+    those, so they are left out, too, but not added.
     """
     try:
         return read_table(ConfigFile, raw, source.resolvers), raw
@@ -183,9 +183,9 @@ def _find_existing(path: Path) -> Path:
 
 
 def _find_creation_error(place: Path) -> OSError | None:
-    """Return why nobody can make a directory in `place`: only an attempt tells, as root may write almost anywhere.
+    """Try to make a directory in `place`. Return the error that any user would get; None if it may be possible.
 
-    A missing permission is no reason: the gateway may run as another user.
+    A missing permission does not count, because the gateway may run as another user.
     """
     try:
         with tempfile.TemporaryDirectory(prefix=".semel-", dir=place):

@@ -53,7 +53,7 @@ def find_config_file(path: Path | None, env: Mapping[str, str]) -> Path | None:
 
 
 def _may_exist(path: Path) -> bool:
-    """Whether a path exists; true also if that cannot be seen: whoever reads the file is told the reason."""
+    """Whether a path exists. True also if that cannot be determined: reading the file then reports the reason."""
     try:
         return path.exists()
     except OSError:

@@ -30,7 +30,7 @@ async def look_over(config_path: Path | None, data_dir: Path | None) -> Json:
     except NoGateway:
         checked = check_config(config_path, data_dir)
         mistakes = checked.count_mistakes()
-        if mistakes and not ledger.exists():  # the mistakes may be why: they are told rather than the missing ledger
+        if mistakes and not ledger.exists():  # perhaps because of the mistakes, so report these
             raise ConfigError(f"the configuration is wrong: {mistakes}") from None
         agents = ANY_AGENT if checked.config is None else checked.config.gateway.configured_agents
         return {"running": False, "problem": mistakes or None, **_read_files(data, ledger, agents)}

@@ -96,9 +96,9 @@ KNOWN_ERRORS = (Problem, GatewayError, AgentError, LedgerError, HTTPException)
 class ErrorFormat:
     """How a foreign API shows problems.
 
-    `root`: the beginning of its paths. `type`: the shape of the body that `render` makes. `main_path`: the end of the
-    path that every client of it requests, by which one is recognised that has another base address. `nowhere`: what a
-    client is told that requests a path which does not exist.
+    `root`: the beginning of the API's paths. `type`: the shape of the body that `render` makes. `main_path`: the end of
+    the path that every client of the API requests; a client with a wrong base address is recognised by it. `nowhere`:
+    the message for a client that requests a path which does not exist.
     """
 
     root: str
