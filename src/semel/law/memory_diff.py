@@ -126,10 +126,10 @@ class _History:
         self.texts = [text for message in spoken for text in _segments(message, names) if not is_quiet(text, quiet)]
         self.tool_inputs = [flatten_texts(i.fields.get("input")) for i in replayed if i.kind == "tool"]
         self.joined = "".join(without_white_space(text) for text in self.texts)
-        self.oldest_match = len(self.joined)  # offset of the oldest text that the record has, too
+        self.oldest_match = len(self.joined)  # where the first text begins that the record has, too
 
     def take(self, text: str) -> bool:
-        """Use up one copy of this text in the history. Returns False if the history contains none (any more)."""
+        """Use up one copy of this text in the history. Returns False if the history has no copy of it left."""
         form = without_white_space(text)
         if not form:
             return True
