@@ -69,6 +69,7 @@ def build_finished(
     data: Json = {
         "exit": ended.code,
         "seconds": round(ended.seconds, 3),
+        "ended": round(ended.at * 1000),
         "bytes": output.total_bytes,
         **(stop_reason or {}),
     }
@@ -84,10 +85,11 @@ def build_finished(
     return body
 
 
-def build_not_started(run: str, info: Json, code: int, reason: str) -> Json:
+def build_not_started(run: str, info: Json, code: int, reason: str, at: float) -> Json:
+    """Build the event for a command that could not be started. `at`: when, in seconds since the epoch."""
     command = f"`{format_command(info)}` could not be started{_format_node(info)}"
     text = f"{command} ({_render_run(run, info)}): {replace_invalid_bytes(reason)}."
-    return _body(run, FINISHED, info, text, {"exit": code, "seconds": 0.0, "bytes": 0})
+    return _body(run, FINISHED, info, text, {"exit": code, "seconds": 0.0, "ended": round(at * 1000), "bytes": 0})
 
 
 def build_never_started(run: str, info: Json) -> Json:

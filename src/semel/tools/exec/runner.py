@@ -153,7 +153,7 @@ def run_and_report(
     try:
         command.start()
     except CannotRun as error:
-        run.add_report(FINISHED, reports.build_not_started(run.id, run.info, error.code, str(error)))
+        run.add_report(FINISHED, reports.build_not_started(run.id, run.info, error.code, str(error), time.time()))
         on_report()
         raise
     run.record_process(command.pid, read_identity(command.pid), time.time())
