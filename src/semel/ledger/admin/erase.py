@@ -82,6 +82,7 @@ def erase_parts(tx: Tx, claim: int) -> bool:
             move.take("drop")
             part_transitions.write_move(tx, move)
         tx.run("erase_part", id=part.id)
+        tx.run("erase_attempts", part=part.id)
         if part.error is not None:
             for entry in tx.all(ClaimEntry, "entries_of_claim", claim=claim):
                 if entry.session != part.session:

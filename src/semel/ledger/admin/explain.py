@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from semel.law.turn import State as TurnState
 from semel.ledger.delivery import placeholders
@@ -13,6 +14,7 @@ from semel.ledger.storage.rows import (
     EntryRow,
     EventRow,
     OutgoingPart,
+    PartAttemptRow,
     PartRow,
     Row,
     SessionRow,
@@ -366,16 +368,40 @@ def _explain_part(tx: Tx, number: int) -> list[Json]:
 
 def _list_part_lines(tx: Tx, part_row: PartRow) -> list[Json]:
     out = [_line(part_row.at, f"p{part_row.id}: part {part_row.n + 1} for {part_row.dest} queued, key {part_row.key}")]
-    if part_row.first is not None:
+    attempts = tx.all(PartAttemptRow, "attempts_of_part", part=part_row.id)
+    out += _list_attempt_lines(part_row, attempts)
+    if not attempts and part_row.first is not None:
         out.append(_line(part_row.first, f"p{part_row.id}: left, {part_row.attempts} attempt(s)"))
     receipt = f", receipt {part_row.receipt}" if part_row.receipt else ""
-    error = f": {part_row.error}" if part_row.error and part_row.failed is None else ""
-    out.append(_line(part_row.first or part_row.at, f"p{part_row.id}: {part_row.state}{receipt}{error}"))
+    is_told = part_row.failed is not None or (attempts and part_row.error == attempts[-1].error)
+    error = f": {part_row.error}" if part_row.error and not is_told else ""
+    settled_at = attempts[-1].ended if attempts else part_row.first or part_row.at
+    out.append(_line(settled_at, f"p{part_row.id}: {part_row.state}{receipt}{error}"))
     if part_row.failed is not None:
         event_row = tx.get(EventRow, "event_get", id=part_row.failed)
         reason = f": {part_row.error}" if part_row.error else ""
         out.append(_line(event_row.at, f"p{part_row.id}: failed later, as e{event_row.id} reports{reason}"))
     return out
 
+
+def _list_attempt_lines(part_row: PartRow, attempts: Sequence[PartAttemptRow]) -> list[Json]:
+    """Return lines about the recorded attempts to send a part, and about the one that is under way."""
+    out = []
+    for attempt in attempts:
+        head = f"p{part_row.id}: attempt {attempt.n}"
+        outcome = _ATTEMPT_OUTCOMES.get(attempt.state, attempt.state)
+        error = f": {attempt.error}" if attempt.error else ""
+        out += [_line(attempt.at, f"{head} left"), _line(attempt.ended, f"{head}: {outcome}{error}")]
+    if attempts and part_row.state == "sending":
+        out.append(_line(part_row.due, f"p{part_row.id}: attempt {attempts[-1].n + 1} left"))
+    return out
+
+
+_ATTEMPT_OUTCOMES = {
+    "queued": "not sent, to be tried again",
+    "unknown": "nobody knows whether it arrived",
+    "held": "nobody knows whether it arrived, so it was held",
+}
+"""What an attempt came to, by the state that it left its part in. The other states say it themselves."""
 
 _EXPLAINERS = {"event": _explain_event, "turn": _explain_asked_turn, "claim": _explain_claim, "part": _explain_part}

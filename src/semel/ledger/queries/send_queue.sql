@@ -55,6 +55,11 @@ UPDATE part SET state = :state, due = :due, first = :first, attempts = :attempts
     coalesce(sent_rev, (SELECT s.rev FROM claim c JOIN session s ON s.id = c.session WHERE c.id = part.claim)) END
 WHERE id = :id
 
+-- name: part_attempt_add
+-- The outcome of an attempt, behind those of the earlier ones.
+INSERT INTO part_attempt(part, n, at, ended, state, error)
+SELECT :part, coalesce(max(a.n), 0) + 1, :at, :ended, :state, :error FROM part_attempt a WHERE a.part = :part
+
 -- name: part_join_tail
 -- A part that is resent goes behind all others (if the next new part gets the same number, the id decides).
 UPDATE part SET line = (SELECT max(id) + 1 FROM part) WHERE id = :id

@@ -360,6 +360,17 @@ class PartRow(Row):
     at: int
 
 
+class PartAttemptRow(Row):
+    """One attempt to send a part. `at`, `ended`: in ms. `state`: what it made of the part."""
+
+    part: int
+    n: int
+    at: int
+    ended: int
+    state: PartState
+    error: str | None
+
+
 class OutgoingPart(PartRow):
     """A part, with columns of its claim and the key of its session."""
 
