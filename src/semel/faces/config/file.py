@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
@@ -167,12 +167,19 @@ class ConfigSource:
     base         the directory from which relative paths start
     text, name   for the line numbers and the file name in error messages
     env          the environment variables for `env:NAME`
+    content      the file's content as TOML, with its mistakes
     """
 
     base: Path
     text: str
     name: str
     env: Mapping[str, str]
+    content: Mapping[str, Any] = field(default_factory=dict)
+
+    def find_names(self, kind: str) -> Collection[str] | None:
+        """Return the NAME of each section [kind.NAME], whether it is right or wrong; None if they cannot be told."""
+        sections = self.content.get(kind, {})
+        return list(sections) if isinstance(sections, dict) else None
 
     @property
     def resolvers(self) -> ReferenceResolvers:

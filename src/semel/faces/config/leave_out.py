@@ -1,7 +1,4 @@
-"""Leave the wrong settings out of the content of semel.toml, so that the mistakes in the rest of it are found, too.
-
-A wrong section to which others may refer is replaced by a valid one, so that these references do not count as mistakes.
-"""
+"""Leave the wrong settings out of the content of semel.toml, so that the mistakes in the rest of it are found, too."""
 
 from __future__ import annotations
 
@@ -9,32 +6,28 @@ import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-UNKNOWN_KIND = "(unknown)"
-"""The kind of a channel whose section is wrong. Nothing further is checked in it."""
-REPLACEMENTS: Mapping[str, Mapping[str, str]] = {
-    "agents": {"kind": "demo"},
-    "channels": {"kind": UNKNOWN_KIND},
-    "people": {},
-}
+KeyPath = tuple[str, ...]
+
+SUBSTITUTES: Mapping[tuple[str, str], str] = {("schedules", "text"): "-"}
+"""Settings that a section needs and no other check reads, as (kind of section, key): the value in place of a wrong or
+missing one. Without it, the rest of the section could not be checked."""
 
 
-def leave_out(raw: Mapping[str, Any], locations: Iterable[Sequence[str | int]]) -> dict[str, Any]:
-    """Return a copy of the content of semel.toml without the settings at these locations.
+def find_paths(raw: Mapping[str, Any], locations: Iterable[Sequence[str | int]]) -> set[KeyPath]:
+    """Return the paths of the innermost settings or sections at these locations that the file has.
 
-    A location is a path of keys and indices, as pydantic gives it. If it is an item of a list, the whole list is left
-    out; if it is a setting that is missing, the setting's section is left out.
+    A location is a path of keys and indices, as pydantic gives it. Of an item in a list, the path is that of the list;
+    of a setting that is missing, that of its section, unless it has a substitute.
     """
-    kept = copy.deepcopy(dict(raw))
-    for path in {_find_path(raw, location): None for location in locations}:
-        _leave_out_one(kept, path)
-    return kept
+    return {_find_path(raw, location) for location in locations}
 
 
-def _find_path(raw: Mapping[str, Any], location: Sequence[str | int]) -> tuple[str, ...]:
-    """Return the longest beginning of a location that the file contains, as a path of keys."""
+def _find_path(raw: Mapping[str, Any], location: Sequence[str | int]) -> KeyPath:
     table: Any = raw
     path: list[str] = []
     for key in location:
+        if _find_substitute((*path, str(key))) is not None:
+            return (*path, str(key))
         if not isinstance(table, dict) or key not in table:
             break
         table = table[key]
@@ -42,14 +35,19 @@ def _find_path(raw: Mapping[str, Any], location: Sequence[str | int]) -> tuple[s
     return tuple(path)
 
 
-def _leave_out_one(kept: dict[str, Any], path: tuple[str, ...]) -> None:
-    table = kept
-    for key in path[:-1]:
-        if key not in table:  # its section was left out already
-            return
-        table = table[key]
-    replacement = REPLACEMENTS.get(path[0]) if len(path) == 2 else None
-    if replacement is None or table.get(path[-1]) == replacement:
-        table.pop(path[-1], None)
-    else:
-        table[path[-1]] = dict(replacement)
+def _find_substitute(path: KeyPath) -> str | None:
+    return SUBSTITUTES.get((path[0], path[2])) if len(path) == 3 else None
+
+
+def leave_out(raw: Mapping[str, Any], paths: Iterable[KeyPath]) -> dict[str, Any]:
+    """Return a copy of the content of semel.toml without the settings and sections at these paths."""
+    kept = copy.deepcopy(dict(raw))
+    for path in sorted(paths, key=len, reverse=True):  # a section after its settings
+        table = kept
+        for key in path[:-1]:
+            table = table[key]
+        if (substitute := _find_substitute(path)) is not None:
+            table[path[-1]] = substitute
+        elif path:
+            del table[path[-1]]
+    return kept
