@@ -31,6 +31,20 @@ async def test_an_agent_that_opens_its_session_in_a_mode_without_questions_is_pu
     assert talk.modes and talk.modes["currentModeId"] == "default" and not talk.decides_alone
 
 
+async def test_an_agent_is_asked_to_tell_of_its_retries(house: House) -> None:
+    """Claude's adapter 0.101.0 tells of them to clients with this capability only."""
+    await house.opened(
+        """
+        m = expect("initialize")
+        air = m["params"]["clientCapabilities"]["_meta"]["jetbrains"]["air"]
+        assert air == {"version": 1, "capabilities": ["sessionFailure"]}, air
+        out(id=m["id"], result={})
+        m = expect("session/new"); out(id=m["id"], result={"sessionId": "s1"})
+        read()
+        """
+    )
+
+
 async def test_modes_and_models_are_set_and_unknown_ones_are_named(house: House) -> None:
     talk = await house.scripted()
     assert talk.modes and talk.models and talk.modes["currentModeId"] == "auto"

@@ -19,13 +19,16 @@ from semel.text.json_types import object_at, objects_in, text_at, value_at
 
 PROTOCOL_VERSION = 1
 AUTH_REQUIRED = -32000  # ACP ErrorCode
+TYPED_FAILURES: Json = {"jetbrains": {"air": {"version": 1, "capabilities": ["sessionFailure"]}}}
+"""The capability of JetBrains' AIR extension whose signals `semel.acp_stream.notices.read_signal` reads."""
 
 
 def initialize_params() -> Json:
     """Return the parameters of ACP's initialize.
 
     Semel offers the agent no file system and no terminals. It asks for the output of terminals as deltas in
-    `_meta.terminal_output`, and for login methods that need a terminal, because `semel agents login` opens one.
+    `_meta.terminal_output`, for login methods that need a terminal, because `semel agents login` opens one, and for
+    failures as typed signals. Claude's adapter tells of its retries only to clients that ask for those.
     """
     return {
         "protocolVersion": PROTOCOL_VERSION,
@@ -33,7 +36,7 @@ def initialize_params() -> Json:
             "fs": {"readTextFile": False, "writeTextFile": False},
             "terminal": False,
             "auth": {"terminal": True},
-            "_meta": {"terminal_output": True, "terminal-auth": True},
+            "_meta": {"terminal_output": True, "terminal-auth": True, **TYPED_FAILURES},
         },
         "clientInfo": {"name": "semel", "title": "Semel", "version": semel.__version__},
     }
