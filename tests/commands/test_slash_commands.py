@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from command_world import answer, command, exists, given
@@ -128,6 +129,44 @@ async def test_a_mode_chosen_after_the_agent_ended_is_on_when_it_starts_again(tm
         assert await command(w, "/mode") == "Modes:\n- auto\n* ask"
         await w.ask("hello again")
         assert _running_mode(w) == "ask"
+
+
+LISTS_MODES_ONCE = """
+import json, sys
+def out(id, **result): print(json.dumps({"jsonrpc": "2.0", "id": id, "result": result}), flush=True)
+def say(text):
+    update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
+    params = {"sessionId": "s1", "update": update}
+    print(json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": params}), flush=True)
+mode = "write"
+for line in sys.stdin:
+    got = json.loads(line)
+    match got.get("method"):
+        case "initialize": out(got["id"], protocolVersion=1, agentCapabilities={"loadSession": True})
+        case "session/new":
+            modes = {"currentModeId": mode, "availableModes": [{"id": "write"}, {"id": "look"}]}
+            out(got["id"], sessionId="s1", modes=modes)
+        case "session/load": out(got["id"])
+        case "session/set_mode":
+            mode = got["params"]["modeId"]
+            out(got["id"])
+        case "session/prompt":
+            say(f"in {mode}")
+            out(got["id"], stopReason="end_turn")
+"""
+
+
+async def test_a_mode_that_the_agent_does_not_tell_again_is_on_after_a_restart(tmp_path: Path) -> None:
+    """As with agentao: what people see as the session's mode is the one in which the agent works."""
+    (tmp_path / "agent.py").write_text(LISTS_MODES_ONCE)
+    async with World(tmp_path, command=(sys.executable, str(tmp_path / "agent.py"))) as w:
+        await w.ask("hello")
+        assert await command(w, "/mode look") == "The mode is look now."
+        await w.gateway.spawns.end(1, "idle")
+        assert (await w.ask("hello again"))[-1] == "in look"
+        assert await command(w, "/mode fly") == "There is no mode 'fly'. There are: write, look"
+        assert await command(w, "/mode write") == "The mode is write now."
+        assert (await w.ask("and again"))[-1] == "in write"
 
 
 async def test_a_choice_that_the_agent_does_not_offer_any_more_is_dropped(tmp_path: Path) -> None:

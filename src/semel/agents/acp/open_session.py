@@ -86,7 +86,7 @@ async def open_session(
 ) -> None:
     """Open the session of an agent that has answered `initialize`. Raises AgentError."""
     opener = _SessionOpener(conversation, launch, initialized, options)
-    if not (launch.memory and await opener.restore(launch.memory)):
+    if not (launch.memory and await opener.restore(launch.memory, launch.modes)):
         conversation.memory, conversation.replaying = "", False
         conversation.drop_signals()
         await opener.create()
@@ -119,10 +119,10 @@ class _SessionOpener:
         )
         return []
 
-    async def restore(self, memory: str) -> bool:
+    async def restore(self, memory: str, modes: Json | None) -> bool:
         """Load the session with the id `memory`, or else resume it. Return False if neither works.
 
-        Loading is tried first, because the replay shows what the agent remembers (Law 9).
+        Loading is tried first, because the replay shows what the agent remembers (Law 9). `modes`: as in `Launch`.
         """
         ways: list[tuple[str, Literal["loaded", "resumed"]]] = []
         if self.initialized.can_load:
@@ -141,6 +141,7 @@ class _SessionOpener:
                 conversation.drop_signals()
                 continue
             conversation.restored, conversation.choices = restored, Choices.read(result, restored=True)
+            conversation.choices.keep_modes(modes)
             if replays_late:  # this agent replays after its answer, without any mark
                 await conversation.wait_for_silence(LATE_REPLAY_QUIET_S)
             return True

@@ -137,6 +137,14 @@ class Choices:
                 self.model_option = str(option.get("id"))
                 self.models = option
 
+    def keep_modes(self, modes: Json | None) -> None:
+        """Keep offering these modes of the session before, if the agent did not list any. Which one is on is unknown.
+
+        agentao lists no modes when it loads a session.
+        """
+        if self.modes is None and modes is not None:
+            self.modes = {**modes, "currentModeId": None}
+
     def find(self, kind: Literal["mode", "model"], choice: str) -> str:
         """Return the id of the mode or model that a person means by an id or a name, in any letter case.
 

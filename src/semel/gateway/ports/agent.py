@@ -99,6 +99,8 @@ class Launch:
     """Called with (pid, pgid, born) after the process was started and before anything is written to it."""
     tools_url: str | None = None
     """The URL of Semel's MCP server over HTTP, for agents that start no MCP process; None: loopback is not served."""
+    modes: Json | None = None
+    """The ACP SessionModeState of this conversation before, for agents that do not report it again; None if unknown."""
     inside: Inside | None = None
     """Set for an agent that runs in the gateway's process: it has no pid, and `on_start` is not called."""
 

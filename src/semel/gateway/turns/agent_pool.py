@@ -168,9 +168,10 @@ class AgentPool:
         async def on_start(pid: int, pgid: int, born: str) -> None:
             await self.record.write(rows.record_identity, spawn, pid, pgid, born)
 
+        modes = (await self.record.read(entries.read_about, session)).get("modes")
         launch = Launch(
             session=key, spawn=spawn, token=token, socket=self.socket, memory=memory, on_start=on_start,
-            tools_url=self.tools_url, inside=self.make_inside(session),
+            tools_url=self.tools_url, inside=self.make_inside(session), modes=modes,
         )  # fmt: skip
         try:
             conversation = await self.agents[agent].open(launch)
@@ -233,14 +234,17 @@ class AgentPool:
         task.add_done_callback(self._closing.discard)
 
     async def _restore_choices(self, session: int, key: str, conversation: Conversation) -> None:
-        """Set a new process to the mode and model that the session had last, or that a person has chosen since."""
+        """Set a new process to the mode and model that the session had last, or that a person has chosen since.
+
+        An agent that does not say in which mode it is gets the one that is shown to people.
+        """
         about = await self.record.read(entries.read_about, session)
         for kind, offers, choose in (
             ("mode", conversation.modes, conversation.set_mode),
             ("model", conversation.models, conversation.set_model),
         ):
             current, offered = read_choices({f"{kind}s": offers}, kind)
-            wanted = about.get(kind)
+            wanted = about.get(kind) if current is not None else read_choices(about, kind)[0]
             if wanted is None or wanted == current or not offered:
                 continue
             try:
