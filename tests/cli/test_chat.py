@@ -137,7 +137,7 @@ async def test_keys_typed_while_a_question_appears_never_answer_it(house: Runnin
         question = pilot.app.query_one(Question)
         await seen(pilot, lambda: question.display, "the question")
         last_key = OPTION_KEYS[question.query_one(OptionList).option_count - 1]
-        assert f"· a-{last_key} or Enter answers ·" in str(question.query_one("#hint", Static).render())
+        assert str(question.query_one("#hint", Static).render()) == f"Tab, then a-{last_key}, answers"
         await pilot.press("a", "b")
         assert pilot.app.query_one(Prompt).text == "ab"
         assert app_of(pilot).link.view.open_questions()
@@ -147,6 +147,28 @@ async def test_keys_typed_while_a_question_appears_never_answer_it(house: Runnin
         assert not question.display
         assert pilot.app.query_one(Prompt).text == "ab"
         assert pilot.app.focused is pilot.app.query_one(Prompt)
+
+
+async def test_a_key_that_is_sent_instead_of_pressed_is_held_back_once_and_explained(
+    house: RunningGateway, tmp_path: Path
+) -> None:
+    async with chat(tmp_path) as pilot:
+        await type_in(pilot, PERMISSION)
+        question = pilot.app.query_one(Question)
+        await seen(pilot, lambda: question.display, "the question")
+        await type_in(pilot, "a")
+        note = pilot.app.query_one("#note", Static)
+        await seen(pilot, lambda: "press Tab, then a, to answer" in str(note.render()), "the explanation")
+        assert app_of(pilot).link.view.open_questions()
+        await pilot.press("tab")
+        await seen(pilot, lambda: "a-" in str(question.query_one("#hint", Static).render()), "the keys")
+        assert "Enter answers with the marked one" in str(question.query_one("#hint", Static).render())
+        await pilot.press("escape")
+        await type_in(pilot, "a")
+        await seen(pilot, lambda: "a" in rows(pilot), "the message")
+        await seen(pilot, lambda: "it does not answer the request" in rows(pilot)[-1], "how to answer")
+        await pilot.press("tab", "a")
+        await seen(pilot, lambda: idle(pilot), "the end")
 
 
 async def test_escape_stops_the_running_turn(house: RunningGateway, tmp_path: Path) -> None:

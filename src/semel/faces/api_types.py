@@ -230,14 +230,17 @@ class RequestBase(ItemBase, kw_only=True):
 
 class PermissionItem(RequestBase, tag="permission", kw_only=True):
     """A request for permission. `input`: the arguments of the tool call; `call`: the agent's id of it. `first`: the
-    number of its first option, for `/approve N`. `announced`: the seq of the message that announced it in a chat.
+    number of its first option, for `/approve N`. `approvers`: who may answer it, as a phrase. `announced`: the seq of
+    the message that announced it in a chat; `hint`: of the notice that told somebody who wrote a message how to answer.
     """
 
     title: str
     input: Any = None
     call: str | None = None
     first: int | None = None
+    approvers: str | None = None
     announced: int | None = None
+    hint: int | None = None
 
 
 class AskItem(RequestBase, tag="ask"):

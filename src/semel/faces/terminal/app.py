@@ -294,7 +294,13 @@ class ChatApp(App[None]):
     # ------------------------------------------------------------ from the person to the gateway
 
     def on_prompt_sent(self, event: Prompt.Sent) -> None:
-        self.say(self.query_one(Prompt).take_text())
+        """Send the message, unless it is a key of the open question and its writer probably meant to answer."""
+        text = self.query_one(Prompt).take_text()
+        if self.query_one(Question).holds_back(text):
+            self.query_one(Prompt).remember(text)
+            self.show_note(f"not sent: press Tab, then {text.strip()}, to answer; or send it again as a message")
+            return
+        self.say(text)
 
     @work
     async def say(self, text: str) -> None:

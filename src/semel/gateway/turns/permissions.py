@@ -115,12 +115,13 @@ class Permissions:
         first = self._next_number
         self._next_number = permission_questions.numbers_from(first, body["options"])[-1] + 1
         minutes = self.deadline / 60
+        approvers = format_approvers(self.approvals)
         question = permission_questions.format_request(
-            str(body["title"]), body["input"], body["options"], first, minutes, format_approvers(self.approvals)
+            str(body["title"]), body["input"], body["options"], first, minutes, approvers
         )
         legs = self.make_legs(question)
         announce = turn_ops.Announcement(question, legs) if legs else None
-        open_body = {**body, "state": "open", "first": first}
+        open_body = {**body, "state": "open", "first": first, "approvers": approvers}
         return [turn_ops.ItemOpen(slot, "permission", request.id, body=open_body, announcement=announce)]
 
     def _answer_at_once(self, request: Asked, option: str | None, slot: int, body: Json) -> list[turn_ops.Op]:

@@ -22,7 +22,7 @@ from semel.ledger.inbound import commands, references
 from semel.ledger.storage.rows import Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
-from semel.ledger.turns import jobs, limits, turns
+from semel.ledger.turns import jobs, limits, permission_requests, turns
 from semel.ledger.turns.session_agent import ANY_AGENT, ConfiguredAgents
 from semel.text.wellformed import shorten_to_line
 
@@ -130,7 +130,7 @@ class Addressed:
     busy mode by which the event waits, if people are shown that it waits. `position`: its place in the queue, from 1.
     `reason`: why it was not handled in the requested busy mode. `seq`: its entry, if the event is a command or was
     written at the session's home. `begun`: the turn that began with it in the same transaction; its run is under way
-    without an `act`.
+    without an `act`. `is_hinted`: a notice at the session's home says how to answer an open request.
     """
 
     session: int
@@ -142,6 +142,7 @@ class Addressed:
     command: bool = False  # a command that waits for the gateway's answer
     seq: int | None = None
     begun: turns.BegunTurn | None = None
+    is_hinted: bool = False
 
 
 @dataclass(frozen=True)
@@ -275,6 +276,9 @@ def _address(tx: Tx, event_id: int, event: Event, addressee: Addressee, start: I
     )
     seq_at_home = seq if turns.is_from_home(event.source, row.home) else None
     if turn is None or start is None:
+        if event.kind == "message" and not event.automatic and addressed.act in ("wake", "steer"):
+            is_hinted = permission_requests.add_hints(tx, row, is_from_home=seq_at_home is not None)
+            addressed = replace(addressed, is_hinted=is_hinted)
         entries.touch_session(tx, row.id)
         return addressed if seq_at_home is None else replace(addressed, seq=seq_at_home)
     begun = turns.complete_begin(tx, row, turn, start.policy)
