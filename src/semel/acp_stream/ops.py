@@ -80,8 +80,8 @@ class ViewItem:
       a retry while the message was open)]
     - thought: text [message_id, superseded, history]
     - tool: call, title, status (pending, running, done, failed, cancelled, no result), output [name, tool_kind, input,
-      exit, diffs, files, truncated, late, history; if the middle of the output was dropped: head, gap (the number of
-      dropped characters), tail]
+      exit, diffs, locations, files, truncated, late, history; if the middle of the output was dropped: head, gap (the
+      number of dropped characters), tail]
     - turn: stop [error]
     """
 

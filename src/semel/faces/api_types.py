@@ -160,10 +160,29 @@ class ItemBase(Struct, kw_only=True, omit_defaults=True, tag_field="kind"):
         return str(self.__struct_config__.tag)
 
 
+class Diff(Struct, omit_defaults=True):
+    """A change of a file, as ACP's `Diff`. Without `oldText`, the file is new. A diff that is too large has no text;
+    `left_out` is the number of its characters.
+    """
+
+    path: str
+    old_text: str | None = field(default=None, name="oldText")
+    new_text: str | None = field(default=None, name="newText")
+    left_out: int = 0
+
+
+class Location(Struct, omit_defaults=True):
+    """A place in a file, as ACP's `ToolCallLocation`."""
+
+    path: str
+    line: int | None = None
+
+
 class ToolItem(ItemBase, tag="tool", kw_only=True):
     """A tool call. `text` is the head of its output, `gap` the number of characters left out after it, `tail` the end
-    of the output; the whole is at /v1/sessions/{key}/outputs/{id}. `name`: the tool's name, or the agent's id of the
-    call. `input`: its arguments, as the agent sent them. `exit`: the exit code of a command.
+    of the output; the whole is at /v1/sessions/{key}/outputs/{id}. `call`: the agent's id of the call (ACP's
+    `toolCallId`); `name`: the tool's name, or else the same id. `input`: its arguments, as the agent sent them. `exit`:
+    the exit code of a command. `diffs`: changes of files; `locations`: the files that it works on.
 
     `truncated`: the agent itself left out a part of the output. `late`: output came after the call had ended. `lost`:
     the turn ended without a result.
@@ -171,8 +190,11 @@ class ToolItem(ItemBase, tag="tool", kw_only=True):
 
     title: str
     status: Literal["pending", "running", "done", "failed", "cancelled", "no result"]
+    call: str | None = None
     tool_kind: str | None = None
     input: Any = None
+    diffs: list[Diff] = []
+    locations: list[Location] = []
     exit: int | None = None
     gap: int = 0
     tail: str = ""
@@ -229,14 +251,18 @@ class RequestBase(ItemBase, kw_only=True):
 
 
 class PermissionItem(RequestBase, tag="permission", kw_only=True):
-    """A request for permission. `input`: the arguments of the tool call; `call`: the agent's id of it. `first`: the
-    number of its first option, for `/approve N`. `approvers`: who may answer it, as a phrase. `announced`: the seq of
-    the message that announced it in a chat; `hint`: of the notice that told somebody who wrote a message how to answer.
+    """A request for permission. `input`: the arguments of the tool call; `call`: the agent's id of it; `tool_kind`,
+    `diffs`, `locations`: as of a tool call. `first`: the number of its first option, for `/approve N`. `approvers`: who
+    may answer it, as a phrase. `announced`: the seq of the message that announced it in a chat; `hint`: of the notice
+    that told somebody who wrote a message how to answer.
     """
 
     title: str
     input: Any = None
     call: str | None = None
+    tool_kind: str | None = None
+    diffs: list[Diff] = []
+    locations: list[Location] = []
     first: int | None = None
     approvers: str | None = None
     announced: int | None = None

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from semel.gateway.ports import Asked, Conversation
+from semel.gateway.turns.call_details import read_requested_change
 from semel.law import permission_questions
 from semel.law.access import format_approvers
 from semel.ledger.delivery.cutting import Leg
@@ -91,6 +92,7 @@ class Permissions:
             "options": [dict(o) for o in request.options],
             "input": request.tool_call.get("rawInput") or announced.get("input"),
             "call": request.tool_call.get("toolCallId"),
+            **read_requested_change(request.tool_call, announced),
         }
         if self.stopped:  # the agent asked before it noticed the stop, and waits for an answer
             return self._answer_at_once(request, None, slot, {**body, "state": "cancelled"})

@@ -14,6 +14,7 @@ from semel.acp_stream.attachment import AgentFile
 from semel.acp_stream.display import MAX_MUTABLE_CHARS, Display
 from semel.gateway.outbound.attachment_text import describe_attachments
 from semel.gateway.turns.block_claims import BlockClaims
+from semel.gateway.turns.call_details import pick_item_fields
 from semel.ledger.turns import show, turn_ops
 
 HEAD_CHARS = 16_384  # characters at the beginning of a tool's output that watchers get
@@ -23,7 +24,6 @@ MAX_LATE_ITEMS = (
 )
 
 SPEAKING_TOOLS = ("send_message", "send_file", "edit_message")  # tools of Semel whose text a block may repeat
-_TOOL_FIELDS = {"title", "status", "tool_kind", "input", "exit", "truncated", "late", "name", "files"}
 _ITEM_KINDS = {"tool", "thought", "plan", "usage", "notice"}
 _SESSION_FIELDS = {"title", "mode", "commands"}
 
@@ -319,8 +319,7 @@ def _unwrap_arguments(raw: Any) -> Mapping[str, Any]:
 
 def _make_body(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
     if kind == "tool":
-        files = {"files": [file.row() for file in fields["files"]]} if fields.get("files") else {}
-        return {k: v for k, v in fields.items() if k in _TOOL_FIELDS} | files
+        return pick_item_fields(fields)
     if "content" in fields:
         rows = [block["file"].row() for block in fields["content"] if isinstance(block.get("file"), AgentFile)]
         fields = {k: v for k, v in fields.items() if k != "content"} | ({"files": rows} if rows else {})

@@ -98,6 +98,8 @@ def item_json(tx: Tx, row: ItemRow) -> Json:
         out["turn"] = row.turn
     if row.name is not None:
         out["name"] = row.name
+        if row.kind == "tool":
+            out["call"] = row.name
     body = load(row.body)
     out.update({name: value for name, value in body.items() if value is not None or name not in ("tail", "gap")})
     return out
