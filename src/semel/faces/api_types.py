@@ -69,7 +69,8 @@ class Entry(Struct, omit_defaults=True):
     State: `live`: the text is still streaming. `partial`: it was cut off. `superseded`: a later attempt at the turn
     replaced it. `waiting`: the busy mode by which the message waits for a turn. `joined`: it joined a running turn.
 
-    Origin: `from`: the session that it came from, if another one. `tool`: a tool call said it. `late`: it was said
+    Origin: `source`, `key`: of its event. What came over the API has the source `api:` and the session's key, and the
+    idempotency key that the caller chose. `from`: the session that it came from, if another one. `tool`: a tool call said it. `late`: it was said
     after its turn had ended. `automatic`: a program sent it. `data`: what the event's source reported besides the text.
     `imported`: it comes from an export.
 
@@ -95,6 +96,8 @@ class Entry(Struct, omit_defaults=True):
     turn: int | None = None
     event: int | None = None
     claim: int | None = None
+    source: str | None = None
+    key: str | None = None
     kind: str | None = None
     sender: str | None = None
     to: str | None = None

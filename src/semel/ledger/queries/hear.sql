@@ -16,6 +16,10 @@ UPDATE event SET repeats = repeats + 1 WHERE id = :id
 -- one event
 SELECT {EventRow} FROM event WHERE id = :id
 
+-- name: event_identity
+-- how the source of an event named it
+SELECT source, key FROM event WHERE id = :id
+
 -- name: conflict_add
 -- keep other content under the same key beside the first, or count its repeat
 INSERT INTO conflict(event, digest, payload, at) VALUES(:event, :digest, :payload, :at)

@@ -36,6 +36,13 @@ class ClaimDelivery(Row):
     ids: str
 
 
+class EventIdentity(Row):
+    """The identity of an event (Law 1)."""
+
+    source: str
+    key: str | None
+
+
 def entry_json(tx: Tx, row: EntryRow) -> Json:
     """Return an entry as a JSON object for watchers and the API. "at" is in ms. A missing field is false or null."""
     text = row.text
@@ -57,9 +64,21 @@ def entry_json(tx: Tx, row: EntryRow) -> Json:
         out["claim"] = row.claim
     if row.more:
         out.update(load(row.more))
+    if row.event is not None:
+        _add_identity(tx, row.event, out)
     if row.claim is not None:
         _add_delivery(tx, row.claim, out)
     return out
+
+
+def _add_identity(tx: Tx, event: int, out: Json) -> None:
+    """Add where an event came from, and its key: a client thereby knows what it has said itself."""
+    identity = tx.one(EventIdentity, "event_identity", id=event)
+    if identity is None:
+        return
+    out["source"] = identity.source
+    if identity.key is not None:
+        out["key"] = identity.key
 
 
 def _add_delivery(tx: Tx, claim: int, out: Json) -> None:
