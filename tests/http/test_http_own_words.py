@@ -23,7 +23,7 @@ async def test_the_stream_names_source_and_key_before_the_answer_to_the_request_
         if len({entry["seq"] for entry in entries}) == 2:
             break
     assert {(entry["source"], entry["key"]) for entry in entries} == {("api:s", OWN_KEY), ("api:s", "phone:1")}
-    assert [entry["seq"] for entry in entries if entry["key"] == OWN_KEY][0] == 1
+    assert next(entry["seq"] for entry in entries if entry["key"] == OWN_KEY) == 1
     await frames.aclose()
 
 

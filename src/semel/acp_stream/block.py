@@ -142,13 +142,13 @@ def missing_newlines(before: str, after: str) -> int:
     return max(0, 2 - have)
 
 
-def supersede(block: TextBlock, repeated: bool = False) -> list[Op]:
+def supersede(block: TextBlock, by: int, repeated: bool = False) -> list[Op]:
     """Mark the block as superseded, because it is a failed attempt.
 
-    Return the operation for this; [] if nothing changed. `repeated`: the later block that replaces it contains its
-    whole text.
+    Return the operation for this; [] if nothing changed. `by`: the id of the later block that replaces it. `repeated`:
+    that block contains its whole text.
     """
-    marks = {"superseded": True, "repeated": True} if repeated else {"superseded": True}
+    marks: dict[str, Any] = {"superseded": True, "superseded_by": by} | ({"repeated": True} if repeated else {})
     marks = {key: value for key, value in marks.items() if not block.fields.get(key)}
     block.fields.update(marks)
     return [Changed(block.id, marks)] if marks else []

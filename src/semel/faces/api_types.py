@@ -67,12 +67,13 @@ class Entry(Struct, omit_defaults=True):
     `born`.
 
     State: `live`: the text is still streaming. `partial`: it was cut off. `superseded`: a later attempt at the turn
-    replaced it. `waiting`: the busy mode by which the message waits for a turn. `joined`: it joined a running turn.
+    replaced it. `supersedes`: the seqs of the entries that it replaces. `waiting`: the busy mode by which the message
+    waits for a turn. `joined`: it joined a running turn.
 
     Origin: `source`, `key`: of its event. What came over the API has the source `api:` and the session's key, and the
-    idempotency key that the caller chose. `from`: the session that it came from, if another one. `tool`: a tool call said it. `late`: it was said
-    after its turn had ended. `automatic`: a program sent it. `data`: what the event's source reported besides the text.
-    `imported`: it comes from an export.
+    idempotency key that the caller chose. `from`: the session that it came from, if another one. `tool`: a tool call
+    said it. `late`: it was said after its turn had ended. `automatic`: a program sent it. `data`: what the event's
+    source reported besides the text. `imported`: it comes from an export.
 
     Delivery: `to`: the destination, if not home. `echoes`: how often the same text was said again and not sent again.
     `behind`: the session's chat got it after the entries up to this seq.
@@ -93,6 +94,7 @@ class Entry(Struct, omit_defaults=True):
     live: bool = False
     partial: bool = False
     superseded: bool = False
+    supersedes: list[int] = []
     turn: int | None = None
     event: int | None = None
     claim: int | None = None

@@ -249,7 +249,7 @@ class StreamView:
             if text is not None:
                 self.pending += self.speech.replace_block(op.id, text)
             if fields.get("superseded"):
-                self.pending += self.speech.supersede(op.id)
+                self.pending += self.speech.supersede(op.id, fields["superseded_by"])
             if content := fields.get("content"):
                 self.pending += self.speech.attach(op.id, content[-1])
             return
@@ -323,7 +323,7 @@ def _make_body(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
     if "content" in fields:
         rows = [block["file"].row() for block in fields["content"] if isinstance(block.get("file"), AgentFile)]
         fields = {k: v for k, v in fields.items() if k != "content"} | ({"files": rows} if rows else {})
-    return {k: v for k, v in fields.items() if k not in ("history", "message_id")}
+    return {k: v for k, v in fields.items() if k not in ("history", "message_id", "superseded_by")}
 
 
 def _join_growth(ops: list[turn_ops.Op]) -> list[turn_ops.Op]:

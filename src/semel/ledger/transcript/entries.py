@@ -10,7 +10,7 @@ pieces are folded into the text of the entry or item.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -206,6 +206,14 @@ def set_entry(
     )  # fmt: skip
     tx.run("pieces_drop_entry", session=session, seq=seq)
     _mark_dirty(tx, session, "entry", seq, rev)
+
+
+def name_superseded(tx: Tx, session: int, seq: int, superseded: Collection[int]) -> None:
+    """Let the entry `seq` name the entries of its session that it supersedes, besides those that it names already."""
+    row = tx.get(EntryRow, "entry_get", session=session, seq=seq)
+    named = load(row.more).get("supersedes", [])
+    if added := set(superseded) - {seq, *named}:
+        set_entry(tx, session, seq, more={"supersedes": sorted(added.union(named))})
 
 
 def mark_whole(tx: Tx, claim: int | None) -> None:

@@ -49,9 +49,13 @@ class Block:
 
 @dataclass(frozen=True)
 class Supersede:
-    """Mark the block in `slot` as superseded: a later attempt of the agent's own model call said it again in full."""
+    """Mark the block in `slot` as superseded: a later attempt of the agent's own model call said it again in full.
+
+    `by`: the slot of the block that did, whose entry may not exist yet.
+    """
 
     slot: int
+    by: int
 
 
 @dataclass(frozen=True)
@@ -165,6 +169,8 @@ class Slots:
     reserved: int | None = None  # the last Reserve's placeholder (a part); None if it cannot be filled
     expired: frozenset[int] = frozenset()  # permission requests that nobody had answered when their deadline passed
     attached: int | None = None  # seq of the last notice of kind `show.ATTACHED_KIND`
+    superseding: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """By slot of a block that has no entry yet: the seqs of the entries that it supersedes."""
 
 
 def may_announce(op: Op) -> bool:
