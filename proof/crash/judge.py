@@ -9,7 +9,8 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import Any
 
 import apsw
@@ -116,9 +117,11 @@ def _platform(name: str, platform: Platform, parts: dict[str, Json]) -> Iterator
             yield f"{name} was sent {one.text!r}, and the ledger says {part['text']!r}"
         if times[one.key] > 1:
             yield f"{name} was sent {one.text!r} {times[one.key]} times"
-    known = [parts[one.key]["line"] for one in platform.log if one.key in parts]
-    if any(later < earlier for earlier, later in pairwise(known)):
-        yield f"{name} shows messages in another order than they were said: {[one.text for one in platform.log]}"
+    known = sorted((parts[one.key] for one in platform.log if one.key in parts), key=itemgetter("dest"))
+    for dest, sent in groupby(known, itemgetter("dest")):
+        if any(later["line"] < earlier["line"] for earlier, later in pairwise(sent)):
+            shown = [one.text for one in platform.log if f"{name}:{one.address}" == dest]
+            yield f"{dest} shows messages in another order than they were said: {shown}"
     for part in parts.values():
         if part["state"] == "sent" and part["key"] not in times:
             yield f"{name} never got {part['text']!r}, which is recorded as sent"

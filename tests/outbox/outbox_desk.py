@@ -39,9 +39,9 @@ def say(tx: Tx, dest: str, texts: list[str], session: str = "main:test", **op: A
         ids.append(
             int(
                 tx.number(
-                    "part_add", claim=claim, n=n, lo=lo, hi=lo + len(each), channel=dest.partition(":")[0],
-                    dest=dest, key=f"key-{claim}-{n}", op=entries.dump({"kind": "post", "text": each, **op}),
-                    at=tx.now,
+                    "part_add", line=parts.take_place(tx, dest), claim=claim, n=n, lo=lo, hi=lo + len(each),
+                    channel=dest.partition(":")[0], dest=dest, key=f"key-{claim}-{n}",
+                    op=entries.dump({"kind": "post", "text": each, **op}), at=tx.now,
                 )
             )
         )  # fmt: skip

@@ -18,6 +18,7 @@ from upgrade_desk import NEXT, WAY, OldData, read_rows, read_schema, read_schema
 
 from semel.ledger.admin import books, erase
 from semel.ledger.backup import settle_restored
+from semel.ledger.delivery import parts
 from semel.ledger.sqlite import migrate
 from semel.ledger.sqlite.store import Store
 from semel.ledger.storage.errors import LedgerNewer, UpgradeNotCopied
@@ -63,6 +64,15 @@ def test_an_upgraded_ledger_holds_and_exports_what_the_old_one_did(old: OldData,
         assert broken == []
     after = read_rows(old.ledger)
     assert without_new_columns(after, before) == before
+
+
+def test_what_is_said_after_an_upgrade_stands_behind_what_waited_before(old: OldData) -> None:
+    before = read_old_rows(old)["part"]
+    tails = {part["dest"]: max(each["line"] for each in before if each["dest"] == part["dest"]) for part in before}
+    assert len(tails) > 1
+    with Store.open_sync(old.ledger) as store:
+        places = {dest: store.write_sync(parts.take_place, dest) for dest in [*tails, "hook:new"]}
+    assert places == {dest: tail + 1 for dest, tail in tails.items()} | {"hook:new": 1}
 
 
 def test_an_upgrade_killed_at_any_statement_goes_on_at_the_next_start(old: OldData, tmp_path: Path) -> None:

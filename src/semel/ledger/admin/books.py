@@ -33,6 +33,7 @@ LAWS = {
     "book_parts": "an utterance's parts cover its text exactly",
     "book_sent_receipt": "parts = queued + sending + sent + unknown + held + rejected + dropped",
     "book_order": "parts leave in order per destination, and that order is the record's",
+    "book_line": "parts leave in order per destination, and that order is the record's",
     "book_behind": "what a person received, in its order, is what the transcript says",
     "book_failed_sent": "parts = queued + sending + sent + unknown + held + rejected + dropped",
     "book_wake": "wake due <=> a waking event waits and no turn runs",

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from semel.acp_stream.redelivery import without_white_space
-from semel.ledger.delivery import placeholders
+from semel.ledger.delivery import parts, placeholders
 from semel.ledger.delivery.placeholders import OpenPlaceholder
 from semel.ledger.storage.rows import ClaimEntry, ClaimRow, EntryRow, HomeSession, OvertakenClaim, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
@@ -86,8 +86,8 @@ def add_parts(tx: Tx, claim: int, legs: Sequence[Leg]) -> None:
         if event is not None and op.get("kind", "post") in ("post", "file"):
             op = {**op, "answers": event}
         tx.number(
-            "part_add", claim=claim, n=n, lo=leg.lo, hi=leg.hi, channel=leg.channel, dest=leg.dest,
-            key=secrets.token_hex(12), op=entries.dump(op), at=tx.now,
+            "part_add", line=parts.take_place(tx, leg.dest), claim=claim, n=n, lo=leg.lo, hi=leg.hi,
+            channel=leg.channel, dest=leg.dest, key=secrets.token_hex(12), op=entries.dump(op), at=tx.now,
         )  # fmt: skip
     behind = tx.one(OvertakenClaim, "claim_behind", id=claim, dest=legs[0].dest)
     if behind is not None:  # the chat gets this text after entries that stand below it in the transcript

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from semel.law import delivery as law
 from semel.law.delivery import State as PartState
-from semel.ledger.delivery import notices
+from semel.ledger.delivery import notices, parts
 from semel.ledger.delivery.parts import PARKED
 from semel.ledger.storage.rows import ClaimEntry, OutgoingPart, Row
 from semel.ledger.storage.sql import Tx
@@ -82,7 +82,7 @@ def write_move(tx: Tx, move: PartMove) -> None:
     if "tell" in move.effects and move.carries_claim:
         notices.add_failure_notice(tx, row, move.state, move.error)
     if "join tail" in move.effects:
-        tx.run("part_join_tail", id=row.id)
+        tx.run("part_join_tail", id=row.id, line=parts.take_place(tx, row.dest))
     if "advance" in move.effects:
         _advance(tx, row.dest)
     touch_entries(tx, row.claim)

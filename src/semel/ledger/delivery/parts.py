@@ -1,4 +1,4 @@
-"""Read parts for people and programs: one part, lists of parts, and the number of parts that wait."""
+"""Parts: their places in line, and what people and programs read of them."""
 
 from __future__ import annotations
 
@@ -30,6 +30,11 @@ def get(tx: Tx, part: int) -> OutgoingPart:
     if row is None:
         raise NoSuchPart(f"there is no part {part}: 'semel outbox list' shows them")
     return row
+
+
+def take_place(tx: Tx, dest: str) -> int:
+    """Take the next place in a destination's line, behind every part that waits there, and return its number."""
+    return tx.number("line_take", dest=dest)
 
 
 def find_origin(tx: Tx, part: int) -> PartOrigin | None:

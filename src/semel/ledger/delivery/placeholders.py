@@ -163,6 +163,6 @@ def _delete(tx: Tx, claim: int, row: OutgoingPart) -> None:
 
 def _add_part(tx: Tx, claim: int, n: int, dest: str, op: Op) -> int:
     return tx.number(
-        "part_add", claim=claim, n=n, lo=0, hi=0, channel=dest.partition(":")[0], dest=dest,
-        key=secrets.token_hex(12), op=entries.dump(op), at=tx.now,
+        "part_add", line=parts.take_place(tx, dest), claim=claim, n=n, lo=0, hi=0, channel=dest.partition(":")[0],
+        dest=dest, key=secrets.token_hex(12), op=entries.dump(op), at=tx.now,
     )  # fmt: skip

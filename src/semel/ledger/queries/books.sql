@@ -124,6 +124,11 @@ SELECT part, claim, after FROM (SELECT p.id AS part, c.id AS claim,
   WHERE p.n = 0 AND p.marked = 0 AND c.outcome = 'said' AND c.how <> 'tool' AND coalesce(t.state, '') <> 'lost')
 WHERE after > claim
 
+-- name: book_line
+-- a part stands at a place that its destination's line gave out
+SELECT p.id AS part, p.dest, p.line, l.last FROM part p LEFT JOIN line l ON l.dest = p.dest
+WHERE l.last IS NULL OR p.line > l.last OR p.line < 1
+
 -- name: book_behind
 -- if a chat got a text after one that is later in the transcript, the text's entry says so (`behind`); a part that a
 -- person resends joins the tail and is left out

@@ -78,9 +78,9 @@ WHERE spawn = :spawn AND args = :args AND turn = :turn AND call IS NOT NULL ORDE
 UPDATE claim SET answered = 1 WHERE spawn = :spawn AND call = :call AND call IS NOT NULL
 
 -- name: part_add
--- add a part, behind every part that exists
+-- add a part, at a place that its destination's line gave out (`line_take`)
 INSERT INTO part(line, claim, n, lo, hi, channel, dest, key, op, state, due, at)
-VALUES(coalesce((SELECT max(id) FROM part), 0) + 1, :claim, :n, :lo, :hi, :channel, :dest, :key, :op, 'queued', :at, :at)
+VALUES(:line, :claim, :n, :lo, :hi, :channel, :dest, :key, :op, 'queued', :at, :at)
 RETURNING id
 
 -- name: blob_add

@@ -60,9 +60,13 @@ WHERE id = :id
 INSERT INTO part_attempt(part, n, at, ended, state, error)
 SELECT :part, coalesce(max(a.n), 0) + 1, :at, :ended, :state, :error FROM part_attempt a WHERE a.part = :part
 
+-- name: line_take
+-- The next place in a destination's line, behind every part there. Who takes a place keeps the row until the commit.
+INSERT INTO line(dest, last) VALUES(:dest, 1) ON CONFLICT(dest) DO UPDATE SET last = line.last + 1 RETURNING last
+
 -- name: part_join_tail
--- A part that is resent goes behind all others (if the next new part gets the same number, the id decides).
-UPDATE part SET line = (SELECT max(id) + 1 FROM part) WHERE id = :id
+-- A part that is resent goes behind all others there (`line_take`).
+UPDATE part SET line = :line WHERE id = :id
 
 -- name: part_receipt
 -- The platform's id of a part's message, to which an edit or a reaction refers.
