@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 FINISHED_KIND = "exec.finished"
 MAX_PUNCTUAL_MS = 60_000  # between a command's end and the time when its report was heard
@@ -16,10 +15,6 @@ def read_late_end(kind: str | None, data: object, heard_at: int) -> int | None:
     `kind`, `data`: of the event, which any caller may have sent with any JSON. `heard_at`: in ms since the epoch.
     """
     ended = data.get("ended") if kind == FINISHED_KIND and isinstance(data, Mapping) else None
-    if not _is_time(ended):
+    if not isinstance(ended, int) or isinstance(ended, bool) or not 0 <= ended <= MAX_TIME_MS:
         return None
-    return int(ended) if heard_at - ended > MAX_PUNCTUAL_MS else None
-
-
-def _is_time(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_TIME_MS
+    return ended if heard_at - ended > MAX_PUNCTUAL_MS else None
