@@ -51,6 +51,18 @@ def test_limits_are_listed_and_a_message_above_one_waits(tmp_path: Path) -> None
             client.wait_for_answer("main:web:b", entries[0]["event"], _stop_at_advice)
 
 
+def test_without_a_gateway_limits_are_read_without_the_secrets_of_other_tables(tmp_path: Path) -> None:
+    with opened(House(tmp_path, CONFIG)) as house:
+        house.say("main:web:a", "say: one")
+        house.idle("main:web:a")
+    secrets = '[channels.chat]\nkind = "telegram"\ntoken = "env:NOWHERE"\n'
+    house.config = f"{CONFIG}\n{secrets}"
+    read = house.cli("limits")
+    assert "person\towner\t1 of 1\t0\t0.00 of 2.50" in read.stdout.splitlines()
+    house.config = house.config.replace("turns = 1", "turns = 0")
+    assert "limits.person" in house.cli("limits", rc=2).stderr
+
+
 class _Told(Exception):
     """Whoever waits for an answer was told that it may be left."""
 

@@ -25,7 +25,14 @@ from semel.faces.config.references import (
     has_people,
     map_secrets,
 )
-from semel.gateway.settings import AgentSettings, ChannelSettings, GatewayOptions, GatewaySettings, Sections
+from semel.gateway.settings import (
+    AgentSettings,
+    ChannelSettings,
+    GatewayOptions,
+    GatewaySettings,
+    LimitSettings,
+    Sections,
+)
 from semel.gateway.settings.tables import CONFLICT, DERIVED, pick_fields, read_table
 from semel.text.write_errors import advise_on_write_error
 
@@ -64,6 +71,18 @@ def load_config(
     if problems:
         raise ConfigError(*problems)
     return config
+
+
+def load_limits(path: Path | None = None, env: Mapping[str, str] = os.environ) -> LimitSettings:
+    """Read `[limits]` alone: no secret of another table has to be known. Raises ConfigError."""
+    path = find_config_file(path, env)
+    text, raw = read_config_file(path) if path else ("", {})
+    source = ConfigSource(path.parent if path else Path.cwd(), text, str(path or "semel.toml"), env)
+    limits = {name: table for name, table in raw.items() if name == "limits"}
+    try:
+        return read_table(ConfigFile, limits, source.resolvers).limits
+    except ValidationError as error:
+        raise ConfigError(*explain_validation_error(error, ConfigFile, source.text, source.name).problems) from None
 
 
 def examine_config_file(
