@@ -12,6 +12,7 @@ import msgspec
 from semel.faces.api_types import Entry
 from semel.faces.busy_texts import SILENCE_S, describe_silence
 from semel.faces.client.connection import Connection
+from semel.faces.transcript import format_timestamp
 from semel.faces.view import SessionView
 from semel.text.json_types import Json
 from semel.tools.address import NoGateway
@@ -91,6 +92,7 @@ async def _follow_until_answered(
     client: Connection, session: str, event: int, view: SessionView, on_news: Callable[[str], None]
 ) -> Answer:
     reported = set[int]()
+    has_asked_for_limit = False
     loop = asyncio.get_running_loop()
     deadline = loop.time() + RECONNECT_TIMEOUT_S
     while True:
@@ -102,6 +104,9 @@ async def _follow_until_answered(
                     _report_questions(view, session, reported, on_news)
                     _report_retries(view, event, reported, on_news)
                     _report_agent_notices(view, event, reported, on_news)
+                    if not has_asked_for_limit and _waits_for_turn(view, event):
+                        has_asked_for_limit = True
+                        await _report_limit(client, session, event, on_news)
                     if (rows := find_answer(view, event)) is not None:
                         if rows.by_gateway:
                             return _make_answer(rows.entries)
@@ -161,6 +166,25 @@ def _report_retries(view: SessionView, event: int, reported: set[int], on_news: 
             on_news(entry["text"])
             if entry["kind"] == "limit.waits":
                 on_news(LIMIT_ADVICE)
+
+
+def _waits_for_turn(view: SessionView, event: int) -> bool:
+    """Whether the event waits in a session in which no turn runs: because a limit is used up, or for a moment."""
+    is_here = any(entry.get("event") == event for entry in view.entries.values())
+    return is_here and view.session.get("state") == "waiting"
+
+
+async def _report_limit(client: Connection, session: str, event: int, on_news: Callable[[str], None]) -> None:
+    """Report that the event waits for a limit about which an earlier message got the session's notice.
+
+    A notice that comes after the event is reported by `_report_retries`.
+    """
+    for limit in (await client.get(f"/v1/why/e{event}")).get("limits", ()):
+        if limit["session"] == session and not limit["noticed"]:
+            whose = " ".join(filter(None, (limit["scope"], limit["subject"])))
+            until = format_timestamp(limit["until"])
+            on_news(f"The message waits until {until}: the limit of {limit['measure']} is used up ({whose})")
+            on_news(LIMIT_ADVICE)
 
 
 def _report_agent_notices(view: SessionView, event: int, reported: set[int], on_news: Callable[[str], None]) -> None:

@@ -93,7 +93,7 @@ def tell_story(tx: Tx, ref: str) -> Json | None:
     """Return the story of the row that `ref` names (see `resolve_ref`), or None if the ref is unknown.
 
     The story is {"ref", "kind", "lines"}; each line is {"at" (ms), "text"}. The story of an event also has "turns": the
-    ids of all attempts of the turns to which the event was bound.
+    ids of all attempts of the turns to which the event was bound, and "limits" if it waits for one (`_find_limits`).
     """
     target = resolve_ref(tx, ref.encode("utf-8", "replace").decode().strip())
     if target is None:
@@ -107,6 +107,8 @@ def tell_story(tx: Tx, ref: str) -> Json | None:
     story_json: Json = {"ref": f"{kind[0]}{number}", "kind": kind, "lines": lines}
     if kind == "event":
         story_json["turns"] = _find_turns(tx, number)
+        if waits_for := _find_limits(tx, number):
+            story_json["limits"] = waits_for
     return story_json
 
 
@@ -229,6 +231,23 @@ def _explain_hearing(tx: Tx, hearing: AddressedSession) -> list[Json]:
     if hearing.busy:
         out.append(_line(None, _describe_wait(tx, hearing)))
     return out + _explain_turn(tx, hearing.turn)
+
+
+def _find_limits(tx: Tx, event: int) -> list[Json]:
+    """Return the used-up limits for which an event waits, as JSON objects; [] if it waits for none.
+
+    `until`: when the limit's day ends, in ms. `noticed`: a notice that says so follows the event in the session. Of
+    several events that wait for the same limit, only the first ones have a notice behind them.
+    """
+    return [
+        {
+            "session": hearing.key, "scope": limited.scope, "subject": limited.subject, "measure": limited.measure,
+            "until": limited.until, "noticed": limited.event >= event,
+        }
+        for hearing in tx.all(AddressedSession, "hearings_of_event", event=event)
+        if hearing.turn is None and hearing.wakes
+        and (limited := tx.one(LimitedRow, "limited_get", session=hearing.session)) is not None
+    ]  # fmt: skip
 
 
 def _explain_limit(tx: Tx, hearing: AddressedSession) -> list[Json]:
