@@ -86,6 +86,7 @@ class Process(Deeds):
     models: Json | None = None
     images = False
     tools_problem = ""
+    tools_advice = ""
 
     def __init__(self, agent: SeededAgent, launch: Launch, memory: str, restored: str) -> None:
         self.agent, self.launch, self.memory, self.restored = agent, launch, memory, restored

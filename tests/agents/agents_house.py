@@ -136,6 +136,7 @@ class House:
     def __init__(self, tmp: Path) -> None:
         self.tmp = tmp
         self.state = tmp / "state"
+        self.tools_url: str | None = None  # of the MCP server over HTTP
         self.work = tmp / "work"
         self.work.mkdir()
         self.talks: list[AcpConversation] = []
@@ -158,7 +159,9 @@ class House:
             self.spawned.append((pid, pgid, born))
 
         spawn = len(self.spawned) + 1
-        launch = Launch("main:test", spawn, "tok-secret", self.tmp / "sock", memory, on_start, modes=modes)
+        launch = Launch(
+            "main:test", spawn, "tok-secret", self.tmp / "sock", memory, on_start, self.tools_url, modes=modes
+        )
         async with asyncio.timeout(2 * PATIENCE):
             talk = await agent.open(launch)
         self.talks.append(talk)

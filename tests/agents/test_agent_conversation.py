@@ -422,6 +422,24 @@ async def test_an_agent_that_takes_no_tools_is_opened_without(house: House) -> N
     assert talk.memory == "s1"
 
 
+async def test_an_agent_that_refuses_a_server_over_stdio_is_offered_it_over_http(house: House) -> None:
+    house.tools_url = "http://127.0.0.1:1/v1/tools/mcp"
+    talk = await house.opened(
+        """
+        m = expect("initialize")
+        out(id=m["id"], result={"agentCapabilities": {"mcpCapabilities": {"http": True}}})
+        m = expect("session/new")
+        assert "command" in m["params"]["mcpServers"][0]
+        out(id=m["id"], error={"code": -32602, "message": "MCP servers over stdio are not supported"})
+        m = expect("session/new")
+        assert [server["type"] for server in m["params"]["mcpServers"]] == ["http"]
+        out(id=m["id"], result={"sessionId": "s1"})
+        read()
+        """,
+    )
+    assert (talk.memory, talk.tools_problem, talk.tools_advice) == ("s1", "", "")
+
+
 async def test_an_agent_that_takes_no_tools_is_loaded_without(house: House) -> None:
     talk = await house.opened(
         """

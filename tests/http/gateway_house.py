@@ -39,6 +39,7 @@ class PlayedConversation:
     agent_name = profile = ""
     images = False
     tools_problem = ""
+    tools_advice = ""
     models = None
 
     def __init__(self) -> None:

@@ -31,7 +31,7 @@ from semel.faces.http.server import serve, serve_unix
 from semel.gateway.errors import Conflict
 from semel.gateway.ports import AgentError, Answered, Asked, Died, Launch, Update
 from semel.gateway.process_identity import find_tagged_processes, list_group_members
-from semel.gateway.turns.live_agent import WITHOUT_TOOLS
+from semel.gateway.turns.live_agent import explain_no_tools
 from semel.text.json_types import Json
 from semel.tools.http_tools import MCP_PATH
 
@@ -221,8 +221,8 @@ async def _look_at_processes(conversation: AcpConversation, check: AgentCheck, t
     check.processes = len(pids)
     check.memory_mb = _resident_mb(pids)
     if not check.tools:
-        reason = conversation.tools_problem or "it has not started Semel's MCP server, unless it does so later"
-        check.notes.append(f"{reason}. {WITHOUT_TOOLS}")
+        reason = "it has not started Semel's MCP server, unless it does so later"
+        check.notes.append(explain_no_tools(conversation, reason))
 
 
 async def _ask(

@@ -352,6 +352,7 @@ def build_acp_agent(settings: AgentSettings, config: GatewayConfig) -> AcpAgent:
         trace=settings.trace,
         mode=settings.mode,
         model=settings.model,
+        mcp_transport=settings.mcp_transport,
     )
 
 

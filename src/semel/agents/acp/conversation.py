@@ -43,6 +43,7 @@ class AcpConversation:
         self.profile = ""
         self.images = False
         self.tools_problem = ""
+        self.tools_advice = ""
         self.choices = Choices()
         self.is_logged_out = False  # the agent reported that nobody is logged in (`_auth/status_update`)
         self.login_help = ""  # what a person can do if the agent demands a login

@@ -51,6 +51,7 @@ class ModelConversation:
     agent_name = AGENT_NAME
     profile = AGENT_NAME
     tools_problem = ""
+    tools_advice = ""
     images = False  # pydantic-ai does not say whether a model takes images, so the prompt names files
     modes: Json | None = None
     models: Json | None = None

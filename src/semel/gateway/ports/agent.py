@@ -118,6 +118,7 @@ class Conversation(Protocol):
     profile: str  # the name of the stream profile for this agent (semel.acp_stream.profiles)
     images: bool  # whether a prompt may contain images (ACP promptCapabilities)
     tools_problem: str  # why the agent cannot have Semel's tools, if it refused them; "" if it did not
+    tools_advice: str  # what a person can try if the agent does not reach Semel's tools, or ""
 
     @property
     def modes(self) -> Json | None:

@@ -27,6 +27,8 @@ from semel.law.turn import MAX_ATTEMPTS
 
 BuiltinTool = Literal["read", "write", "edit", "list", "search", "shell"]
 
+McpTransport = Literal["stdio", "http"]
+
 MODEL_SETTINGS = frozenset({
     "key", "base_url", "instructions", "tools", "mcp", "context", "compaction", "max_tokens", "max_requests",
     "request_settings",
@@ -85,6 +87,9 @@ class AgentSettings(NamedTable):
     mode: str | None = Field(default=None, min_length=1, examples=["default"])
     """The mode that each of its sessions starts in, as the agent names it (`/mode` lists them). Default: a mode in
     which it asks for permission, if Semel knows one; else the agent's own choice."""
+    mcp_transport: McpTransport | None = Field(default=None, examples=["http"])
+    """How it gets Semel's tools, as an MCP server over stdio or http; for an agent that takes one of them only
+    (`semel docs tools`). Default: as Semel knows the agent; stdio for an unknown one, and http if it refuses that."""
     approvals: Strings = ("owner",)
     """Who may answer its permission requests in a chat: "owner", "member" and names of people (`semel docs people`)."""
     idle_after_s: Duration | None = Field(default=None, examples=["10m"])
@@ -134,8 +139,9 @@ class AgentSettings(NamedTable):
         elif not re.fullmatch(r"[^:\s]+:\S+", self.model):
             example = 'like "anthropic:claude-opus-5"'
             yield "kind model", f'model is "{self.model}", and should be PROVIDER:NAME, {example}'
-        if self.mode is not None:
-            yield "kind mode", 'mode is for agents of kind "acp"'
+        for key in ("mode", "mcp_transport"):
+            if getattr(self, key) is not None:
+                yield f"kind {key}", f'{key} is for agents of kind "acp"'
         if self.command or self.trace is not None:
             problem = 'an agent of kind "model" has no command and no trace, because it has no process'
             yield "kind command trace", problem

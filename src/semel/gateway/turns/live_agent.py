@@ -31,6 +31,15 @@ WITHOUT_TOOLS = (
 """What it means for people if an agent does not have Semel's tools."""
 
 
+def explain_no_tools(conversation: Conversation, default_reason: str) -> str:
+    """Return why the agent has no tools, what to try, and what it means.
+
+    `default_reason`: the reason if the agent did not refuse them.
+    """
+    sentences = (conversation.tools_problem or default_reason, conversation.tools_advice, WITHOUT_TOOLS)
+    return ". ".join(sentence for sentence in sentences if sentence)
+
+
 class AgentLost(Exception):
     """The agent's process died during the turn, or no longer answers."""
 
@@ -78,8 +87,7 @@ class LiveAgent:
     @property
     def tools_problem(self) -> str:
         """The reason why the agent has no tools, and what follows from that for people."""
-        reason = self.conversation.tools_problem or "it has not started Semel's MCP server"
-        return f"{reason}. {WITHOUT_TOOLS}"
+        return explain_no_tools(self.conversation, "it has not started Semel's MCP server")
 
     def cancel_timer(self) -> None:
         """Cancel the timer that would end the idle process."""
