@@ -253,6 +253,15 @@ def with_(place: int, /, **more: Any) -> list[Json]:
         (with_(0, odd=1), "line 1: Object contains unknown field `odd`"),
         (with_(1, state="done?"), r"line 2: Invalid enum value 'done\?'"),
         (with_(1, root=7), "line 2: its root 7 is not a first attempt"),
+        (with_(1, attempt=2), "line 2: it is attempt 2 of root 1, and should be attempt 1"),
+        (
+            [{**GOOD[0], "turns": 2}, {**GOOD[1], "state": "lost"}, turn(2, root=1), *GOOD[2:]],
+            "line 3: it is attempt 1 of root 1, and should be attempt 2",
+        ),
+        (
+            [{**GOOD[0], "turns": 2}, {**GOOD[1], "state": "lost"}, turn(2, root=1, attempt=3), *GOOD[2:]],
+            "line 3: it is attempt 3 of root 1, and should be attempt 2",
+        ),
         (with_(1, turn=2, root=2), "line 2: turns are numbered upwards, to what the header says"),
         (with_(1, state="lost"), "line 3: event: turn 1 was lost"),
         (with_(2, seq=2), "line 3: entry 2 follows entry 0; the next one is 1"),

@@ -292,6 +292,8 @@ class _FileChecker:
         if turn.root != turn.turn and self.turns.get(turn.root, (0, ""))[0] != turn.root:
             raise ValueError(f"its root {turn.root} is not a first attempt")
         attempts, finished_attempts = self.roots.get(turn.root, (0, 0))
+        if turn.attempt != attempts + 1:
+            raise ValueError(f"it is attempt {turn.attempt} of root {turn.root}, and should be attempt {attempts + 1}")
         finished_attempts += turn.state != "lost"
         if attempts + 1 > MAX_ATTEMPTS or finished_attempts > 1 or (attempts == 0) != (turn.root == turn.turn):
             raise ValueError(f"root {turn.root} has too many attempts: {MAX_ATTEMPTS} at most, one of them not lost")
