@@ -187,6 +187,12 @@ def test_plain_chat_reads_lines_and_prints_what_is_final(house: Cli) -> None:
     assert house.json("show", "lines")[0]["text"] == "say: one"
 
 
+def test_plain_chat_waits_for_every_answer_also_if_a_command_came_last(house: Cli) -> None:
+    done = house("chat", "waits", stdin=f"{prompt({'sleep': 1}, 'late')}\n/status\n")
+    assert done.stdout.splitlines()[-1] == "agent: late"
+    assert "notice: Session waits" in done.stdout
+
+
 def test_plain_chat_answers_a_permission_request_by_number(house: Cli) -> None:
     process = house.start("chat", "asks")
     assert process.stdin is not None

@@ -35,9 +35,11 @@ def format_input(input: Any) -> str:
 
 
 def _name_keys(options: int) -> str:
-    """Return the keys that choose one of so many options, such as "a-c"."""
+    """Return the keys that choose one of so many options, such as "a or b" or "a to c"."""
     keys = OPTION_KEYS[:options]
-    return f"{keys[0]}-{keys[-1]}" if len(keys) > 1 else keys
+    if len(keys) < 2:
+        return keys
+    return f"{keys[0]} {'or' if len(keys) == 2 else 'to'} {keys[-1]}"
 
 
 class Question(Vertical):
@@ -79,7 +81,7 @@ class Question(Vertical):
         question = str(item.get("title") or item["text"].split("\n1. ")[0])  # its options stand below
         text = Text("The agent asks: ", "bold yellow").append(visible(question))
         detail = visible(format_input(item.get("input")))
-        if detail:
+        if detail and detail != question:
             text.append("\n" + detail, "dim")
         if more_questions:
             text.append(f"\n({more_questions} more after this one)", "dim")
@@ -97,7 +99,7 @@ class Question(Vertical):
         """Show the keys that work now: the panel's own, or those that lead to it."""
         keys = _name_keys(len(self._options))
         hint = f"{keys} answers · Enter answers with the marked one · Esc goes back"
-        self.query_one("#hint", Static).update(hint if self.has_focus_within else f"Tab, then {keys}, answers")
+        self.query_one("#hint", Static).update(hint if self.has_focus_within else f"To answer, press Tab, then {keys}")
 
     def on_descendant_focus(self) -> None:
         self._draw_hint()
