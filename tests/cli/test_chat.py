@@ -18,6 +18,7 @@ from cli_house import PATIENCE, PERMISSION, SCRIPTED, Cli, until
 from textual.pilot import Pilot
 from textual.widgets import Markdown, OptionList, Static
 
+from semel.faces.client import NoGateway
 from semel.faces.client.connection import RETRY_DELAYS_S, Connection
 from semel.faces.config.load import load_config
 from semel.faces.run import RunningGateway, open_gateway
@@ -272,10 +273,6 @@ async def test_a_gateway_that_comes_back_is_followed_where_it_was_left(tmp_path:
     try:
         await seen(pilot, lambda: app.link.state == "away", "that it is gone")
         assert "away" in str(app.query_one("#status", Static).content)
-        await type_in(pilot, "say: meanwhile")
-        await seen(pilot, lambda: "waits a moment" in str(app.query_one("#note", Static).content), "where it is")
-        await seen(pilot, lambda: app.query_one(Prompt).text == "say: meanwhile", "that it is given back")
-        app.query_one(Prompt).take_text()
         app.query_one(Prompt).insert("an unsent draft")
         async with house_in(tmp_path) as house:  # on another port
             await house.gateway.say("main", "say: after", sender="bob")
@@ -284,6 +281,27 @@ async def test_a_gateway_that_comes_back_is_followed_where_it_was_left(tmp_path:
             assert app.query_one(Prompt).text == "an unsent draft"
     finally:
         await running.__aexit__(None, None, None)
+
+
+async def test_while_the_gateway_is_away_a_message_is_said_to_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = asyncio.Event()
+
+    async def say(*_: object) -> None:
+        await tried.wait()
+        raise NoGateway("it is gone")
+
+    async with house_in(tmp_path), chat(tmp_path) as pilot:
+        app = app_of(pilot)
+        await seen(pilot, lambda: app.link.state == "new", "a new session")
+        monkeypatch.setattr(app.link, "say", say)
+        monkeypatch.setattr(app.link, "state", "away")
+        await type_in(pilot, "are you there")
+        note = app.query_one("#note", Static)
+        await seen(pilot, lambda: "waits a moment for the gateway" in str(note.content), "where the message is")
+        tried.set()
+        await seen(pilot, lambda: app.query_one(Prompt).text == "are you there", "the text, again")
 
 
 async def test_a_message_that_cannot_be_sent_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
