@@ -62,13 +62,24 @@ class Tokens(Struct):
     output: int
 
 
+class Ended(Struct, omit_defaults=True):
+    """How a turn ended. `stop`: the agent's stop reason (ACP's `StopReason`, or `error`), if it gave one. `error`: why
+    the turn failed.
+    """
+
+    turn: int
+    state: Literal["done", "failed", "cancelled"]
+    stop: str | None = None
+    error: str | None = None
+
+
 class Entry(Struct, omit_defaults=True):
     """One row of the transcript. `at` is milliseconds since 1970. The view shows entries and items in the order of
     `born`.
 
     State: `live`: the text is still streaming. `partial`: it was cut off. `superseded`: a later attempt at the turn
     replaced it. `supersedes`: the seqs of the entries that it replaces. `waiting`: the busy mode by which the message
-    waits for a turn. `joined`: it joined a running turn.
+    waits for a turn. `joined`: it joined a running turn. `ended`: the turn that took it has ended.
 
     Origin: `source`, `key`: of its event. What came over the API has the source `api:` and the session's key, and the
     idempotency key that the caller chose. `from`: the session that it came from, if another one. `tool`: a tool call
@@ -122,6 +133,7 @@ class Entry(Struct, omit_defaults=True):
     imported: dict[str, Any] | None = None
     waiting: BusyMode | None = None
     joined: bool = False
+    ended: Ended | None = None
     automatic: bool = False
     covers: Covers | None = None
     tokens: Tokens | None = None

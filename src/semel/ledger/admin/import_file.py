@@ -135,11 +135,12 @@ class EntryMore(Struct):
     tool: bool = False
     late: bool = False
     joined: bool = False
+    supersedes: list[Number] = []
 
 
 RESERVED_FIELDS = frozenset({
     "seq", "born", "rev", "at", "role", "text", "live", "partial", "superseded", "turn", "event", "claim", "echoes",
-    "delivery", "html", "imported", "item", "waiting", "op", "id",
+    "delivery", "html", "imported", "item", "waiting", "op", "id", "source", "key", "ended",
 })  # fmt: skip
 """Names of an entry's own fields: a field of that name in `more` would override the entry's."""
 

@@ -91,6 +91,10 @@ FROM hearing h JOIN event e ON e.id = h.event WHERE h.turn = :turn AND h.turn IS
 -- messages that join the running turn, in the transaction that steers them into it (Law 3)
 UPDATE hearing SET turn = :turn WHERE session = :session AND turn IS NULL AND busy = 'steer'
 
+-- name: hearing_seqs
+-- the entries of the events that a turn took, in order
+SELECT seq FROM hearing WHERE turn = :turn AND turn IS NOT NULL ORDER BY seq
+
 -- name: hearing_waits
 -- whether a waking event still waits
 SELECT 1 FROM hearing WHERE session = :session AND turn IS NULL AND wakes = 1 LIMIT 1

@@ -11,6 +11,7 @@ from collections.abc import Collection
 import msgspec
 
 from semel.law.delivery import State as PartState
+from semel.law.turn import State as TurnState
 from semel.ledger.storage.rows import EntryRow, ItemRow, Row, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript.entries import load
@@ -36,11 +37,15 @@ class ClaimDelivery(Row):
     ids: str
 
 
-class EventIdentity(Row):
-    """The identity of an event (Law 1)."""
+class EventInSession(Row):
+    """An event's identity (Law 1), and how the turn that took it in a session has ended; None if it has not."""
 
     source: str
     key: str | None
+    turn: int | None
+    state: TurnState | None
+    stop: str | None
+    error: str | None
 
 
 def entry_json(tx: Tx, row: EntryRow) -> Json:
@@ -65,20 +70,23 @@ def entry_json(tx: Tx, row: EntryRow) -> Json:
     if row.more:
         out.update(load(row.more))
     if row.event is not None:
-        _add_identity(tx, row.event, out)
+        _add_event(tx, row.session, row.event, out)
     if row.claim is not None:
         _add_delivery(tx, row.claim, out)
     return out
 
 
-def _add_identity(tx: Tx, event: int, out: Json) -> None:
-    """Add where an event came from, and its key: a client thereby knows what it has said itself."""
-    identity = tx.one(EventIdentity, "event_identity", id=event)
-    if identity is None:
+def _add_event(tx: Tx, session: int, event: int, out: Json) -> None:
+    """Add where an event came from and its key, by which a client knows what it said itself; and its turn's end."""
+    row = tx.one(EventInSession, "event_in_session", session=session, event=event)
+    if row is None:
         return
-    out["source"] = identity.source
-    if identity.key is not None:
-        out["key"] = identity.key
+    out["source"] = row.source
+    if row.key is not None:
+        out["key"] = row.key
+    if row.turn is not None:
+        end = {"turn": row.turn, "state": row.state, "stop": row.stop, "error": row.error}
+        out["ended"] = {name: value for name, value in end.items() if value is not None}
 
 
 def _add_delivery(tx: Tx, claim: int, out: Json) -> None:

@@ -86,6 +86,7 @@ def finish(
         _tell_late_delivery(tx, fence.session, departed_claim if recovered_claim is None else recovered_claim)
     if end.usage is not None:
         limits.count_usage(tx, row, turn, end.usage)
+    turns.show_end(tx, fence.session, fence.turn)
     return new_slots, row.wake_at is not None
 
 

@@ -269,6 +269,7 @@ def cancel(tx: Tx, session: int, turn: TurnRow, text: str, stop_seq: int | None 
     evidence = add_stop_notice(tx, session, turn, text, stop_seq)
     _end_turn(tx, turn, "cancelled", turn.error, evidence)
     placeholders.withdraw_of_root(tx, turn.root)
+    show_end(tx, session, turn.id)
 
 
 def cancel_deleted(tx: Tx, session: int, turn: TurnRow) -> None:
@@ -284,6 +285,15 @@ def _end_turn(tx: Tx, turn: TurnRow, event: law.Event, error: str | None, eviden
         evidence=evidence.kind, row=evidence.row,
     )  # fmt: skip
     free_session(tx, turn.session, turn.id)
+
+
+def show_end(tx: Tx, session: int, turn: int) -> None:
+    """Let watchers get the events that a finished turn took: their entries say now how it ended.
+
+    Call this after everything else that the turn showed.
+    """
+    for seq in tx.values(int, "hearing_seqs", turn=turn):
+        entries.touch_entry(tx, session, seq)
 
 
 def free_session(tx: Tx, session: int, turn: int) -> None:
@@ -441,6 +451,7 @@ def fail(tx: Tx, session: int, turn: TurnRow, reason: str) -> None:
     notice_seq = add_notice(tx, session, f"The agent's turn failed: {reason}.", turn=turn.id, kind="turn.failed")
     _end_turn(tx, turn, "given up", reason, Evidence("notice", notice_seq))
     placeholders.withdraw_of_root(tx, turn.root)
+    show_end(tx, session, turn.id)
 
 
 def add_notice(
