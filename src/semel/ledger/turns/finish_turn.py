@@ -80,13 +80,13 @@ def finish(
         "turn_end", id=fence.turn, state=state, stop=end.stop, error=end.error, at=tx.now, evidence=evidence.kind,
         row=evidence.row,
     )  # fmt: skip
+    turns.show_end(tx, fence.turn, fence.session)
     turns.free_session(tx, fence.session, fence.turn)
     if end.told_upto:
         tx.run("entry_told", session=fence.session, upto=end.told_upto)
         _tell_late_delivery(tx, fence.session, departed_claim if recovered_claim is None else recovered_claim)
     if end.usage is not None:
         limits.count_usage(tx, row, turn, end.usage)
-    turns.show_end(tx, fence.session, fence.turn)
     return new_slots, row.wake_at is not None
 
 

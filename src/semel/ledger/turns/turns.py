@@ -269,7 +269,6 @@ def cancel(tx: Tx, session: int, turn: TurnRow, text: str, stop_seq: int | None 
     evidence = add_stop_notice(tx, session, turn, text, stop_seq)
     _end_turn(tx, turn, "cancelled", turn.error, evidence)
     placeholders.withdraw_of_root(tx, turn.root)
-    show_end(tx, session, turn.id)
 
 
 def cancel_deleted(tx: Tx, session: int, turn: TurnRow) -> None:
@@ -284,13 +283,16 @@ def _end_turn(tx: Tx, turn: TurnRow, event: law.Event, error: str | None, eviden
         "turn_end", id=turn.id, state=law.step("running", event), stop=None, error=error, at=tx.now,
         evidence=evidence.kind, row=evidence.row,
     )  # fmt: skip
+    if evidence.kind != "deleted":
+        show_end(tx, turn.id, turn.session)
     free_session(tx, turn.session, turn.id)
 
 
-def show_end(tx: Tx, session: int, turn: int) -> None:
+def show_end(tx: Tx, turn: int, session: int) -> None:
     """Let watchers get the events that a finished turn took: their entries say now how it ended.
 
-    Call this after everything else that the turn showed.
+    Call this after everything else that the turn showed, and before `free_session`: who waits until the session is idle
+    then has all of it.
     """
     for seq in tx.values(int, "hearing_seqs", turn=turn):
         entries.touch_entry(tx, session, seq)
@@ -451,7 +453,6 @@ def fail(tx: Tx, session: int, turn: TurnRow, reason: str) -> None:
     notice_seq = add_notice(tx, session, f"The agent's turn failed: {reason}.", turn=turn.id, kind="turn.failed")
     _end_turn(tx, turn, "given up", reason, Evidence("notice", notice_seq))
     placeholders.withdraw_of_root(tx, turn.root)
-    show_end(tx, session, turn.id)
 
 
 def add_notice(
