@@ -82,7 +82,9 @@ def load_limits(path: Path | None = None, env: Mapping[str, str] = os.environ) -
     try:
         return read_table(ConfigFile, limits, source.resolvers).limits
     except ValidationError as error:
-        raise ConfigError(*explain_validation_error(error, ConfigFile, source.text, source.name).problems) from None
+        raise ConfigError(
+            *explain_validation_error(error.errors(), ConfigFile, source.text, source.name).problems
+        ) from None
 
 
 def examine_config_file(
