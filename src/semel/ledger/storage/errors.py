@@ -183,7 +183,7 @@ class RestoreFailed(LedgerError):
 
 
 class LedgerRestoring(LedgerError):
-    """A restore of the ledger {path} was interrupted. To finish it, run the same 'semel restore' command again."""
+    """A restore of the ledger {path} is not finished. If none runs, run the same 'semel restore' command again."""
 
 
 class BackupNewer(LedgerError):
