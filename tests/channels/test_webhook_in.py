@@ -96,7 +96,7 @@ async def test_a_repeat_is_answered_like_the_first_and_other_content_is_a_confli
     await hook.signed({"text": "hi"})
     assert await hook.signed({"text": "hi"}, at=NOW + 60) == (202, {"event": 1, "status": "duplicate"})
     status, answer = await hook.signed({"text": "other"})
-    assert (status, answer["title"], answer["event"]) == (409, "Conflict", 1)
+    assert (status, answer["type"], answer["event"]) == (409, "urn:semel:problem:conflict", 1)
     assert (answer["kept"], answer["given"]) == ("first", "other"), "both digests"
     assert len(hook.inbox.heard) == 1
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+PROBLEM_URN = "urn:semel:problem:"
+"""The beginning of a problem's `type`; its code follows (RFC 9457; docs/api.md, "Problems")."""
+
 
 class GatewayError(Exception):
     """The gateway could not carry out the request. This is the base class of the errors below."""

@@ -21,7 +21,7 @@ from semel.gateway.api.archive import ArchiveApi
 from semel.gateway.api.reads import ReadApi
 from semel.gateway.api.replies import ReplyApi
 from semel.gateway.api.sessions import SessionApi
-from semel.gateway.errors import BadRequest, NoSuchSession
+from semel.gateway.errors import BadRequest, NoSuchSession, NotFound
 from semel.gateway.files import clear_drafts
 from semel.gateway.ports import Heard
 from semel.law.identity import CUSTOMARY_NAME
@@ -174,12 +174,12 @@ class Gateway(ReadApi, ReplyApi, SessionApi, ArchiveApi):
     async def hook(self, channel: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Json]:
         """Handle a platform's HTTP request to a channel.
 
-        Return (HTTP status, response body) after the commit (Law 1).
+        Return (HTTP status, response body) after the commit (Law 1). Raises NotFound.
         """
         self._check_running()
         receive = getattr(self.channels.get(channel), "receive", None)
         if receive is None:
-            return 404, {"title": "No such webhook", "detail": f"no webhook channel is named {channel!r}"}
+            raise NotFound(f"no webhook channel is named {channel!r}")
         status, answer = await receive(self.channel_manager.inboxes[channel], headers, body)
         return int(status), dict(answer)
 
