@@ -108,6 +108,10 @@ class Profile:
     starts_mcp_servers: bool = True
     """Whether the agent starts MCP servers over stdio; otherwise it is offered Semel's over HTTP, if it takes that."""
 
+    announces_calls: bool = False
+    """Whether every tool call is known to be announced, perhaps after it has reached its MCP server. Then it is waited
+    for as long in a process's first turn as later."""
+
     logged_out_error: Pattern | None = None
     """How an agent that nobody has logged in refuses a session, if it does not use ACP's code for that."""
 
@@ -255,7 +259,9 @@ PROFILES: dict[str, Profile] = {
             content="window",
             window_marks=(_OPENCODE_CUT, _DOTS),
             second="steers",
+            announces_calls=True,
         ),
+        replace(CAREFUL, name="kilo", announces_calls=True),
         replace(
             CAREFUL,
             name="kimi",
@@ -341,6 +347,7 @@ _NAMES: tuple[tuple[str, str], ...] = (
     ("gemini", "gemini"),
     ("qwen", "qwen"),
     ("opencode", "opencode"),
+    ("kilo", "kilo"),
     ("kimi", "kimi"),
     ("hermes", "hermes"),
     ("mistral", "vibe"),
