@@ -299,9 +299,12 @@ def _calls_of_turn(tx: Tx, turn: int) -> list[Deed]:
 def list_recorded(tx: Tx, session: int, turn: int | None = None) -> tuple[list[RecordedMessage], bool]:
     """Return the chapter's messages from and to people, in order of turns, and whether the list is complete.
 
-    `turn`: the running turn. Its events are left out, because the agent's history does not contain them yet.
+    `turn`: the running turn; None: a turn that has begun and whose agent was not prompted yet, if there is one. Its
+    events are left out, because the agent's history does not contain them yet.
     """
-    row = tx.get(SessionRow, "session_by_id", id=session)
+    row, begun_turn = _session_and_turn(tx, session)
+    if turn is None and begun_turn is not None and begun_turn.how is None and begun_turn.attempt == 1:
+        turn = begun_turn.id
     rows = _entries_before(tx, session, row.chapter, row.seq + 1, MAX_COMPARED_ENTRIES)
     keyed: list[tuple[tuple[int, int, int], RecordedMessage]] = []
     latest = 0
