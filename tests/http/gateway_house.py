@@ -266,8 +266,11 @@ class Script:
         await self.set(seq, text, live=False)
 
     async def item(self, kind: str, text: str = "", live: bool = False, **body: Any) -> int:
+        name = body.pop("call", None) if kind == "tool" else None
         return await self.write(
-            lambda tx, session: entries.add_item(tx, session, turn=None, kind=kind, text=text, body=body, live=live)
+            lambda tx, session: entries.add_item(
+                tx, session, turn=None, kind=kind, name=name, text=text, body=body, live=live
+            )
         )
 
     async def set_item(self, id: int, text: str | None = None, live: bool | None = None, **body: Any) -> None:

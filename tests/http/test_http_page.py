@@ -190,6 +190,26 @@ def test_an_approved_command_without_output_is_one_row_that_says_so(page: Browse
     shows(page, "#rows .tool .state", "done, no output · Allow once · page", "running")
 
 
+def test_of_two_equal_calls_each_shows_the_answer_to_its_own_request(page: Browser, live: LiveHouse) -> None:
+    script = live.script()
+    for call in ("one", "two"):
+        live.do(lambda call=call: script.item("tool", live=True, status="pending", title="make", call=call))
+    asked = {"title": "make", "options": OPTIONS, "state": "open"}
+    first, second, again = [
+        live.do(lambda call=call: script.item("permission", live=True, call=call, **asked))
+        for call in ("one", "two", "one")
+    ]
+    for request, answer in ((first, "y"), (second, "n"), (again, "n")):
+        live.do(
+            lambda id=request, answer=answer: script.set_item(id, live=False, state="answered", answer=answer, by="me")
+        )
+    states = ("waiting · Allow once · me", "waiting · Reject · me")
+    shows(page, "#rows .tool .state", *states)
+    shows(page, "#rows .request:not([hidden]) .outcome", "Reject · me")
+    visit(page, live)
+    shows(page, "#rows .tool .state", *states)
+
+
 def test_a_request_that_somebody_else_answered_shows_their_answer(page: Browser, live: LiveHouse) -> None:
     agent = live.begin()
     live.do(lambda: agent.ask("Run it?", OPTIONS))
