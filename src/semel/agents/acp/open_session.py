@@ -65,8 +65,9 @@ async def initialize(
 
     `command`: the agent's argv. `timeout`: in seconds. `env`: the agent's environment, which may hold its key.
     """
+    known = recognise_command(command)
     try:
-        result = await conversation.request("initialize", initialize_params(), timeout)
+        result = await conversation.request("initialize", initialize_params(known), timeout)
     except RpcError as error:
         raise AgentError(f"agent {conversation.name!r} refused `initialize`: {error}") from error
     initialized = InitializeResult.read(result, command)
@@ -78,7 +79,7 @@ async def initialize(
     conversation.agent_name = initialized.name
     conversation.profile = profile_for(initialized.name).name
     conversation.images = initialized.images
-    known_keys = [agent.key for agent in recognise_command(command) if agent.key]
+    known_keys = [agent.key for agent in known if agent.key]
     conversation.login_help = describe_login(conversation.name, initialized.logins, known_keys)
     variables = (*(name for method in initialized.logins for name in method.variables), *known_keys)
     conversation.key_variable = next((name for name in variables if env.get(name)), None)

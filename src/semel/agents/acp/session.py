@@ -14,29 +14,28 @@ import semel
 from semel.acp_stream.choices import explain_no_choice, find_choice, read_choices
 from semel.agents.acp.login import LoginMethod, read_login_methods
 from semel.agents.acp.wire import AgentReply, Id
+from semel.agents.known import KnownAgent
 from semel.gateway.ports import Answered, Json, Launch
 from semel.text.json_types import object_at, objects_in, text_at, value_at
 
 PROTOCOL_VERSION = 1
 AUTH_REQUIRED = -32000  # ACP ErrorCode
-TYPED_FAILURES: Json = {"jetbrains": {"air": {"version": 1, "capabilities": ["sessionFailure"]}}}
-"""The capability of JetBrains' AIR extension whose signals `semel.acp_stream.notices.read_signal` reads."""
 
 
-def initialize_params() -> Json:
-    """Return the parameters of ACP's initialize.
+def initialize_params(agents: Sequence[KnownAgent] = ()) -> Json:
+    """Return the parameters of ACP's initialize. `agents`: the known agents that may be at the other end.
 
     Semel offers the agent no file system and no terminals. It asks for the output of terminals as deltas in
-    `_meta.terminal_output`, for login methods that need a terminal, because `semel agents login` opens one, and for
-    failures as typed signals. Claude's adapter tells of its retries only to clients that ask for those.
+    `_meta.terminal_output`, and for login methods that need a terminal, because `semel agents login` opens one.
     """
+    extensions = {name: value for agent in agents for name, value in agent.extensions.items()}
     return {
         "protocolVersion": PROTOCOL_VERSION,
         "clientCapabilities": {
             "fs": {"readTextFile": False, "writeTextFile": False},
             "terminal": False,
             "auth": {"terminal": True},
-            "_meta": {"terminal_output": True, "terminal-auth": True, **TYPED_FAILURES},
+            "_meta": {"terminal_output": True, "terminal-auth": True, **extensions},
         },
         "clientInfo": {"name": "semel", "title": "Semel", "version": semel.__version__},
     }
