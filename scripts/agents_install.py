@@ -29,7 +29,7 @@ AGENTS: dict[str, dict[str, str]] = {
     "copilot": {"@github/copilot": "1.0.102"},
     "gemini": {"@google/gemini-cli": "0.61.0"},
     "qwen": {"@qwen-code/qwen-code": "0.24.4"},
-    "pi": {"pi-acp": "0.0.34", "@earendil-works/pi-coding-agent": "0.87.1"},
+    "pi": {"pi-acp": "0.0.34", "@earendil-works/pi-coding-agent": "1.3.0"},
     "kimi": {"@moonshot-ai/kimi-code": "2.1.0"},
     "openclaw": {"openclaw": "2026.9.6"},
     "kilo": {"@kilocode/cli": "7.7.7"},

@@ -10,7 +10,10 @@ from watcher import Seen
 
 SENT = "The report is ready: 3 files changed."
 DROPPED = "Partial text before the drop: alpha beta gamma delta. "
-TELLS_RETRIES = {"claude": "Retrying Claude, attempt 1 of 10."}  # what the agents that tell of a retry say
+TELLS_RETRIES = {  # what the agents that tell of a retry say
+    "claude": "Retrying Claude, attempt 1 of 10.",
+    "vibe": "The agent's model request failed (HTTP 429). The agent is trying again.",
+}
 STEERS = ("opencode",)  # agents that read a second prompt in the turn that runs
 ORPHANED = "Sent by an orphan."
 

@@ -113,7 +113,7 @@ KNOWN_AGENTS = (
         "pi",
         ("pi-acp",),
         ("PI_", "OPENAI_", "ANTHROPIC_"),
-        npm=("pi-acp@0.0.34", "@earendil-works/pi-coding-agent@0.87.1"),
+        npm=("pi-acp@0.0.34", "@earendil-works/pi-coding-agent@1.3.0"),
         node=22,
         cli="pi",
     ),
