@@ -162,13 +162,13 @@ class AgentPool:
     async def _open(self, session: int, key: str, agent: str, memory: str | None) -> LiveAgent:
         if (problem := self.configured.explain_missing(key, agent)) is not None:
             raise AgentError(problem)
+        modes = (await self.record.read(entries.read_about, session)).get("modes")
         token = secrets.token_urlsafe(32)
         spawn = await self.record.write(rows.record_start, session, agent, self.gateway, token_digest(token))
 
         async def on_start(pid: int, pgid: int, born: str) -> None:
             await self.record.write(rows.record_identity, spawn, pid, pgid, born)
 
-        modes = (await self.record.read(entries.read_about, session)).get("modes")
         launch = Launch(
             session=key, spawn=spawn, token=token, socket=self.socket, memory=memory, on_start=on_start,
             tools_url=self.tools_url, inside=self.make_inside(session), modes=modes,
