@@ -27,6 +27,7 @@ assert UsageError.__name__ == "UsageError"
 
 _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 _NO_COMMAND = re.compile(r"No such command '(.*?)'.*")
+_TEXTS = ("text", "title")  # arguments that may have several words
 
 
 def load_commands() -> typer.Typer:
@@ -145,5 +146,7 @@ def _describe_mistake(error: Any, command: Any, path: str) -> str:
         if taker := _find_command_with(error.option_name, command):
             return f"the option {error.option_name} belongs after a command, as in: {path} {taker} {error.option_name}"
         return f"there is no option {error.option_name}{suggest_nearest(error.option_name, options)}"
+    if "unexpected extra argument" in message and any(item.name in _TEXTS for item in command.params):
+        return f"{message[:1].lower()}{message[1:]}: put a text of several words in quotes"
     message = message.removeprefix("Invalid value: ")  # a command's own check names the option itself
     return f"{message[:1].lower()}{message[1:]}; see {path} --help"

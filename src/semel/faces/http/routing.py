@@ -318,7 +318,8 @@ async def read_bytes(request: Request, limit: int) -> bytes:
             chunks.append(chunk)
     if size > limit:
         # The rest of the body is discarded, and the connection closed after this answer (`slow_clients.py`).
-        raise Problem("too-large", f"A body may have {limit:,} bytes.", headers={"Connection": "close"}, limit=limit)
+        detail = f"It is too large: the body of a request has at most {limit:,} bytes."
+        raise Problem("too-large", detail, headers={"Connection": "close"}, limit=limit)
     return b"".join(chunks)
 
 
