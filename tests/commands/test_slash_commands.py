@@ -34,6 +34,16 @@ async def test_a_command_is_answered_and_the_agent_never_hears_of_it(tmp_path: P
         assert any("answered in entry" in line["text"] for line in story["lines"])
 
 
+async def test_the_history_is_that_of_the_chapter(tmp_path: Path) -> None:
+    async with World(tmp_path) as w:
+        await w.ask("before")
+        await command(w, "/new")
+        assert await command(w, "/history") == "Nothing was said in this chapter yet."
+        await w.ask("after")
+        history = await command(w, "/history")
+        assert "after" in history and "before" not in history
+
+
 async def test_a_command_that_is_delivered_again_is_done_once(tmp_path: Path) -> None:
     async with World(tmp_path) as w:
         await w.ask(script({"error": {"code": 1, "message": "broken"}}))

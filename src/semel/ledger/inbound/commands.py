@@ -211,12 +211,15 @@ def find_turn_to_stop(tx: Tx, session: int, seq: int) -> tuple[int | None, int]:
 
 
 def list_last_messages(tx: Tx, session: int, max_messages: int) -> list[EntryRow]:
-    """Return the last `max_messages` messages of a session, oldest first. Commands and notices do not count."""
+    """Return the last `max_messages` messages of a session's chapter, oldest first.
+
+    Commands and notices do not count.
+    """
     row = tx.get(SessionRow, "session_by_id", id=session)
     messages: list[EntryRow] = []
     before_seq, entries_read = row.seq + 1, 0
     while len(messages) < max_messages and entries_read < 10 * max_messages + 100:
-        page = tx.all(EntryRow, "entries_last", session=session, before=before_seq, limit=100)
+        page = tx.all(EntryRow, "entries_last_of_chapter", session=session, before=before_seq, limit=100)
         messages += [e for e in page if e.role != "notice" and entries.load(e.more).get("kind") != KIND and not e.live]
         entries_read += len(page)
         if len(page) < 100:
