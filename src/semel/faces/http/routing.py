@@ -77,7 +77,7 @@ SessionKey = Annotated[
     Param(
         "Key of the session, percent-encoded.",
         pattern=re.compile(r"[A-Za-z0-9._:@!+=~-]{1,200}"),
-        pattern_hint="A session key is 1-200 of A-Z a-z 0-9 . _ : @ ! + = ~ -",
+        pattern_hint="A session key has 1 to 200 letters, digits and ._:@!+=~- only, no blanks.",
     ),
 ]
 

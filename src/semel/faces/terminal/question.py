@@ -98,8 +98,14 @@ class Question(Vertical):
     def _draw_hint(self) -> None:
         """Show the keys that work now: the panel's own, or those that lead to it."""
         keys = _name_keys(len(self._options))
-        hint = f"{keys} answers · Enter answers with the marked one · Esc goes back"
-        self.query_one("#hint", Static).update(hint if self.has_focus_within else f"To answer, press Tab, then {keys}")
+        if not keys:
+            is_permission = self.item is not None and self.item["kind"] == "permission"
+            hint = "To answer, type /approve or /deny" if is_permission else "To answer, write a message"
+        elif self.has_focus_within:
+            hint = f"{keys} answers · Enter answers with the marked one · Esc goes back"
+        else:
+            hint = f"To answer, press Tab, then {keys}"
+        self.query_one("#hint", Static).update(hint)
 
     def on_descendant_focus(self) -> None:
         self._draw_hint()
