@@ -22,8 +22,10 @@ from hypothesis import strategies as st
 import semel
 from semel.gateway.api import archive
 from semel.gateway.errors import BadRequest, Conflict
+from semel.gateway.files import blob_path
 from semel.ledger.admin import erase, import_session
 from semel.ledger.admin.import_file import BadFile, check_file
+from semel.ledger.inbound import channel_batch
 
 Json = dict[str, Any]
 
@@ -53,6 +55,28 @@ async def test_a_session_is_the_same_after_it_was_exported_and_imported(world: W
         assert {k: old.get(k) for k in ("seq", "at", "role", "text", "sender", "kind", "partial")} == {
             k: new.get(k) for k in ("seq", "at", "role", "text", "sender", "kind", "partial")
         }
+
+
+async def test_a_file_that_was_about_to_be_removed_stays_if_an_imported_entry_names_it(world: World) -> None:
+    store, wanted, unwanted = world.gateway.file_store, "a" * 64, "b" * 64
+    with store:  # nothing is removed yet
+        for blob in (wanted, unwanted):
+            path = blob_path(store.path, blob)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("content")
+            await world.gateway.record.write(channel_batch.record_file, blob, 7, "a.txt", "text/plain")
+            await world.gateway.record.write(channel_batch.release_files, [blob])
+        named = {"id": wanted, "name": "a.txt", "mime": "text/plain", "size": 7}
+        records = [header("x", 1, 0), user(1, "see this", None, key="q", more={"files": [named]})]
+        assert (await world.gateway.import_session(file(records)))["status"] == "imported"
+
+    async def removed() -> bool:
+        return not blob_path(store.path, unwanted).exists()
+
+    store.unused.set()
+    await until(removed)
+    assert blob_path(store.path, wanted).read_text() == "content"
+    await world.balanced()
 
 
 async def test_in_another_ledger_it_wakes_nothing_and_a_repeated_event_is_a_duplicate(tmp_path: Path) -> None:

@@ -149,6 +149,7 @@ def redeem_code(
     `display_name`: the person's own name, used if the owner gave none; it is changed if another known person or
     `taken_names` has it. Raises AccountConfigured.
     """
+    tx.lock("ledger_lock")
     row = tx.one(PairingRow, "pairing_get", id=code)
     if row is None or row.state != "open" or row.expires <= tx.now:
         return None
@@ -165,6 +166,7 @@ def redeem_code(
 
 def void_code(tx: Tx, code: int) -> bool:
     """Invalidate an open code. Return False if the code is already used or voided."""
+    tx.lock("ledger_lock")
     return tx.run("pairing_end", id=code, state="void", account=None, key=None, name=None) > 0
 
 

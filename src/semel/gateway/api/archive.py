@@ -80,8 +80,9 @@ class ArchiveApi(Components):
         if progress.done:
             return "known"
         steps = _steps(file, progress.lines)
-        while batch := await asyncio.to_thread(next, steps, None):
-            progress = await self.record.write(import_session.import_lines, progress, target, checked, batch)
+        with self.file_store:  # no file that an imported entry is about to name is removed
+            while batch := await asyncio.to_thread(next, steps, None):
+                progress = await self.record.write(import_session.import_lines, progress, target, checked, batch)
         await self.record.write(import_session.finish_import, progress, target, checked)
         return "imported"
 

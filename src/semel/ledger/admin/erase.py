@@ -101,10 +101,9 @@ def _erase_entries(tx: Tx, row: Erasure) -> str:
 def erase_entry_range(tx: Tx, session: int, lo: int, hi: int) -> None:
     """Erase the entries above `lo` up to `hi`, with their events, commands and files."""
     entry_range = {"session": session, "lo": lo, "hi": hi}
-    files = tx.values(str, "holdings_of", **entry_range)
+    blob_ids = tx.values(str, "holdings_of", **entry_range)
     tx.run("holdings_drop", **entry_range)
-    for blob in files:
-        tx.run("blob_let_go", id=blob)
+    entries.let_go_of_files(tx, blob_ids)
     tx.run("erase_events", **entry_range, at=tx.now)
     tx.run("erase_conflicts", **entry_range)
     tx.run("erase_commands", **entry_range)

@@ -214,9 +214,9 @@ class _LineImporter:
             superseded=int(entry.superseded), turn=self.find_turn(entry.turn)[0], event=event, claim=claim,
             more=dump({**(entry.more or {}), "imported": mark}),
         )  # fmt: skip
-        for file in (entry.more or {}).get("files", ()):  # if this ledger has the file, keep it
-            if file.get("id"):
-                self.tx.run("holding_add", session=self.session, seq=row.seq, blob=file["id"])
+        for blob_id in sorted({file["id"] for file in (entry.more or {}).get("files", ()) if file.get("id")}):
+            self.tx.run("blob_heard", id=blob_id)  # if this ledger has the file, keep it
+            self.tx.run("holding_add", session=self.session, seq=row.seq, blob=blob_id)
 
     def _import_event(self, entry: EntryLine, event: EntryEvent, mark: dict[str, Any]) -> int:
         """Record an entry's event under its own (source, key), and return the event's id.

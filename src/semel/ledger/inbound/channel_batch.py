@@ -137,7 +137,7 @@ def _with_files(tx: Tx, source: str, item: MessageItem) -> hear.Event:
     """
     if not item.files or tx.exists("event_known", source=source, key=item.event.key):
         return item.event
-    missing_blobs = {blob for blob in item.files if not tx.run("blob_heard", id=blob)}
+    missing_blobs = {blob for blob in sorted(set(item.files)) if not tx.run("blob_heard", id=blob)}
     if not missing_blobs:
         return item.event
     more = dict(item.event.more or {})
@@ -182,9 +182,9 @@ def record_file(tx: Tx, id: str, size: int, name: str, mime: str) -> None:
 
 def release_files(tx: Tx, blobs: Sequence[str]) -> None:
     """Release files whose message was not accepted. A released file may be deleted if no entry refers to it."""
-    for blob in blobs:
+    for blob in sorted(set(blobs)):
         tx.run("blob_settle", id=blob)
-        tx.run("blob_let_go", id=blob)
+    entries.let_go_of_files(tx, blobs)
 
 
 def release_unclaimed_files(tx: Tx) -> int:

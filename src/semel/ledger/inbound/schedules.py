@@ -100,6 +100,7 @@ def add(tx: Tx, definition: ScheduleDefinition, replace: bool = False) -> bool:
 
     `replace`: change an existing schedule of this name. Raises ScheduleRefused.
     """
+    tx.lock("ledger_lock")
     existing = tx.one(ScheduleRow, "schedule_get", name=definition.name)
     if existing is not None and is_same_schedule(existing, definition) and existing.downtime == definition.downtime:
         return False

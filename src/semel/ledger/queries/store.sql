@@ -2,6 +2,10 @@
 -- create the row of the ledger, with its name
 INSERT INTO ledger(one, name, at) VALUES(1, :name, :at)
 
+-- name: ledger_lock
+-- locked before something is added of which the whole ledger may hold a limited number, or one of each name
+SELECT one FROM ledger WHERE one = 1
+
 -- name: ledger_get
 -- the name and position of this ledger
 SELECT {LedgerRow} FROM ledger WHERE one = 1

@@ -174,6 +174,16 @@ class Tx:
         """Run a statement for its effect. Return the number of rows that it changed."""
         return self._execute(name, params).connection.changes()
 
+    def lock(self, name: str, /, **params: Any) -> None:
+        """Lock the rows that a statement reads until the transaction ends, before it checks what they stand for.
+
+        An engine with several writers runs the statement with FOR UPDATE. SQLite has one writer, so nothing is run
+        (docs/decisions/locks.md).
+        """
+        query = self._queries[name]
+        if params.keys() != query.parameters:
+            raise query.parameter_error(params)
+
     def one(self, row: type[R], name: str, /, **params: Any) -> R | None:
         """Return the first row as a `row` object, or None if there is no row."""
         values = self._execute(name, params).fetchone()

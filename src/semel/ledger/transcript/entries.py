@@ -10,7 +10,7 @@ pieces are folded into the text of the entry or item.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -145,10 +145,17 @@ def add_entry(
 def hold_item_files(tx: Tx, session: int, files: Sequence[Mapping[str, Any]]) -> None:
     """Let the session's newest entry hold the files of an item, so that they are erased together with that entry."""
     row = tx.one(SessionRow, "session_by_id", id=session)
-    for file in files:
-        if row is not None and file.get("id"):
-            tx.run("blob_heard", id=str(file["id"]))
-            tx.run("holding_add", session=session, seq=row.seq, blob=str(file["id"]))
+    for blob_id in sorted({str(file["id"]) for file in files if file.get("id")}):
+        if row is not None:
+            tx.run("blob_heard", id=blob_id)
+            tx.run("holding_add", session=session, seq=row.seq, blob=blob_id)
+
+
+def let_go_of_files(tx: Tx, blob_ids: Iterable[str]) -> None:
+    """Let those of these files be removed that no entry holds any more."""
+    for blob_id in sorted(set(blob_ids)):  # in one order, so that two transactions never wait for each other
+        tx.lock("blob_lock", id=blob_id)
+        tx.run("blob_let_go", id=blob_id)
 
 
 def touch_entry(tx: Tx, session: int, seq: int) -> None:

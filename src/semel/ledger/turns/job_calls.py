@@ -112,6 +112,7 @@ def _lateness(turn: TurnRow) -> str:
 def _limit_problem(tx: Tx, caller: tool_calls.CallingSpawn, limits: JobLimits) -> str:
     if not limits.max_per_session or not limits.max_all:
         return "this gateway runs no commands in the background (jobs = 0 under [background] in its configuration)"
+    tx.lock("ledger_lock")
     if (open_jobs := tx.number("jobs_open_of_session", session=caller.session)) >= limits.max_per_session:
         return (
             f"{_job_count(open_jobs)} of this conversation already run in the background, which is the most; wait for "
