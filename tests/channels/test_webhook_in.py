@@ -187,7 +187,7 @@ async def test_a_channel_without_secret_and_token_hears_nothing(make: Any) -> No
         (b"[" * 100_000, "the body is not JSON"),
         (b"\xff\xfe", "the body is not JSON"),
         (b'{"text": "\\ud800"}', "the body holds half of a surrogate pair"),
-        (b'{"text": "hi", "data": {"n": NaN}}', "the body is not JSON: NaN is no JSON number"),
+        (b'{"text": "hi", "data": {"n": NaN}}', "the body is not JSON: NaN is not a JSON number"),
         (b"[]", "the body should be a JSON object"),
         ({}, "'text' is missing"),
         ({"text": None}, "'text' should be a string"),

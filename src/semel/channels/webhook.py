@@ -145,7 +145,7 @@ class WebhookChannel:
     async def send(self, op: Op) -> Receipt:
         """Make one POST. The receipt's id is the `id` in the JSON of the 2xx answer, else the webhook-id."""
         if self.settings.url is None:
-            raise Rejected("this webhook has no url: it only hears")
+            raise Rejected("this webhook has no url, so it can only receive")
         body = make_payload(op)
         headers = {
             "content-type": "application/json",

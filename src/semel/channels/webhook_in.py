@@ -87,7 +87,7 @@ class WebhookReceiver:
     def _authenticate(self, headers: Mapping[str, str], body: bytes) -> str:
         """Authenticate the sender and return the event's key. Raises WebhookRefused."""
         if self._key is None and self._token is None:
-            problem = f"the channel {self._name} hears nothing: it has no secret and no token"
+            problem = f"the channel {self._name} receives nothing: it has no secret and no token"
             raise WebhookRefused(403, problem, "channel-scope")
         if len(body) > MAX_BODY_BYTES:
             raise WebhookRefused(413, f"the body is longer than {MAX_BODY_BYTES} bytes", "too-large")
@@ -170,4 +170,4 @@ def _read_field(event: Mapping[str, Any], name: str, kind: type, default: Any) -
 
 
 def _no_number(word: str) -> Any:
-    raise ValueError(f"{word} is no JSON number")
+    raise ValueError(f"{word} is not a JSON number")

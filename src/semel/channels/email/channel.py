@@ -112,7 +112,7 @@ class EmailChannel:
             raise Rejected(f"a mail that was sent cannot be changed: there is no {op.kind}")
         recipient_address = threads.parse_address(op.address)
         if recipient_address is None:
-            raise Rejected(f"{op.address!r} is no mail address")
+            raise Rejected(f"{op.address!r} is not a mail address")
         settings = self.settings
         answers = read_answered(op.answers) or await self._find_answered_mail(op.address, recipient_address)
         mail = await asyncio.to_thread(compose, op, settings, answers)

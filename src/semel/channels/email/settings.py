@@ -95,7 +95,7 @@ class EmailSettings:
                 _check_text_value(name, getattr(self, name))
         for address in (self.address, *self.aliases):
             if not _ADDRESS.fullmatch(address):
-                raise ValueError(f"{address!r} is no mail address; write one like semel@example.org")
+                raise ValueError(f"{address!r} is not a mail address; write one like semel@example.org")
         if len(self.address) > 90:
             raise ValueError("address should have at most 90 characters")
         self._check_host("imap")
@@ -105,7 +105,7 @@ class EmailSettings:
         if self.smtp_login and not self.password:
             raise ValueError('password is missing; write password = "env:NAME" or "file:PATH"')
         if self.ca_file is not None and not Path(self.ca_file).is_file():
-            raise ValueError(f"ca_file {self.ca_file} is no file")
+            raise ValueError(f"ca_file {self.ca_file} is not a file")
 
     def _check_host(self, service: str) -> None:
         host, port = getattr(self, service), getattr(self, f"{service}_port")

@@ -106,10 +106,10 @@ class MatrixSender:
             return RoomPlace(await self._resolve_alias(address))
         if address.startswith("@"):
             if not USER.fullmatch(address):
-                raise Rejected(f"{address!r} is no Matrix user; one is like @ada:example.org")
+                raise Rejected(f"{address!r} is not a Matrix user, like @ada:example.org")
             return RoomPlace(await self.direct.open(address))
         if not address.startswith("!"):
-            raise Rejected(f"{address!r} is no room (!...), alias (#...) or user (@...)")
+            raise Rejected(f"{address!r} is not a room (!...), an alias (#...) or a user (@...)")
         return parse_address(address)
 
     async def _resolve_alias(self, alias: str) -> str:

@@ -47,8 +47,8 @@ _WEBHOOK = (
     "or make a bot of your own"
 )
 _ANOTHER = (
-    "this token is of another bot, {}, than the one that was here before, whose messages have the same numbers: put it "
-    "into a section of its own, [channels.{}-2], or put the first bot's token back"
+    "this token belongs to another bot, {}, than before. The messages of the two bots have the same numbers, so give "
+    "this bot a section of its own, [channels.{}-2], or put the first bot's token back"
 )
 
 _log = logging.getLogger("semel.telegram")

@@ -65,7 +65,7 @@ class XmppSettings:
         if self.port is not None and not 0 < self.port < 65536:
             raise ValueError("port should be between 1 and 65535")
         if self.port is not None and self.server is None:
-            raise ValueError("port says nothing without server: name the host it belongs to")
+            raise ValueError("port has no effect without server: name the host it belongs to")
         if self.tls == "none" and not _is_loopback(self.server):
             raise ValueError(
                 'tls = "none" shows the password to everyone on the way: it is for a server on this machine, '
