@@ -187,7 +187,7 @@ def test_a_full_disk_stops_neither_the_command_nor_its_report(gateway: House) ->
     assert out == "".join(f"{n}\n" for n in range(1, 100001))
     (report,) = gateway.events("ci:full", "exec.finished")
     assert "of the 588,895 bytes it printed" in report and "\n100000\n" in report
-    assert "(The file of it holds the first 200,000 bytes: File too large.)" in report
+    assert "(Only its first 200,000 bytes were stored: File too large.)" in report
 
 
 def test_room_for_the_report_is_kept_from_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -224,8 +224,8 @@ class JobManager:
         """
         name, doubtful = f", {row.name}" if row.name else "", row.at <= self.doubtful_until
         text = (
-            f"`{row.command}` was not started (background job {row.run}{name}): the gateway ended before it came to "
-            "it. Nothing of it was run."
+            f"`{row.command}` was not started (background job {row.run}{name}): the gateway ended before it "
+            "could start it. Nothing was run."
         )
         if doubtful:
             text = (
@@ -257,5 +257,5 @@ def describe_state(job: Json, now: int) -> str:
     if job["state"] == "failed":
         return f"could not be started: {job['error']}"
     if job["state"] == "lost":
-        return f"is lost: what watched it was killed, or never came to start it{by}"
+        return f"is lost: its supervisor was killed, or never started it{by}"
     return f"ended with exit code {job.get('exit')}{by}"

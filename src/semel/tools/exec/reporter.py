@@ -272,9 +272,7 @@ def judge_response(response: httpx2.Response, sender: str) -> PostVerdict:
     kind = str(answer.get("type"))
     detail = str(answer.get("detail") or answer.get("title") or "")
     if not kind.startswith(PROBLEM_URN):
-        return PostVerdict(
-            "later", f"{sender} answers {status} with what is no answer of a gateway", _read_delay(response)
-        )
+        return PostVerdict("later", f"{sender} answers {status}, but not as a gateway", _read_delay(response))
     if kind == f"{PROBLEM_URN}conflict":
         reason = f"{detail} (event e{answer.get('event')}: kept {answer.get('kept')}, given {answer.get('given')})"
         return PostVerdict("conflict", reason)

@@ -94,10 +94,8 @@ def build_not_started(run: str, info: Json, code: int, reason: str, at: float) -
 
 def build_never_started(run: str, info: Json) -> Json:
     """Build the event for a background job that never started, because its gateway or supervisor died first."""
-    text = (
-        f"`{format_command(info)}` was not started ({_render_run(run, info)}): what was to start it was killed before. "
-    )
-    return _body(run, LOST, info, f"{text}Nothing of it was run.", {"running": False})
+    text = f"`{format_command(info)}` was not started ({_render_run(run, info)}): its supervisor was killed first. "
+    return _body(run, LOST, info, f"{text}Nothing was run.", {"running": False})
 
 
 def build_lost(run: str, info: Json, process: Json | None, alive: bool, output: Path, killed: bool = False) -> Json:
@@ -110,7 +108,7 @@ def build_lost(run: str, info: Json, process: Json | None, alive: bool, output: 
     start_time = datetime.fromtimestamp(info["at"], UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     output_text, replaced = _render_output_file(output)
     if killed:
-        state = "What still ran of it was killed."
+        state = "Its remaining processes were killed."
     elif process is None:
         state = "Whether it still runs is not known." if output_text else "Whether it was started is not known."
     elif alive:
@@ -118,7 +116,7 @@ def build_lost(run: str, info: Json, process: Json | None, alive: bool, output: 
     else:
         state = "It does not run any more; how it ended is not known."
     run_text = f"`{format_command(info)}`{_format_node(info)} ({_render_run(run, info)}), begun {start_time}"
-    text = f"Lost sight of {run_text}: what watched it was killed. {state}{output_text}"
+    text = f"Lost sight of {run_text}: the process that watched it was killed. {state}{output_text}"
     data: Json = {"running": alive and not killed}
     if process is not None:
         data["pid"] = process["pid"]
@@ -189,9 +187,7 @@ def render_output(output: OutputRecorder) -> tuple[str, int]:
     first, last = shorten_to_json_bytes(first, last, MAX_OUTPUT_JSON_BYTES)
     output_text, replaced = _render_printed(first, last, output.total_bytes)
     if output.incomplete_reason:
-        output_text += (
-            f"\n\n(The file of it holds the first {output.stored_bytes:,} bytes: {output.incomplete_reason}.)"
-        )
+        output_text += f"\n\n(Only its first {output.stored_bytes:,} bytes were stored: {output.incomplete_reason}.)"
     return output_text, replaced
 
 

@@ -67,7 +67,8 @@ class ExecRunner:
             return error.code
         if report.path is None:
             self.show_line(
-                f"the spool cannot take the report ({report.reason}): it is in memory only until it is taken"
+                f"the report could not be written to the spool ({report.reason}): until the gateway has it, it is only "
+                "in memory"
             )
         return ended.code
 

@@ -71,7 +71,7 @@ def main() -> None:
     reporter.start()
     try:
         if order is None:
-            raise OSError("the gateway ended before it had handed it over")
+            raise OSError("the gateway ended before it had handed over the command")
         run.record_handover()
     except OSError as error:
         reason = f"{error.strerror or error}; nothing was run"
