@@ -46,7 +46,7 @@ TOOL_SERVER_COMMAND = (sys.executable, "-P", "-m", "semel.tools")
 
 
 def build_mcp_server(launch: Launch, mark: str, command: Sequence[str] = TOOL_SERVER_COMMAND) -> Json:
-    """Return the entry of Semel's MCP server (ACP `McpServerStdio`), with this spawn's fencing token (Law 10).
+    """Return the description of Semel's MCP server (ACP `McpServerStdio`), with the spawn's fencing token (Law 10).
 
     `mark`: the value of SEMEL_SPAWN, as in the agent's environment.
     """
@@ -60,7 +60,7 @@ def build_mcp_server(launch: Launch, mark: str, command: Sequence[str] = TOOL_SE
 
 
 def build_http_mcp_server(url: str, token: str) -> Json:
-    """Return the entry of Semel's MCP server over HTTP (ACP `McpServerHttp`), with this spawn's fencing token."""
+    """Return the description of Semel's MCP server over HTTP (ACP `McpServerHttp`), with the spawn's fencing token."""
     headers = [{"name": "Authorization", "value": f"Bearer {token}"}]
     return {"type": "http", "name": "semel", "url": url, "headers": headers}
 

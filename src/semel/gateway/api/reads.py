@@ -278,7 +278,7 @@ async def read_limits(record: LedgerAccess, policy: limits.LimitPolicy, now: int
     day, ends = policy.day(now)
     scope, _, subject = after.partition("/")
     if after and scope not in ("all", "person", "session"):
-        raise BadRequest(f"after: {after!r} is no `next` of this list")
+        raise BadRequest(f"after: {after!r} is not the `next` of a page of this list")
     rows = await record.read(limits.list_spent, day, (scope, subject), limit)
     waiting = await record.read(limits.list_limited, limit)
     return {

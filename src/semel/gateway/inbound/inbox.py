@@ -156,8 +156,8 @@ class EventInbox:
 def _describe_reserved_session(key: str) -> str:
     first, channel, _ = key.split(":", 2)
     return (
-        f"session: {key!r} is the session of a place on the channel {channel!r}, and nobody has spoken there yet. "
-        f'Report once somebody has, or name the channel in the pattern that allows it, as "{first}:{channel}:*" does'
+        f"session: {key!r} stands for a chat on the channel {channel!r} in which nobody has written yet. "
+        f'Report after somebody has, or name the channel in the pattern that allows it, as "{first}:{channel}:*" does'
     )
 
 

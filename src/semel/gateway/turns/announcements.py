@@ -24,7 +24,7 @@ SILENT_AGENT_TIMEOUT_S = 0.1
 
 
 class Announcements:
-    """The matching of one turn's tool calls.
+    """Match the tool calls of one turn with their announcements, and decide how long each call waits.
 
     `flush`: returns when everything that the agent has streamed is committed.
     """

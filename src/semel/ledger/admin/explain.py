@@ -51,9 +51,9 @@ class AddressedSession(Row):
 
 
 class CommandOfEvent(Row):
-    """A command to the gateway, as an event brought it to one session.
+    """A command to the gateway that an event brought, with the session that recorded it.
 
-    `seq`: its entry; `answer`: the seq of its answer.
+    `seq`: the command's entry; `answer`: the seq of the notice that answers it.
     """
 
     session: int

@@ -256,7 +256,7 @@ class _FileChecker:
         if (self.header is None) != (stage == 0):
             raise ValueError('the first line, and only it, must be the header ("line": "session")')
         if self.end is not None:
-            raise ValueError("there is something after the end")
+            raise ValueError("there is a line after the end record")
         if stage < self.stage:
             raise ValueError("it is out of order: the header, turns, entries, claims, the end")
         self.stage = stage
@@ -288,7 +288,7 @@ class _FileChecker:
     def _check_turn(self, turn: TurnLine) -> None:
         assert self.header is not None
         if turn.turn > self.header.turns or turn.turn <= max(self.turns, default=0):
-            raise ValueError("turns are numbered upwards, to what the header says")
+            raise ValueError("the turn's number must be above the one before, and at most the header's `turns`")
         self._require_chapter(turn.chapter)
         if turn.root != turn.turn and self.turns.get(turn.root, (0, ""))[0] != turn.root:
             raise ValueError(f"its root {turn.root} is not a first attempt")
@@ -310,9 +310,9 @@ class _FileChecker:
         self.first_chapter = entry.chapter if self.first_chapter is None else self.first_chapter
         self.has_claim.append(entry.claim is not None)
         if reserved := sorted(RESERVED_FIELDS & (entry.more or {}).keys()):
-            raise ValueError(f"more: {reserved[0]!r} cannot be in it")
+            raise ValueError(f"more: the field {reserved[0]!r} is reserved")
         if entry.role == "agent" and entry.claim is None and not entry.live:
-            raise ValueError("what an agent said needs its claim")
+            raise ValueError("an entry of role 'agent' needs its claim")
         if entry.role in ("user", "event") and entry.event is None:
             raise ValueError(f"an entry of role {entry.role!r} needs its event")
         self._require_turn(entry.turn)
