@@ -282,7 +282,7 @@ def test_a_model_whose_key_is_missing_and_two_channels_with_one_account_are_mist
     )
     told = cli.json("config", "check", rc=2)["problems"]
     assert len(told) == 2, told
-    assert "semel.toml:7: [channels.b]: this is the account of [channels.a]" in told[0]
+    assert "semel.toml:7: [channels.b]: [channels.a] has the same account" in told[0]
     assert 'semel.toml:1: [agents.m] model "anthropic:claude-opus-5"' in told[1] and "ANTHROPIC_API_KEY" in told[1]
 
 

@@ -33,7 +33,7 @@ def acp(
     n, 126 or 127 if it cannot be started.
     """
     if not alone:
-        raise typer.BadParameter("so far an editor can only have an agent without a gateway: add --alone")
+        raise typer.BadParameter("so far, an editor's agent can only run without a gateway: add --alone")
     if not command:
         raise typer.BadParameter("name the agent's command: semel acp --alone -- CMD...")
     raise typer.Exit(_run(command))

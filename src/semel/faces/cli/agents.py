@@ -302,7 +302,7 @@ def install_agent(known: KnownAgent, wanted: bool) -> None:
         raise typer.Exit(1)
     print_remark(f"running {shlex.join(command)}")
     if subprocess.run(command, check=False).returncode:
-        print_error(f"{command[0]} could not install {name}; its own words stand above", *_explain_npm(command[0]))
+        print_error(f"{command[0]} could not install {name}; its error is shown above", *_explain_npm(command[0]))
         raise typer.Exit(1)
     if shutil.which(program) is None:
         print_error(

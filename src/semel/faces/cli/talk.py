@@ -163,7 +163,7 @@ async def await_answer(client: AsyncClient, session: str, event: int) -> Answer:
 
 
 def read_bare_answer(text: str) -> str:
-    """Return "approve" or "deny" if the text is this command without a number; else ""."""
+    """Return "approve" or "deny" if the text is the command /approve or /deny without a number; else ""."""
     command = read_command(text)
     return (
         command.name if isinstance(command, CommandCall) and command.name in APPROVALS and not command.argument else ""

@@ -56,7 +56,8 @@ class NoAnswer(NoGateway):
 
     def __str__(self) -> str:
         return (
-            f"the gateway did not answer within {self.timeout_s:g} s; it may still be at work on it. Try again later."
+            f"the gateway did not answer within {self.timeout_s:g} s; it may still carry out the request. "
+            "Try again later."
         )
 
 

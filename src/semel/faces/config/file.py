@@ -92,8 +92,8 @@ class HttpOptions(Table):
     """The settings in `[gateway]` that concern HTTP."""
 
     hosts: Annotated[tuple[Host, ...], Field(strict=False)] = Field(default=(), examples=[["semel.example.org"]])
-    """Further host names under which the gateway is reached, such as a proxy's. Others are refused. Of a URL, the host
-    counts."""
+    """Further host names under which the gateway is reached, such as a proxy's. Others are refused. If an
+    entry is a URL, its host is used."""
     origins: Annotated[tuple[Origin, ...], Field(strict=False)] = Field(default=(), examples=[["https://app.example"]])
     """Origins of other web pages that may use the API, compared exactly. They must send the owner's token as a bearer
     token; the login cookie is only for the gateway's own page."""

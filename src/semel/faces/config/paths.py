@@ -33,7 +33,7 @@ def expand_path(path: str | Path) -> Path:
         reason = "it holds a NUL character"
     except RuntimeError:  # ~name of an unknown user
         reason = "there is no such user, or no home directory"
-    raise ConfigError(f"{str(path)!r} is no path: {reason}")
+    raise ConfigError(f"{str(path)!r} is not a valid path: {reason}")
 
 
 def find_config_file(path: Path | None, env: Mapping[str, str]) -> Path | None:
