@@ -30,7 +30,7 @@ from semel.ledger.turns.turn_events import TurnEvent, list_bound
 
 
 class WaitingEntry(Row):
-    """The entry of an event that the view shows as waiting."""
+    """The entry of an event. The view shows this entry as waiting."""
 
     event: int
     seq: int
