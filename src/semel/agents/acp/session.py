@@ -107,7 +107,7 @@ class Choices:
     mode_option: str | None = None  # id of the configuration option that sets the mode, if there is one
     model_option: str | None = None
     options: dict[str, str] = field(default_factory=dict)
-    """The ids of the configuration options "mode" and "model", also where `modes` and `models` are what is shown."""
+    """The ids of the configuration options "mode" and "model", even if the agent states `modes` and `models`, too."""
     restored: bool = False
     """The session was restored. Some agents (agentao) do not list again then what the session offers."""
 

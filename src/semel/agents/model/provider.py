@@ -29,7 +29,7 @@ _SETTING_PREFIXES = {
     "anthropic", "bedrock", "cerebras", "cohere", "google", "groq", "huggingface", "mistral", "openai", "openrouter",
     "xai", "zai",
 }  # fmt: skip
-"""How the names of settings begin that belong to one provider only."""
+"""The beginnings of the names of settings that belong to one provider only."""
 
 ABORTED_FINISH_REASONS = frozenset({"abort", "aborted", "cancel", "cancelled", "canceled"})
 """Finish reasons that mean that the server aborted the answer (vLLM: "abort"), so its text is incomplete."""

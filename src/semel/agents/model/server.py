@@ -20,10 +20,10 @@ from pydantic_ai.providers import Provider
 from semel.gateway.settings import AgentSettings
 
 NO_KEY = "no-key"
-"""In place of a key: the providers' libraries want one, or else take the one of the environment."""
+"""Given to a provider's library in place of a key. Without any, it would fail, or take the key of the environment."""
 
 PLACEHOLDERS = (NO_KEY, "api-key-not-set")
-"""What is no key. The second is pydantic-ai's own, which it sends to the server of OPENAI_BASE_URL."""
+"""Values that stand for no key. pydantic-ai itself sends the second one to the server of OPENAI_BASE_URL."""
 
 _URL_PARAMETERS = ("base_url", "api_base", "azure_endpoint")  # providers' names of the parameter for an address
 

@@ -64,7 +64,7 @@ class EmailSettings:
     sent: str | None = None
     """The mailbox of sent mail. Default: the one that the server marks as such."""
     subject: str = "A message from Semel"
-    """The subject of a mail that answers none."""
+    """The subject of a mail that is not an answer."""
     quotes: Literal["trim", "keep"] = "trim"
     """Whether quoted earlier mail is removed from the text (trim) or kept (keep)."""
     authserv: list[str] | str = ""

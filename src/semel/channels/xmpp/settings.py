@@ -37,7 +37,7 @@ class XmppSettings:
     archive: bool = True
     """Whether the server keeps an archive. Without one, less is promised ([XMPP](xmpp.md))."""
     allow_private: bool = False
-    """Whether files may be fetched from and put on this machine and its network."""
+    """Whether files may be downloaded from, and uploaded to, this machine and its network."""
     file_limit: int = 20_000_000
     """The most bytes of a file that people send."""
     max_len: int = 10_000

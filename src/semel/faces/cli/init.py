@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MODEL, DEMO = "model", "demo"
 MODEL_PROMPT = "Answer with the single word: ready"
-"""Sent once to a model behind an API: whether its key is good shows only then."""
+"""The prompt that is sent once to a model behind an API, because only a request shows whether its key is accepted."""
 
 
 @app.command()

@@ -39,7 +39,7 @@ MAX_MENU_MODELS = 12
 KEY_QUESTION = "(it is not shown; env:NAME or file:PATH refers to one)"
 CHAT_API = "openai-chat:"
 PROVIDER_PREFIXES = (CHAT_API, "openai:", "openai-responses:", "anthropic:")
-"""What begins like this, with --base-url, names the API, too. Other names may have a colon, as in llama3:8b."""
+"""With --base-url, a name that begins like this also names the API. Other names may have a colon, as in llama3:8b."""
 
 
 def add_model(setup: Setup, options: Options) -> bool:

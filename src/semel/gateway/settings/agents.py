@@ -97,7 +97,7 @@ class AgentSettings(NamedTable):
     attempts: int = Field(default=MAX_ATTEMPTS, ge=1, le=MAX_ATTEMPTS)
     """How many attempts a turn gets if it is lost or fails for a temporary reason: 1 to 3."""
     silence_s: Duration = 1800.0
-    """A turn is considered lost after this long without output, running tool or open permission request."""
+    """A turn counts as lost after this long without output, if no tool runs and no permission request is open."""
     trace: OptionalPath = Field(default=None, examples=["traces"])
     """A directory for logs of all messages between gateway and agent, readable by `semel fold`. A relative path
     starts at this file. The logs contain all texts and are never deleted. Default: no logs."""

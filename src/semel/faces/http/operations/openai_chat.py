@@ -38,7 +38,7 @@ OPENAI_CLIENT = "openai"
 OPEN_WEBUI_CLIENT = "openwebui"
 TEMPORARY_CHAT = "local:"  # begins the id of a chat that Open WebUI does not keep; chats in one tab share it
 TASK_HEAD = "### Task:\n"
-"""Begins what Open WebUI asks beside a chat, under the chat's id: a title, tags, follow-ups. It is no message in it."""
+"""Begins the requests that Open WebUI sends under a chat's id for its own tasks, such as finding a title."""
 FINISH_REASONS: dict[str, Literal["length", "content_filter"]] = {
     "turn.max_tokens": "length",
     "turn.refusal": "content_filter",
