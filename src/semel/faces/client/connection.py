@@ -133,8 +133,7 @@ class Connection:
             query["after"] = page["next"]
 
     async def compare_memory(self, session: str) -> Json:
-        """Compare the agent's own memory with the transcript, as GET /v1/sessions/{key}/memory, which starts the
-        agent."""
+        """Compare the agent's own memory with the transcript (GET /v1/sessions/{key}/memory). This starts the agent."""
         return await self._ask("GET", f"{session_path(session)}/memory", timeout_s=AGENT_START_TIMEOUT_S)
 
     async def post_message(self, session: str, body: Json) -> Json:

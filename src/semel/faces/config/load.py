@@ -175,7 +175,7 @@ def _read_address(option: str | None, setting: str, source: ConfigSource) -> tup
 
 
 def _parse_address(listen: str) -> tuple[str, int]:
-    """Raises ValueError, whose message begins with the value and says what it should be."""
+    """Parse HOST:PORT. Raises ValueError, whose message begins with the value and says what it should be."""
     host, colon, port = listen.rpartition(":")
     if colon and not host:
         raise ValueError(

@@ -128,7 +128,10 @@ class _Run:
             self._reads.append(lambda: self._gateway.reply(earlier.event))
 
     async def _answer_request(self, entry: ResumeEntry) -> int:
-        """Answer a permission request, once for this run id; return its item. If it is over, only cancel it."""
+        """Answer a permission request, once for this run id, and return its item.
+
+        If the request is over already, only its cancellation is accepted. Raises a Problem for any other answer.
+        """
         if (match := REQUEST_ID.fullmatch(entry.interrupt_id)) is None:
             raise Problem("not-found", f"There is no interrupt {entry.interrupt_id!r}.", field="resume")
         item = int(match[1])
