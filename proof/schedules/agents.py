@@ -84,7 +84,7 @@ class Process(Deeds):
 
     modes: Json | None = None
     models: Json | None = None
-    images = False
+    images = audio = resources = False
     tools_problem = ""
     tools_advice = ""
 

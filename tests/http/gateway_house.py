@@ -37,7 +37,7 @@ class PlayedConversation:
     memory = "played"
     restored = "new"
     agent_name = profile = ""
-    images = False
+    images = audio = resources = False
     tools_problem = ""
     tools_advice = ""
     models = None
@@ -46,12 +46,14 @@ class PlayedConversation:
         self.modes: Json | None = None
         self.answers: dict[str, str | None] = {}  # what its permission requests were answered
         self.prompts = 0
+        self.contents: list[list[Json]] = []  # the content blocks of each prompt
         self._signals: asyncio.Queue[Signal] = asyncio.Queue()
 
     async def next(self) -> Signal:
         return await self._signals.get()
 
     async def prompt(self, content: Sequence[Json]) -> None:
+        self.contents.append(list(content))
         self.prompts += 1
 
     def update(self, kind: str, **fields: Any) -> None:

@@ -55,6 +55,15 @@ class Covers(Struct, omit_defaults=True):
     cut: bool = False
 
 
+class Mention(Struct):
+    """A resource or a link in a message that came as content blocks: `text[start:end]` of its entry stands for it."""
+
+    start: int
+    end: int
+    name: str
+    uri: str
+
+
 class Tokens(Struct):
     """Tokens of a request to a model, as counted by its API."""
 
@@ -116,6 +125,7 @@ class Entry(Struct, omit_defaults=True):
     to: str | None = None
     from_: str | None = field(default=None, name="from")
     files: list[File] = []
+    mentions: list[Mention] = []
     emoji: str | None = None
     of: int | None = None
     quote: str | None = None

@@ -29,12 +29,14 @@ class RecordedMessage:
     """A message of the record.
 
     `needed`: if the agent's history lacks the message, the difference lists it. `seq`: the number of its entry.
+    `typed`: the part of `text` that the history may have; None: all of it.
     """
 
     seq: int
     role: Literal["agent", "user"]
     text: str
     needed: bool = True
+    typed: str | None = None
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,8 @@ def _longest_first(message: RecordedMessage) -> int:
 
 def _is_in_history(message: RecordedMessage, history: _History, prompts: str) -> bool:
     if message.role == "user":
-        return without_white_space(message.text) in prompts or _was_quoted(message.text, prompts)
+        typed = message.text if message.typed is None else message.typed
+        return without_white_space(typed) in prompts or _was_quoted(message.text, prompts)
     return history.take(message.text) or _was_quoted(message.text, prompts)
 
 

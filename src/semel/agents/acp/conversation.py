@@ -41,7 +41,7 @@ class AcpConversation:
         self.restored: Literal["new", "loaded", "resumed"] = "new"
         self.agent_name = ""
         self.profile = ""
-        self.images = False
+        self.images = self.audio = self.resources = False
         self.tools_problem = ""
         self.tools_advice = ""
         self.choices = Choices()

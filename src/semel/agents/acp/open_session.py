@@ -78,7 +78,8 @@ async def initialize(
         )
     conversation.agent_name = initialized.name
     conversation.profile = profile_for(initialized.name).name
-    conversation.images = initialized.images
+    conversation.images, conversation.audio = initialized.images, initialized.audio
+    conversation.resources = initialized.resources
     known_keys = [agent.key for agent in known if agent.key]
     conversation.login_help = describe_login(conversation.name, initialized.logins, known_keys)
     variables = (*(name for method in initialized.logins for name in method.variables), *known_keys)

@@ -76,6 +76,8 @@ class InitializeResult:
     can_resume: bool
     logins: tuple[LoginMethod, ...] = ()
     images: bool = False  # promptCapabilities.image
+    audio: bool = False  # promptCapabilities.audio
+    resources: bool = False  # promptCapabilities.embeddedContext
     http_tools: bool = False  # mcpCapabilities.http
 
     @classmethod
@@ -89,6 +91,8 @@ class InitializeResult:
             can_resume=value_at(caps, "sessionCapabilities", "resume") not in (None, False),
             logins=read_login_methods(answer, agent_command),
             images=value_at(caps, "promptCapabilities", "image") is True,
+            audio=value_at(caps, "promptCapabilities", "audio") is True,
+            resources=value_at(caps, "promptCapabilities", "embeddedContext") is True,
             http_tools=value_at(caps, "mcpCapabilities", "http") is True,
         )
 

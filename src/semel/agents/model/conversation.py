@@ -52,7 +52,8 @@ class ModelConversation:
     profile = AGENT_NAME
     tools_problem = ""
     tools_advice = ""
-    images = False  # pydantic-ai does not say whether a model takes images, so the prompt names files
+    images = audio = False  # pydantic-ai does not say whether a model takes images, so the prompt names files
+    resources = True
     modes: Json | None = None
     models: Json | None = None
 

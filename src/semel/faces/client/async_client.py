@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlencode
@@ -62,8 +62,9 @@ class AsyncClient(Connection):
     async def say(
         self,
         session: str,
-        text: str,
+        text: str = "",
         *,
+        blocks: Sequence[Json] | None = None,
         id: str | None = None,
         sender: str | None = None,
         busy: BusyMode | None = None,
@@ -72,6 +73,7 @@ class AsyncClient(Connection):
     ) -> Accepted:
         """Send a message, and return when it is in the ledger. A new key creates the session.
 
+        `text`, or else `blocks`: the message, as text or as ACP content blocks, which the agent gets as they are.
         `id`: an idempotency key: a repeat with the same id and text is accepted once. `busy`: what becomes of the
         message if the session is busy. `automatic`: a program sent it, and it starts no turn by itself. `seen`: the rev
         of the view that the person was looking at.
@@ -79,7 +81,8 @@ class AsyncClient(Connection):
         If the answer is lost, the message is sent again with the same id. Raises NoGateway if it provably did not
         arrive, OutcomeUnknown if it may have arrived.
         """
-        body: Json = {"text": text, "id": id or uuid.uuid4().hex}
+        body: Json = {"id": id or uuid.uuid4().hex}
+        body |= {"text": text} if blocks is None else {"blocks": list(blocks)}
         optional = {"sender": sender, "busy": busy, "automatic": automatic, "seen": seen}
         body.update((name, value) for name, value in optional.items() if value)
         return msgspec.convert(await self.post_message(session, body), Accepted)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import inspect
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
@@ -121,8 +121,9 @@ class Client:
     def say(
         self,
         session: str,
-        text: str,
+        text: str = "",
         *,
+        blocks: Sequence[Json] | None = None,
         id: str | None = None,
         sender: str | None = None,
         busy: BusyMode | None = None,
@@ -130,7 +131,9 @@ class Client:
         seen: int | None = None,
     ) -> Accepted:
         return self._run(
-            self._client.say(session, text, id=id, sender=sender, busy=busy, automatic=automatic, seen=seen)
+            self._client.say(
+                session, text, blocks=blocks, id=id, sender=sender, busy=busy, automatic=automatic, seen=seen
+            )
         )
 
     def wait_for_answer(

@@ -148,6 +148,7 @@ class Operation:
     body_optional: bool = False
     streamed: bool = False  # the handler reads the body itself
     documented: bool = True
+    max_body: int | None = None  # bytes; None: as the settings say
     error_format: ErrorFormat | None = None  # None: problem details (RFC 9457)
 
     def __post_init__(self) -> None:
@@ -290,7 +291,7 @@ def read_int(name: str, text: str, maximum: int = MAX_INT, minimum: int = 0) -> 
 async def _read_body(request: Request, operation: Operation, settings: Settings) -> Any:
     if request.method in ("GET", "HEAD") or operation.streamed:
         return None
-    data = await read_bytes(request, settings.max_body)
+    data = await read_bytes(request, operation.max_body or settings.max_body)
     if operation.raw_body:
         return data
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()

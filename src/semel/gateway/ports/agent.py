@@ -117,6 +117,8 @@ class Conversation(Protocol):
     agent_name: str  # agentInfo.name from the agent's answer to `initialize`, "" if it has none
     profile: str  # the name of the stream profile for this agent (semel.acp_stream.profiles)
     images: bool  # whether a prompt may contain images (ACP promptCapabilities)
+    audio: bool  # whether it may contain sound
+    resources: bool  # whether it may contain embedded resources (`embeddedContext`)
     tools_problem: str  # why the agent cannot have Semel's tools, if it refused them; "" if it did not
     tools_advice: str  # what a person can try if the agent does not reach Semel's tools, or ""
 

@@ -112,7 +112,7 @@ class AttemptPlanner:
         await read_replay(live, with_files=True)
         spoken = await self.record.read(history.read_conversation, begun.session, begun.chapter, begun.turn)
         before = [(entry.role, entry.text) for entry in spoken]
-        questions = [e.text for e in begun.events]
+        questions = [event.typed_text for event in begun.events]
         return interrupted_turn.find_turn(list(live.fold.items()), questions, before, ended=live.history_ended)
 
     async def _notes(self, begun: BegunTurn, live: LiveAgent, utterances: Sequence[Utterance]) -> list[str]:

@@ -60,6 +60,8 @@ def build_event_blocks(bound: Sequence[TurnEvent], files: WorkspaceFiles | None 
 
 
 def _blocks_of_event(event: TurnEvent, files: WorkspaceFiles | None) -> list[Json]:
+    if files is not None and event.event in files.blocks:
+        return list(files.blocks[event.event])
     if event.role == "user" and event.kind != "answer":
         return prompt_events.build_message_blocks(event.text, event.entry_fields, files or WorkspaceFiles())
     return [text_block(_format_event(event))]

@@ -20,7 +20,7 @@ from semel.gateway.outbound.previews import Previews
 from semel.gateway.ports import Answered, Asked, Died, Update
 from semel.gateway.record import LedgerAccess
 from semel.gateway.settings import AgentSettings
-from semel.gateway.turns import prompt, prompt_files
+from semel.gateway.turns import prompt, prompt_blocks, prompt_files
 from semel.gateway.turns.announcements import Announcements
 from semel.gateway.turns.block_claims import BlockClaims
 from semel.gateway.turns.home_preview import HomePreview
@@ -153,9 +153,12 @@ class Run:
         return True
 
     async def _copy_files(self, events: Sequence[turn_events.TurnEvent]) -> prompt_files.WorkspaceFiles:
-        """Copy the files of these events into the agent's workspace."""
-        images = self.live.conversation.images
-        return await prompt_files.copy_received_files(self.blobs, self.agent.cwd, events, images=images)
+        """Copy the files of these events into the agent's workspace, and restore those that came as content blocks."""
+        agent, workspace = self.live.conversation, self.agent.cwd
+        taken = prompt_blocks.TakenKinds(agent.images, agent.audio, agent.resources)
+        blocks = await prompt_blocks.restore_blocks(self.blobs, workspace, events, taken)
+        copies = await prompt_files.copy_received_files(self.blobs, workspace, events, images=agent.images)
+        return replace(copies, blocks=blocks)
 
     @property
     def cancelled_by(self) -> str | None:

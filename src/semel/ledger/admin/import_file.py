@@ -78,6 +78,14 @@ class EventPayload(Struct):
 
     text: str | None = None
     data: dict[str, Any] | None = None
+    blocks: list[dict[str, Any]] = []
+
+
+class EntryMention(Struct):
+    start: Number
+    end: Number
+    name: str
+    uri: str
 
 
 class EntryEvent(Struct, forbid_unknown_fields=True):
@@ -136,6 +144,7 @@ class EntryMore(Struct):
     late: bool = False
     joined: bool = False
     supersedes: list[Number] = []
+    mentions: list[EntryMention] = []
 
 
 RESERVED_FIELDS = frozenset({

@@ -11,9 +11,10 @@ transaction. The event is then bound to the turn from the beginning, and no wake
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from semel.law import wake
 from semel.law.identity import judge_repeat
@@ -97,7 +98,7 @@ class Event:
     by platform id. An event with a reference counts as a person's act. `shown_rev`: the rev up to which the sending
     face had shown the session; None if unknown. `title`: the name of the room or chat in which the event was written,
     if it has a name. `has_growing_ids`: the platform's message ids end with a number that grows with each message in a
-    chat, including Semel's messages.
+    chat, including Semel's messages. `blocks`: the content blocks as which a message came, for the agent.
     """
 
     source: str
@@ -115,6 +116,7 @@ class Event:
     shown_rev: int | None = None
     has_growing_ids: bool = False
     title: str = ""
+    blocks: Sequence[Mapping[str, Any]] = ()
 
     @property
     def is_by_person(self) -> bool:
@@ -215,7 +217,8 @@ def hear(
     if cursor is not None:
         tx.run("cursor_set", source=event.source, value=cursor, at=tx.now)
     automatic_field = {"automatic": True} if event.automatic else {}
-    payload = entries.dump({"text": event.text, **(event.more or {}), **automatic_field})
+    blocks_field = {"blocks": list(event.blocks)} if event.blocks else {}
+    payload = entries.dump({"text": event.text, **(event.more or {}), **automatic_field, **blocks_field})
     event_id = tx.value(
         int, "event_add", source=event.source, key=event.key, kind=event.kind, sender=event.sender,
         digest=event.digest, payload=payload, at=tx.now,

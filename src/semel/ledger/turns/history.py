@@ -18,6 +18,7 @@ from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns import summary
 from semel.ledger.turns.summary import Summary, SummaryScope
+from semel.text.content_blocks import remove_mentions
 
 MAX_CONVERSATION_ENTRIES = 200  # entries read for an agent that lost its memory
 PAGE_ENTRIES = 200  # entries read at a time for an agent whose memory is the ledger
@@ -296,6 +297,10 @@ def _calls_of_turn(tx: Tx, turn: int) -> list[Deed]:
     return calls
 
 
+def _typed_text(text: str, more: dict[str, Any]) -> str | None:
+    return remove_mentions(text, more["mentions"]) if more.get("mentions") else None
+
+
 def list_recorded(tx: Tx, session: int, turn: int | None = None) -> tuple[list[RecordedMessage], bool]:
     """Return the chapter's messages from and to people, in order of turns, and whether the list is complete.
 
@@ -319,7 +324,7 @@ def list_recorded(tx: Tx, session: int, turn: int | None = None) -> tuple[list[R
         keyed.append(
             (
                 (root, 0 if entry.event is not None else 1, entry.seq),
-                RecordedMessage(entry.seq, entry.role, entry.text, needed),
+                RecordedMessage(entry.seq, entry.role, entry.text, needed, _typed_text(entry.text, more)),
             )
         )
     for root in {order[0] for order, _ in keyed}:

@@ -9,6 +9,7 @@ from semel.ledger.storage.rows import BoundEvent
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns.limits import Asker
+from semel.text.content_blocks import remove_mentions
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,17 @@ class TurnEvent:
     role: str = "user"
     entry_fields: dict[str, Any] = field(default_factory=dict)
     wakes: bool = True
+
+    @property
+    def blocks(self) -> list[dict[str, Any]]:
+        """The content blocks as which a message came; [] if it came as text."""
+        blocks = self.data.get("blocks")
+        return [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
+
+    @property
+    def typed_text(self) -> str:
+        """The text without its mentions, as the agent's own history has it."""
+        return remove_mentions(self.text, self.entry_fields.get("mentions"))
 
     @property
     def person(self) -> str | None:
