@@ -116,15 +116,18 @@ class _SessionOpener:
 
         ACP asks each agent to take MCP servers over stdio, and lets it announce that it takes them over HTTP, too.
         """
-        over_stdio = build_mcp_server(launch, self.conversation.process.mark, self.options.tools)
-        over_http = build_http_mcp_server(launch.tools_url, launch.token) if launch.tools_url is not None else None
         takes_stdio, takes_http = self.profile.starts_mcp_servers, self.initialized.http_tools
         if self.options.mcp_transport is not None:
             takes_stdio, takes_http = self.options.mcp_transport == "stdio", self.options.mcp_transport == "http"
-        return [over_stdio] * takes_stdio + ([over_http] if takes_http and over_http is not None else [])
+        offers = []
+        if takes_stdio:
+            offers.append(build_mcp_server(launch, self.conversation.process.mark, self.options.tools))
+        if takes_http and launch.tools_url is not None:
+            offers.append(build_http_mcp_server(launch.tools_url, launch.token))
+        return offers
 
     def _make_offer(self, refusal: str) -> None:
-        """Offer the first server of the list, and store what its agent's tools depend on.
+        """Offer the first server of the list. Set the conversation's `tools_problem` and `tools_advice`.
 
         `refusal`: how the agent refused the one before; "" if it was offered none.
         """
