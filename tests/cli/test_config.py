@@ -229,6 +229,7 @@ wake = { debounce = "9s", max_wait = "2s" }
 [channels.u]
 kind = "telegram"
 token = "secret"
+timeout = 0
 pol = 3
 """
 
@@ -259,8 +260,8 @@ def test_a_file_with_many_mistakes_has_all_of_them_told_in_one_run_and_none_that
         "37: [schedules.v] \"at\": 'soon' is no date and time",
         '39: [sessions."*"] "busy" is \'x\'',
         '40: [sessions."*".wake]: max_wait is 2 s',
-        "42: [channels.u]: token should be what BotFather gave",
-        '44: [channels.u] has no setting "pol"; did you mean "poll"?',
+        "42: [channels.u]: token should be what BotFather gave, like 123456:AA...; ask it with /token; timeout should",
+        '45: [channels.u] has no setting "pol"; did you mean "poll"?',
     ]
     assert len(lines) == len(beginnings), "\n".join(lines)
     lines.sort(key=lambda line: (int(line.partition(":")[0]), line))

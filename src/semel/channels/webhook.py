@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -26,6 +26,7 @@ import httpx2
 
 from semel.channels import signature
 from semel.channels.http import CONNECT_TIMEOUT_S, USER_AGENT, HttpAnswer, is_public, request, retry_after
+from semel.channels.problems import explain, raise_problems
 from semel.channels.webhook_in import SESSION, WebhookReceiver
 from semel.gateway.ports import Caps, Denied, Inbox, NotSent, Op, Receipt, Rejected, Safety, Unknown
 from semel.text.json_types import Json
@@ -67,20 +68,23 @@ class WebhookSettings:
         return f"can neither send nor receive. To send, set url; to receive, set {missing}"
 
     def __post_init__(self) -> None:
+        raise_problems(self._find_problems())
+
+    def _find_problems(self) -> Iterator[str]:
         if self.url is not None:
-            _check_url(self.url, self.allow_private)
+            yield from explain(_check_url, self.url, self.allow_private)
         if self.secret is not None:
             try:
                 signature.decode_secret(self.secret)
             except signature.BadSecret as error:
-                raise ValueError(f"secret should be {error}") from None
+                yield f"secret should be {error}"
         if self.token is not None and len(self.token) < 16:
-            raise ValueError("token should have 16 or more characters")
+            yield "token should have 16 or more characters"
         if self.session is not None and not SESSION.fullmatch(self.session):
-            raise ValueError(f"session is {self.session!r}; a session key is 1 to 200 of A-Z a-z 0-9 . _ : @ ! + = ~ -")
+            yield f"session is {self.session!r}; a session key is 1 to 200 of A-Z a-z 0-9 . _ : @ ! + = ~ -"
         for name in ("key_life", "timeout", "pace"):
             if not 0 <= getattr(self, name) < 10**8 or (name == "timeout" and self.timeout == 0):
-                raise ValueError(f"{name} should be a number of seconds")
+                yield f"{name} should be a number of seconds"
 
 
 def _check_url(url: str, allow_private: bool) -> None:
