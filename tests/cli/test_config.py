@@ -257,7 +257,7 @@ def test_a_file_with_many_mistakes_has_all_of_them_told_in_one_run_and_none_that
         "32: [schedules.u]: a schedule has exactly one of cron, at and every; here: cron, every",
         '35: [schedules.u] "text" is 5',
         '36: [schedules.v] needs "text"',
-        "37: [schedules.v] \"at\": 'soon' is no date and time",
+        "37: [schedules.v] \"at\": 'soon' is not a date and time",
         '39: [sessions."*"] "busy" is \'x\'',
         '40: [sessions."*".wake]: max_wait is 2 s',
         "42: [channels.u]: token should be what BotFather gave, like 123456:AA...; ask it with /token; timeout should",
