@@ -12,7 +12,8 @@ import json
 import secrets
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+import tomllib
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -154,7 +155,7 @@ async def _check_program(
             try:
                 check.session_s = round(time.monotonic() - begun, 2)
                 _read_choices(conversation, agent, check)
-                check.notes += find_stale_key(agent)
+                check.notes += find_codex_notes(agent)
                 if prompt is not None and not check.problem:
                     delay = asyncio.create_task(_report_delay(on_delay))
                     try:
@@ -170,27 +171,50 @@ async def _check_program(
     return check
 
 
-def find_stale_key(agent: AcpAgent) -> list[str]:
+def find_codex_notes(agent: AcpAgent) -> list[str]:
+    """Return notes about a key or a server in the environment that Codex does not use; [] for other agents."""
+    if not any(known.name == "codex" for known in recognise_command(agent.command)):
+        return []
+    env = agent.environment()
+    home = Path(env.get("CODEX_HOME") or Path(env.get("HOME", "~")).expanduser() / ".codex")
+    notes = (_find_stale_key(agent.name, env, home), _find_ignored_server(env, home))
+    return [note for note in notes if note is not None]
+
+
+def _find_stale_key(agent: str, env: Mapping[str, str], home: Path) -> str | None:
     """Return a note if Codex uses another key than the one in its environment.
 
     It keeps the key with which it was logged in, in auth.json, and looks at the environment no more (codex 0.169.0,
     codex-acp 2.6.0).
     """
-    if not any(known.name == "codex" for known in recognise_command(agent.command)):
-        return []
-    env = agent.environment()
-    home = Path(env.get("CODEX_HOME") or Path(env.get("HOME", "~")).expanduser() / ".codex")
     try:
         kept = json.loads((home / "auth.json").read_text(encoding="utf-8"))["OPENAI_API_KEY"]
     except (OSError, ValueError, KeyError, TypeError):
-        return []
+        return None
     variable = next((name for name in PROVIDER_VARIABLES["openai"] if env.get(name)), None)
     if not kept or variable is None or env[variable] == kept:
-        return []
-    return [
+        return None
+    return (
         f"Codex keeps another key in {home / 'auth.json'} than {variable} has, and uses that one. For the new one: "
-        f"semel agents login {agent.name} --method api-key"
-    ]
+        f"semel agents login {agent} --method api-key"
+    )
+
+
+def _find_ignored_server(env: Mapping[str, str], home: Path) -> str | None:
+    """Return a note if OPENAI_BASE_URL is set, which Codex does not read, and its config.toml names no server.
+
+    Measured with codex 0.169.0.
+    """
+    if not env.get("OPENAI_BASE_URL") or env.get("MODEL_PROVIDER"):
+        return None
+    file = home / "config.toml"
+    try:
+        config = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        config = {}
+    if "openai_base_url" in config or "model_provider" in config:
+        return None
+    return f"Codex does not read OPENAI_BASE_URL. To use that server, write its URL as `openai_base_url` into {file}"
 
 
 def _make_launch(socket: Path, tools_url: str) -> Launch:
