@@ -280,7 +280,7 @@ def _address(tx: Tx, event_id: int, event: Event, addressee: Addressee, start: I
     seq_at_home = seq if turns.is_from_home(event.source, row.home) else None
     if turn is None or start is None:
         if event.kind == "message" and not event.automatic and addressed.act in ("wake", "steer"):
-            is_hinted = permission_requests.add_hints(tx, row, is_from_home=seq_at_home is not None)
+            is_hinted = permission_requests.add_hints(tx, row, seq, is_from_home=seq_at_home is not None)
             addressed = replace(addressed, is_hinted=is_hinted)
         entries.touch_session(tx, row.id)
         return addressed if seq_at_home is None else replace(addressed, seq=seq_at_home)

@@ -141,18 +141,18 @@ def announce(tx: Tx, session: int, turn: int | None, text: str, legs: Sequence[L
     return claims.add_home_notice(tx, row, text, turn=turn_row, kind=KIND, tell=False, legs=legs)
 
 
-def add_hints(tx: Tx, session: SessionRow, *, is_from_home: bool) -> bool:
+def add_hints(tx: Tx, session: SessionRow, message_seq: int, *, is_from_home: bool) -> bool:
     """Add a notice for each open request that has none yet: a message is no answer, and how to answer (Law 13).
 
-    Return whether there was such a request. Call this when a person's message was heard. `is_from_home`: it was written
-    in the session's home; the notice is then sent there, too.
+    Return whether there was such a request. Call this when a person's message was heard. `message_seq`: its entry.
+    `is_from_home`: it was written in the session's home; the notice is then sent there, too.
     """
     rows = tx.all(ItemRow, "items_live", session=session.id) if session.turn is not None else []
     unhinted = [row for row in rows if row.kind == KIND and _is_unhinted(row)]
     answered = _answered_before(tx, session.id) if unhinted else set()
     for row in unhinted:
         if row.id not in answered:
-            _add_hint(tx, session, row, is_from_home)
+            _add_hint(tx, session, row, message_seq, is_from_home)
     return bool(unhinted)
 
 
@@ -161,13 +161,13 @@ def _is_unhinted(row: ItemRow) -> bool:
     return body.get("state") == "open" and "hint" not in body
 
 
-def _add_hint(tx: Tx, session: SessionRow, row: ItemRow, is_from_home: bool) -> None:
+def _add_hint(tx: Tx, session: SessionRow, row: ItemRow, message_seq: int, is_from_home: bool) -> None:
     approvers = str(entries.load(row.body).get("approvers") or "the owner")
     text = law.format_hint(_read_request(row), approvers)
     if is_from_home:
-        seq = claims.add_home_notice(tx, session, text, turn=None, kind=HINT_KIND, tell=False)
+        seq = claims.add_home_notice(tx, session, text, turn=None, kind=HINT_KIND, tell=False, about_seq=message_seq)
     else:
-        seq = entries.add_entry(tx, session.id, role="notice", text=text, more={"kind": HINT_KIND})
+        seq = entries.add_entry(tx, session.id, role="notice", text=text, more={"kind": HINT_KIND, "of": message_seq})
     entries.set_item(tx, row.id, body={"hint": seq})
 
 
