@@ -127,6 +127,8 @@ class EventInbox:
             raise BadRequest(_describe_reserved_session(error.key)) from None
         for addressed in result.addressed:
             self.turns.act_on(addressed)
+            if addressed.is_hinted:
+                self.commands.kick()
             if addressed.command:
                 self.commands.wake(addressed.session)
         other = digest.hex() if result.status == "conflict" else ""

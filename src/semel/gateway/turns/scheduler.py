@@ -122,8 +122,6 @@ class TurnScheduler:
 
     def act_on(self, addressed: hear.Addressed) -> None:
         """Act on an accepted event: wake its session, steer the event into the running turn, or interrupt that turn."""
-        if addressed.is_hinted:
-            self.kick()
         if addressed.act == "wake":
             self.wake(addressed.session)
         elif addressed.act is not None and not self.stopping:
