@@ -66,6 +66,20 @@ async def test_each_retry_is_told_with_its_reason(ledger: Path) -> None:
         assert times == sorted(times) and len({times[0], times[2], times[4]}) == 3
 
 
+async def test_of_many_attempts_the_first_and_the_newest_are_told(ledger: Path) -> None:
+    chat = FakeChannel("chat", Safety.AT_MOST_ONCE)
+    chat.platform.fail_next(*[Fault.REFUSE] * 30)
+    async with Desk(ledger, chat) as desk:
+        [part] = await desk.say("chat:room", "hello")
+        await desk.pass_time(24 * 3600)
+        texts = [text for _, text in await story_of(desk, part, 0)]
+        left = [int(text.split()[1]) for text in texts if text.endswith(" left")]
+        assert left == [1, *range(13, 32)]
+        [omitted] = [text for text in texts if "not listed" in text]
+        assert omitted.startswith("11 attempts in between") and texts.index(omitted) == 2
+        assert texts[-1] == "sent, receipt m1"
+
+
 async def test_a_part_that_is_sent_at_once_costs_no_row_of_its_own(ledger: Path) -> None:
     async with Desk(ledger, FakeChannel("chat", Safety.AT_MOST_ONCE)) as desk:
         began = desk.clock.now()

@@ -27,6 +27,7 @@ from semel.text.json_types import Json
 from semel.text.wellformed import shorten_to_line
 
 QUOTED_CHARS = 80
+MAX_ATTEMPTS_TOLD = 20  # of a part: while its platform is away for days, it is tried every ten minutes
 _REF = re.compile(r"([ecpt])(\d{1,18})", re.I | re.A)  # no more digits than a row's id can have
 _ENTRY = re.compile(r"(.+)#(\d{1,18})", re.A)
 _WORD = re.compile(r"[^\W\d_]+")
@@ -404,13 +405,20 @@ def _list_part_lines(tx: Tx, part_row: PartRow) -> list[Json]:
 
 
 def _list_attempt_lines(part_row: PartRow, attempts: Sequence[PartAttemptRow]) -> list[Json]:
-    """Return lines about the recorded attempts to send a part, and about the one that is under way."""
+    """Return lines about the recorded attempts to send a part, and about the one that is under way.
+
+    Of many attempts, only the first and the newest get lines of their own.
+    """
     out = []
-    for attempt in attempts:
+    omitted = attempts[1 : 1 - MAX_ATTEMPTS_TOLD] if len(attempts) > MAX_ATTEMPTS_TOLD else ()
+    for attempt in (*attempts[:1], *attempts[1 + len(omitted) :]):
         head = f"p{part_row.id}: attempt {attempt.n}"
         outcome = _ATTEMPT_OUTCOMES.get(attempt.state, attempt.state)
         error = f": {attempt.error}" if attempt.error else ""
         out += [_line(attempt.at, f"{head} left"), _line(attempt.ended, f"{head}: {outcome}{error}")]
+    if omitted:
+        told = f"{len(omitted)} attempts in between are not listed; the last of them left at this time"
+        out.append(_line(omitted[-1].at, f"p{part_row.id}: {told}"))
     if attempts and part_row.state == "sending":
         out.append(_line(part_row.due, f"p{part_row.id}: attempt {attempts[-1].n + 1} left"))
     return out
