@@ -95,7 +95,7 @@ class TelegramChannel:
             raise NotSent(f"Telegram refuses it as it is ({refusal}); {remedy}", 0) from None
         except GroupMigrated as move:
             if self._moved.get(chat := parse_address(op.address).chat) == move.chat:
-                raise Rejected(f"Telegram: {move}, but says the same of that group") from None
+                raise Rejected(f"Telegram says that {move}, and says the same of that group") from None
             self._moved[chat] = move.chat
             raise NotSent(f"{move}; the next attempt goes there", 0) from None
 
