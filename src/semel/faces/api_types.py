@@ -340,6 +340,7 @@ class SessionState(Struct, kw_only=True):
     state: Literal["idle", "running", "waiting", "deleted"]
     waiting: int
     title: str | None = None
+    folder: str | None = None
     archived: bool = False
     chapter: int = 1
     turn: int | None = None

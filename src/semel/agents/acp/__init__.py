@@ -83,9 +83,14 @@ class AcpAgent:
         return f"<AcpAgent {self.name} {' '.join(self.command)}>"
 
     def copy_to(self, cwd: Path) -> AcpAgent:
-        """Return the same agent with another workspace."""
+        """Return the same agent with another workspace.
+
+        A program that is named by a path relative to the old workspace stays the same.
+        """
         other = copy.copy(self)
         other.cwd = cwd
+        if "/" in self.command[0]:
+            other.command = (str(self.cwd / self.command[0]), *self.command[1:])
         return other
 
     async def open(self, launch: Launch) -> AcpConversation:
@@ -93,6 +98,8 @@ class AcpAgent:
 
         Return the conversation. Raises AgentError.
         """
+        if launch.folder is not None and launch.folder != self.cwd:
+            return await self.copy_to(launch.folder).open(launch)
         env = self.environment()
         conversation = await self._start(env, launch.on_start, self._open_trace(launch), launch.spawn)
         try:

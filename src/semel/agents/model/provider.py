@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 import re
 import sys
+from pathlib import Path
 from typing import Any, cast
 
 from pydantic_ai.direct import model_request
@@ -61,6 +63,12 @@ class ConfiguredModel:
 
     def __repr__(self) -> str:
         return f"<ConfiguredModel {self.name}>"
+
+    def copy_to(self, cwd: Path) -> ConfiguredModel:
+        """Return the same model, with the same connections, for an agent that works in this folder."""
+        other = copy.copy(self)
+        other.agent = self.agent.model_copy(update={"cwd": cwd})
+        return other
 
     def is_whole(self, response: ModelResponse) -> bool:
         """Return whether a response is complete.

@@ -149,13 +149,28 @@ class AsyncClient(Connection):
 
     # ------------------------------------------------------------ reading
 
-    async def sessions(self, archived: bool = False) -> list[SessionRow]:
-        """Return all sessions that are not archived, newest first; with `archived`, the archived ones instead."""
-        return msgspec.convert(await self.list_sessions(archived), list[SessionRow])
+    async def sessions(self, archived: bool = False, *, folder: str | Path | None = None) -> list[SessionRow]:
+        """Return all sessions that are not archived, newest first; with `archived`, the archived ones instead.
 
-    async def list_sessions(self, archived: bool = False) -> list[Json]:
+        `folder`: only those that were made for this folder.
+        """
+        return msgspec.convert(await self.list_sessions(archived, folder), list[SessionRow])
+
+    async def list_sessions(self, archived: bool = False, folder: str | Path | None = None) -> list[Json]:
         """Return the sessions as JSON objects."""
-        return await self.list_all("/v1/sessions", "sessions", limit=1000, archived=int(archived))
+        place = None if folder is None else str(folder)
+        return await self.list_all("/v1/sessions", "sessions", limit=1000, archived=int(archived), folder=place)
+
+    async def make_session(
+        self, session: str, *, agent: str | None = None, folder: str | Path | None = None
+    ) -> SessionRow:
+        """Make a session before anybody speaks in it. The same again changes nothing.
+
+        `agent`: the name of its agent, if it is not the one that the key names. `folder`: an absolute path on the
+        gateway's machine, where its agent works.
+        """
+        body = {"agent": agent, "folder": None if folder is None else str(folder)}
+        return msgspec.convert(await self.put(session_path(session), body), SessionRow)
 
     async def session(self, session: str) -> SessionRow:
         """Return one session."""

@@ -166,8 +166,11 @@ class Client:
     def watch(self, session: str, after: int | None = None, *, give_up_after: float | None = None) -> Iterator[Update]:
         return self._iterate(self._client.watch(session, after, give_up_after=give_up_after))
 
-    def sessions(self, archived: bool = False) -> list[SessionRow]:
-        return self._run(self._client.sessions(archived))
+    def sessions(self, archived: bool = False, *, folder: str | Path | None = None) -> list[SessionRow]:
+        return self._run(self._client.sessions(archived, folder=folder))
+
+    def make_session(self, session: str, *, agent: str | None = None, folder: str | Path | None = None) -> SessionRow:
+        return self._run(self._client.make_session(session, agent=agent, folder=folder))
 
     def session(self, session: str) -> SessionRow:
         return self._run(self._client.session(session))

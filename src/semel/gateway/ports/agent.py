@@ -101,6 +101,8 @@ class Launch:
     """The URL of Semel's MCP server over HTTP, for agents that start no MCP process; None: loopback is not served."""
     modes: Json | None = None
     """The ACP SessionModeState of this conversation before, for agents that do not report it again; None if unknown."""
+    folder: Path | None = None
+    """The folder in which the agent works in this session; None: its own workspace."""
     inside: Inside | None = None
     """Set for an agent that runs in the gateway's process: it has no pid, and `on_start` is not called."""
 

@@ -89,7 +89,9 @@ class JobManager:
 
     async def _start_process(self, row: SessionJob) -> None:
         assert self.port is not None
-        job = Job(row.run, row.key, row.agent, row.command, row.name, row.seconds, self.settings.output, row.at)
+        job = Job(
+            row.run, row.key, row.agent, row.command, row.name, row.seconds, self.settings.output, row.at, row.folder
+        )  # fmt: skip
         loop = asyncio.get_running_loop()
 
         def ended() -> None:

@@ -25,6 +25,7 @@ from semel.gateway.record import LedgerAccess
 from semel.gateway.turns.agent_files import AgentFiles
 from semel.gateway.turns.live_agent import LiveAgent
 from semel.ledger.storage.errors import LedgerError
+from semel.ledger.storage.rows import SessionRow
 from semel.ledger.transcript import entries
 from semel.ledger.turns import spawns as rows
 from semel.ledger.turns.session_agent import ConfiguredAgents
@@ -163,6 +164,7 @@ class AgentPool:
         if (problem := self.configured.explain_missing(key, agent)) is not None:
             raise AgentError(problem)
         modes = (await self.record.read(entries.read_about, session)).get("modes")
+        folder = (await self.record.read(lambda tx: tx.get(SessionRow, "session_by_id", id=session))).folder
         token = secrets.token_urlsafe(32)
         spawn = await self.record.write(rows.record_start, session, agent, self.gateway, token_digest(token))
 
@@ -172,6 +174,7 @@ class AgentPool:
         launch = Launch(
             session=key, spawn=spawn, token=token, socket=self.socket, memory=memory, on_start=on_start,
             tools_url=self.tools_url, inside=self.make_inside(session), modes=modes,
+            folder=None if folder is None else Path(folder),
         )  # fmt: skip
         try:
             conversation = await self.agents[agent].open(launch)

@@ -154,7 +154,8 @@ class Run:
 
     async def _copy_files(self, events: Sequence[turn_events.TurnEvent]) -> prompt_files.WorkspaceFiles:
         """Copy the files of these events into the agent's workspace, and restore those that came as content blocks."""
-        agent, workspace = self.live.conversation, self.agent.cwd
+        agent = self.live.conversation
+        workspace = self.agent.cwd if self.begun.folder is None else Path(self.begun.folder)
         taken = prompt_blocks.TakenKinds(agent.images, agent.audio, agent.resources)
         blocks = await prompt_blocks.restore_blocks(self.blobs, workspace, events, taken)
         copies = await prompt_files.copy_received_files(self.blobs, workspace, events, images=agent.images)

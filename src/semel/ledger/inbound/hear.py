@@ -165,6 +165,32 @@ class HeardOutcome:
         return tuple(addressed.session for addressed in self.addressed if addressed.act is not None)
 
 
+class SessionDiffers(Exception):
+    """A session of this key exists and has another folder or another agent."""
+
+    def __init__(self, key: str, field: str, value: str | None) -> None:
+        super().__init__(f"the session {key!r} exists, and its {field} is {value or 'the own folder of its agent'}")
+
+
+def make_session(tx: Tx, addressee: Addressee, folder: str | None) -> tuple[int, bool]:
+    """Make a session before its first event. Return its id, and whether it is new.
+
+    `folder`: the folder in which its agent works; None for the agent's own. Asking again changes nothing. Raises
+    SessionDiffers.
+    """
+    row = tx.one(SessionRow, "session_by_key", key=addressee.key)
+    if row is not None and row.agent != addressee.agent:
+        raise SessionDiffers(addressee.key, "agent", row.agent)
+    if row is not None and row.deleted is None:
+        if row.folder != folder:
+            raise SessionDiffers(addressee.key, "folder", row.folder)
+        return row.id, False
+    row = _create_or_revive(tx, addressee, row)
+    tx.run("session_set_folder", id=row.id, folder=folder)
+    entries.touch_session(tx, row.id)
+    return row.id, True
+
+
 def open_session(tx: Tx, addressee: Addressee) -> SessionRow:
     """Return the addressee's session. Create it if it is new; bring it back if it was archived or deleted.
 

@@ -21,6 +21,16 @@ FROM session INDEXED BY session_shown WHERE archived IS NULL AND deleted IS NULL
 SELECT {SessionRow}
 FROM session INDEXED BY session_archived WHERE archived IS NOT NULL AND deleted IS NULL AND id < :before ORDER BY id DESC LIMIT :limit
 
+-- name: session_list_folder
+-- a page of the sessions of a folder, newest first, without deleted ones
+SELECT {SessionRow} FROM session INDEXED BY session_folder
+WHERE folder = :folder AND folder IS NOT NULL AND deleted IS NULL AND (archived IS NOT NULL) = :archived AND id < :before
+ORDER BY id DESC LIMIT :limit
+
+-- name: session_set_folder
+-- the folder in which a new session's agent works
+UPDATE session SET folder = :folder WHERE id = :id
+
 -- name: session_next_entry
 -- take the numbers of the next entry
 UPDATE session SET seq = seq + 1, rev = rev + 1 WHERE id = :id RETURNING seq, rev, chapter
@@ -125,7 +135,8 @@ UPDATE session SET archived = :archived WHERE id = :id
 
 -- name: session_delete
 -- delete a session: its content is erased later; key, numbers and home stay
-UPDATE session SET deleted = :at, archived = NULL, erased = seq, erased_rev = rev, title = NULL, named = 0, about = NULL, busy = NULL
+UPDATE session SET deleted = :at, archived = NULL, erased = seq, erased_rev = rev, title = NULL, named = 0, about = NULL, busy = NULL,
+  folder = NULL
 WHERE id = :id
 
 -- name: session_revive

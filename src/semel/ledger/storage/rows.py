@@ -91,6 +91,7 @@ class SessionRow(HomeSession):
     cost: int | None
     aged_epoch: int
     aged_claim: int
+    folder: str | None
 
 
 class EventRow(Row):
@@ -211,9 +212,10 @@ class JobRow(Row):
 
 
 class SessionJob(JobRow):
-    """A job, with its session's key."""
+    """A job, with its session's key and folder."""
 
     key: str
+    folder: str | None
 
 
 # ---------------------------------------------------------------- the transcript

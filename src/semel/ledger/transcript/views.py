@@ -151,6 +151,8 @@ def session_json(tx: Tx, row: SessionRow) -> Json:
         out["busy"] = row.busy
     if row.title:
         out["title"] = row.title
+    if row.folder is not None:
+        out["folder"] = row.folder
     if row.archived is not None:
         out["archived"] = True
     if row.chapter > 1:
@@ -266,12 +268,18 @@ def _item_change(tx: Tx, row: ItemRow, after: int) -> Json:
     return {"op": "item", **item_json(tx, row)}
 
 
-def list_sessions(tx: Tx, before: int = 1 << 62, limit: int = 200, archived: bool = False) -> list[Json]:
+def list_sessions(
+    tx: Tx, before: int = 1 << 62, limit: int = 200, archived: bool = False, folder: str | None = None
+) -> list[Json]:
     """Return a page of sessions as JSON objects, newest first: those in use or, if `archived`, the archived ones.
 
-    Deleted sessions are left out. `before`: only sessions with a lower id.
+    Deleted sessions are left out. `before`: only sessions with a lower id. `folder`: only those of this folder.
     """
-    if archived:
+    if folder is not None:
+        rows = tx.all(
+            SessionRow, "session_list_folder", folder=folder, archived=int(archived), before=before, limit=limit
+        )
+    elif archived:
         rows = tx.all(SessionRow, "session_list_archived", before=before, limit=limit)
     else:
         rows = tx.all(SessionRow, "session_list", before=before, limit=limit)

@@ -77,7 +77,8 @@ class BegunTurn:
     `events`: the events bound to it. `untold_entries`: earlier entries that its prompt must include. `memory`: the
     agent's id of the conversation. `lost_turn`: the attempt before this one. `has_failed`: in an earlier attempt, the
     agent reported a failure instead of dying. `has_started_tools`: an earlier attempt had started a tool call.
-    `last_number`: the highest option number that was shown in the session.
+    `last_number`: the highest option number that was shown in the session. `folder`: the session's folder; None for the
+    agent's own workspace.
     """
 
     session: int
@@ -96,6 +97,7 @@ class BegunTurn:
     lost_turn: int | None = None
     has_failed: bool = False
     last_number: int = 0
+    folder: str | None = None
 
 
 @dataclass(frozen=True)
@@ -442,7 +444,7 @@ def _read_begun_turn(
         session=row.id, key=row.key, agent=row.agent, home=row.home, turn=turn.id, epoch=turn.epoch,
         root=turn.root, attempt=turn.attempt, chapter=turn.chapter, events=list_bound(tx, turn.id),
         untold_entries=untold, memory=row.memory, has_started_tools=tools, lost_turn=lost, has_failed=failed,
-        last_number=row.numbers,
+        last_number=row.numbers, folder=row.folder,
     )  # fmt: skip
 
 
