@@ -210,9 +210,10 @@ class DemoSession:
                 self._say("Thank you, it is tidy now." if self._tidy_up() else "I leave it as it is, then.")
             case "job":
                 answer = self._call_tool("run_in_background", command=JOB, name="demo")
-                self._say(
+                started = (
                     f"It was {answer.partition(';')[0]}. I tell you when it has ended; meanwhile, ask me anything."
                 )
+                self._say(started if answer.startswith("started ") else f"It was not started. {answer}".strip())
             case "slow":
                 self._say("One word after the other. " * 12, delay_s=0.45)
             case _:
