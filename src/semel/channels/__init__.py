@@ -17,7 +17,7 @@ from importlib import metadata
 from typing import Any
 
 from semel.channels import email, matrix, telegram, xmpp
-from semel.channels.webhook import WebhookChannel, WebhookSettings
+from semel.channels.webhook_settings import WebhookSettings
 from semel.gateway.ports import Caps, Channel
 from semel.gateway.settings import ChannelSettings
 
@@ -53,8 +53,14 @@ class Kind:
     person: tuple[str, str] | None = None
 
 
+def _make_webhook(name: str, settings: WebhookSettings) -> Channel:
+    from semel.channels.webhook import WebhookChannel
+
+    return WebhookChannel(name, settings)
+
+
 _OWN = {
-    "webhook": Kind(WebhookSettings, WebhookChannel, people=False),
+    "webhook": Kind(WebhookSettings, _make_webhook, people=False),
     "email": Kind(email.EmailSettings, email.make),
     "matrix": Kind(matrix.MatrixSettings, matrix.make),
     "telegram": Kind(telegram.TelegramSettings, telegram.make, person=(r"-?[0-9]{1,19}", "123456789")),

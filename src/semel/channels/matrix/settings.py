@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-import httpx2
-
-from semel.channels.http import is_public
 from semel.channels.problems import explain, raise_problems
+from semel.channels.public_address import is_public
 
 USER = re.compile(r"@[^:\s\x00-\x1f\x7f]{1,200}:[A-Za-z0-9.:\[\]-]{1,230}")
 """A user id: @localpart:server (historical ones have odd localparts)."""
@@ -85,6 +83,8 @@ class MatrixSettings:
 
 
 def _check_homeserver(text: str, allow_http: bool) -> None:
+    import httpx2  # only now: a gateway without such a channel does not load it
+
     try:
         url = httpx2.URL(text)
     except httpx2.InvalidURL as error:

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import httpx2
-
 from semel.channels.problems import explain, raise_problems
 
 DEFAULT_API = "https://api.telegram.org"
@@ -53,10 +51,14 @@ class TelegramSettings:
     @property
     def account(self) -> str:
         """The bot's id, which is the beginning of the token, and the API host."""
+        import httpx2
+
         return f"bot {self.token.partition(':')[0]} at {httpx2.URL(self.api).host}"
 
 
 def _check_api(text: str) -> None:
+    import httpx2  # only now: a gateway without such a channel does not load it
+
     try:
         url = httpx2.URL(text)
     except httpx2.InvalidURL as error:

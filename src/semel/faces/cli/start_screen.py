@@ -11,7 +11,6 @@ import shlex
 import shutil
 from typing import TYPE_CHECKING
 
-import segno
 from rich.console import Console
 from rich.text import Text
 
@@ -114,6 +113,8 @@ def _data_dir_option(config: GatewayConfig) -> str:
 
 def print_qr_code(link: str) -> None:
     """Print a link as a QR code, if the terminal is large enough and can show its characters."""
+    import segno  # only now: few starts draw one
+
     out = stdout_console()
     drawn = io.StringIO()
     segno.make_qr(link, error="l").terminal(drawn, compact=True, border=QR_MARGIN)

@@ -48,6 +48,7 @@ class Table(BaseModel):
         validate_by_name=True,
         validate_by_alias=False,
         alias_generator=AliasGenerator(validation_alias=lambda field: field.removesuffix("_s")),
+        defer_build=True,  # a table that stands in another one is built with that one, once
     )
 
 
