@@ -8,6 +8,7 @@ import gc
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -45,6 +46,13 @@ def up(
     it at once; the next start resumes what was running.
     """
     gc.disable()  # until it has started (`keep_started_objects`)
+    try:
+        _run(config, data_dir, listen, log, verbose)
+    finally:
+        gc.enable()
+
+
+def _run(config: Path | None, data_dir: Path | None, listen: str | None, log: str | None, verbose: bool) -> None:
     from semel.faces.config.load import load_config
     from semel.faces.http import CannotListen
     from semel.faces.log import configure_logging
