@@ -1,4 +1,4 @@
-"""`semel why` tells each attempt to send a part: when it left, and what came of it."""
+"""`semel why` tells each attempt to send a part: when it began, and what came of it."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ async def test_a_part_that_was_sent_again_keeps_its_first_attempt(ledger: Path) 
         [part] = await desk.say("chat:room", "hello")
         await desk.pass_time(600)
         held = (0.0, f"attempt 1: nobody knows whether it arrived, so it was held: {Fault.LOSE.value}")
-        assert await story_of(desk, part, began) == [(0.0, "attempt 1 left"), held, (0.0, "held")]
+        assert await story_of(desk, part, began) == [(0.0, "attempt 1 began"), held, (0.0, "held")]
         await desk.decide(part, "resend")
         await desk.quiet()
         assert await story_of(desk, part, began) == [
-            (0.0, "attempt 1 left"),
+            (0.0, "attempt 1 began"),
             held,
-            (600.0, "attempt 2 left"),
+            (600.0, "attempt 2 began"),
             (600.0, "attempt 2: sent"),
             (600.0, "sent, receipt m1"),
         ]
@@ -54,11 +54,11 @@ async def test_each_retry_is_told_with_its_reason(ledger: Path) -> None:
         await desk.pass_time(600)
         story = await story_of(desk, part, began)
         assert [text for _, text in story] == [
-            "attempt 1 left",
+            "attempt 1 began",
             "attempt 1: not sent, to be tried again: connection refused",
-            "attempt 2 left",
+            "attempt 2 began",
             "attempt 2: not sent, to be tried again: 429 Too Many Requests",
-            "attempt 3 left",
+            "attempt 3 began",
             "attempt 3: rejected: 403 Forbidden",
             "rejected",
         ]
@@ -73,8 +73,8 @@ async def test_of_many_attempts_the_first_and_the_newest_are_told(ledger: Path) 
         [part] = await desk.say("chat:room", "hello")
         await desk.pass_time(24 * 3600)
         texts = [text for _, text in await story_of(desk, part, 0)]
-        left = [int(text.split()[1]) for text in texts if text.endswith(" left")]
-        assert left == [1, *range(13, 32)]
+        begun = [int(text.split()[1]) for text in texts if text.endswith(" began")]
+        assert begun == [1, *range(13, 32)]
         [omitted] = [text for text in texts if "not listed" in text]
         assert omitted.startswith("11 attempts in between") and texts.index(omitted) == 2
         assert texts[-1] == "sent, receipt m1"
@@ -85,7 +85,7 @@ async def test_a_part_that_is_sent_at_once_costs_no_row_of_its_own(ledger: Path)
         began = desk.clock.now()
         [part] = await desk.say("chat:room", "hello")
         await desk.quiet()
-        assert await story_of(desk, part, began) == [(0.0, "left, 1 attempt(s)"), (0.0, "sent, receipt m1")]
+        assert await story_of(desk, part, began) == [(0.0, "attempt 1 of 1 began"), (0.0, "sent, receipt m1")]
 
 
 async def test_an_attempt_during_which_the_gateway_was_killed_is_told(ledger: Path) -> None:
@@ -99,8 +99,8 @@ async def test_an_attempt_during_which_the_gateway_was_killed_is_told(ledger: Pa
     await kill(desk)
     async with Desk(ledger, chat, clock=desk.clock) as again:
         await again.quiet()
-        [left, outcome, *_] = await story_of(again, part, began)
-        assert left == (0.0, "attempt 1 left")
+        [beginning, outcome, *_] = await story_of(again, part, began)
+        assert beginning == (0.0, "attempt 1 began")
         assert outcome[1] == "attempt 1: nobody knows whether it arrived: the gateway stopped before the answer came"
 
 
@@ -116,7 +116,7 @@ async def test_erasing_what_was_said_erases_what_platforms_said_about_it(ledger:
 
         await desk.store.write(erase_part)
         assert [text for _, text in await story_of(desk, part, 0)] == [
-            "attempt 1 left",
+            "attempt 1 began",
             "attempt 1: rejected",
             "rejected",
         ]

@@ -146,7 +146,7 @@ def supersede(block: TextBlock, by: int, repeated: bool = False) -> list[Op]:
     """Mark the block as superseded, because it is a failed attempt.
 
     Return the operation for this; [] if nothing changed. `by`: the id of the later block that replaces it. `repeated`:
-    that block contains its whole text.
+    the later block contains this one's whole text.
     """
     marks: dict[str, Any] = {"superseded": True, "superseded_by": by} | ({"repeated": True} if repeated else {})
     marks = {key: value for key, value in marks.items() if not block.fields.get(key)}

@@ -35,7 +35,7 @@ _KIND = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
 class WebhookRefused(Exception):
-    """The request was not accepted. `status`: the HTTP status. `code`: that of the problem. `detail`: for people."""
+    """The request was not accepted. `status`: the HTTP status. `code`: the problem's code. `detail`: for people."""
 
     def __init__(self, status: int, detail: str, code: str = "bad-field") -> None:
         super().__init__(detail)

@@ -280,8 +280,8 @@ class RequestBase(ItemBase, kw_only=True):
 class PermissionItem(RequestBase, tag="permission", kw_only=True):
     """A request for permission. `input`: the arguments of the tool call; `call`: the agent's id of it; `tool_kind`,
     `diffs`, `locations`: as of a tool call. `first`: the number of its first option, for `/approve N`. `approvers`: who
-    may answer it, as a phrase. `announced`: the seq of the message that announced it in a chat; `hint`: of the notice
-    that told somebody who wrote a message how to answer.
+    may answer it, as a phrase. `announced`: the seq of the message that announced it in a chat; `hint`: the seq
+    of the notice that told somebody who wrote a message how to answer.
     """
 
     title: str

@@ -40,6 +40,6 @@ class UnknownSpawn(GatewayError):
     def __init__(self) -> None:
         super().__init__(
             "these tools belong to agents: they take the token that the gateway gives a running agent process in "
-            "session/new (see semel docs tools), and this request has no such token. A program that is no agent uses "
-            "the HTTP API (see semel docs front-end)"
+            "session/new (see semel docs tools), and this request has no such token. Other programs use the HTTP API "
+            "(see semel docs front-end)"
         )

@@ -1,6 +1,6 @@
-"""The text that people read of a prompt in ACP's content blocks (agentclientprotocol.com/protocol/content).
+"""The text that people see for a prompt of ACP content blocks (agentclientprotocol.com/protocol/content).
 
-Text blocks stand in it as they are. A resource or a link is a *mention*: it stands between the text blocks, as a
+Text blocks are in it as they are. A resource or a link is a *mention*: it stands between the text blocks, as a
 Markdown link. Images and sound are files of the message, and have no place in its text. Mentions are listed with their
 place, because an agent's own history has only what was typed.
 """
@@ -56,7 +56,7 @@ def _read_mention(block: Mapping[str, Any]) -> Json | None:
 
 
 def remove_mentions(text: str, mentions: Sequence[Mapping[str, Any]] | None) -> str:
-    """Return only what was typed of a text with these mentions."""
+    """Return the text without these mentions: only what was typed."""
     for mention in sorted(mentions or (), key=lambda mention: int(mention["start"]), reverse=True):
         text = text[: mention["start"]] + text[mention["end"] :]
     return text

@@ -127,9 +127,9 @@ class _SessionOpener:
         return offers
 
     def _make_offer(self, refusal: str) -> None:
-        """Offer the first server of the list. Set the conversation's `tools_problem` and `tools_advice`.
+        """Offer the agent the first server of the list. Set the conversation's `tools_problem` and `tools_advice`.
 
-        `refusal`: how the agent refused the one before; "" if it was offered none.
+        `refusal`: how the agent refused the server before it; "" if it was offered none.
         """
         conversation = self.conversation
         self.session_params["mcpServers"] = self._offers[:1]

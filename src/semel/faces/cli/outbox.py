@@ -57,7 +57,7 @@ def list_(
     config: Config = None,
     data_dir: DataDir = None,
 ) -> None:
-    """List parts, newest first, but before them the held parts, which wait for your decision.
+    """List parts: first the held parts, which wait for your decision, then the others, newest first.
 
     NEXT TRY is when a part is sent or looked up next. REASON says why it is held, rejected or not sent yet.
     If no gateway runs, the ledger itself is read.

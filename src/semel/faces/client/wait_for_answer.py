@@ -169,15 +169,15 @@ def _report_retries(view: SessionView, event: int, reported: set[int], on_news: 
 
 
 def _waits_for_turn(view: SessionView, event: int) -> bool:
-    """Whether the event waits in a session in which no turn runs: because a limit is used up, or for a moment."""
+    """Whether the event waits although no turn runs: because a limit is used up, or until its turn begins."""
     is_here = any(entry.get("event") == event for entry in view.entries.values())
     return is_here and view.session.get("state") == "waiting"
 
 
 async def _report_limit(client: Connection, session: str, event: int, on_news: Callable[[str], None]) -> None:
-    """Report that the event waits for a limit about which an earlier message got the session's notice.
+    """Report each used-up limit for which the event waits, if the session has no notice of it after the event.
 
-    A notice that comes after the event is reported by `_report_retries`.
+    Messages that come after a session's notice get no further one. `_report_retries` reports notices after the event.
     """
     for limit in (await client.get(f"/v1/why/e{event}")).get("limits", ()):
         if limit["session"] == session and not limit["noticed"]:

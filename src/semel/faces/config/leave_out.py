@@ -14,10 +14,10 @@ missing one. Without it, the rest of the section could not be checked."""
 
 
 def find_paths(raw: Mapping[str, Any], locations: Iterable[Sequence[str | int]]) -> set[KeyPath]:
-    """Return the paths of the innermost settings or sections at these locations that the file has.
+    """Return, for each of these locations, the path of what must be left out of the file.
 
-    A location is a path of keys and indices, as pydantic gives it. Of an item in a list, the path is that of the list;
-    of a setting that is missing, that of its section, unless it has a substitute.
+    A location is a path of keys and indices, as pydantic gives it. For an item of a list, the path is that of the whole
+    list. For a missing setting, it is that of its section, unless the setting has a substitute.
     """
     return {_find_path(raw, location) for location in locations}
 

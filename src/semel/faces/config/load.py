@@ -74,7 +74,7 @@ def load_config(
 
 
 def load_limits(path: Path | None = None, env: Mapping[str, str] = os.environ) -> LimitSettings:
-    """Read `[limits]` alone: no secret of another table has to be known. Raises ConfigError."""
+    """Read only `[limits]`, so that the secrets of other tables need not be there. Raises ConfigError."""
     path = find_config_file(path, env)
     text, raw = read_config_file(path) if path else ("", {})
     source = ConfigSource(path.parent if path else Path.cwd(), text, str(path or "semel.toml"), env)
@@ -137,9 +137,9 @@ def examine_config_file(
 def _parse(raw: dict[str, Any], source: ConfigSource, found: ProblemList) -> tuple[ConfigFile, dict[str, Any]]:
     """Validate the file. Return it without the settings that are wrong, and its TOML without them.
 
-    The mistakes are added to `found`. What is wrong only after a mistake was left out follows from it, and is no
-    mistake of its own; except for conflicts between settings of a table that are all still there, because pydantic
-    looks for conflicts only in a table whose settings are right.
+    The mistakes are added to `found`. Errors that appear only after wrong settings were left out are consequences of
+    those, and are not added. Conflicts between settings that are all still there are added even then: pydantic looks
+    for conflicts only in a table whose settings are right.
     """
     left_out: set[KeyPath] = set()
     while True:
@@ -157,7 +157,7 @@ def _parse(raw: dict[str, Any], source: ConfigSource, found: ProblemList) -> tup
 
 
 def _is_conflict_of_others(problem: ErrorDetails, left_out: set[KeyPath]) -> bool:
-    """Whether the problem is a conflict between settings of which none was left out."""
+    """Whether the problem is a conflict between settings that are all still there."""
     if problem["type"] != CONFLICT:
         return False
     section = tuple(str(key) for key in problem["loc"])
@@ -215,9 +215,9 @@ def _find_existing(path: Path) -> Path:
 
 
 def _find_creation_error(place: Path) -> OSError | None:
-    """Return why nobody can make a directory in `place`: only an attempt tells, as root may write almost anywhere.
+    """Try to make a directory in `place`. Return the error that any user would get; None if it may be possible.
 
-    A missing permission is no reason: the gateway may run as another user.
+    A missing permission does not count, because the gateway may run as another user.
     """
     try:
         with tempfile.TemporaryDirectory(prefix=".semel-", dir=place):

@@ -90,7 +90,10 @@ def make_response(
 
 
 def make_channel_response(status: int, answer: Mapping[str, Any]) -> Response:
-    """Make a response from the problem document with which a channel refuses a webhook. Only our own types stay."""
+    """Make a response from the problem document with which a channel refuses a webhook.
+
+    A `type` that is not one of ours becomes about:blank.
+    """
     members = {name: value for name, value in answer.items() if name not in ("type", "title", "status", "detail")}
     detail = str(answer.get("detail") or answer.get("title") or "")
     code = str(answer.get("type")).removeprefix(PROBLEM_URN)

@@ -81,9 +81,9 @@ class PromptContent:
         return ({"files": rows} if rows else {}) | ({"mentions": list(self.mentions)} if self.mentions else {})
 
     def without_command(self, text: str, rest: str) -> PromptContent:
-        """Return the prompt without the word of Semel's with which its text began, such as `/queue`.
+        """Return the prompt without the command to Semel with which its text begins, such as `/queue`.
 
-        `text`: the whole text. `rest`: what of it is for the agent; trailing blank space may be missing in it.
+        `text`: the whole text. `rest`: its part after the command; trailing blank space may be missing.
         """
         whole = text if text.endswith(rest) else text.rstrip()
         blocks = tuple(drop_beginning(self.blocks, len(whole) - len(rest)))

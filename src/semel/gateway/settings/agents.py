@@ -88,8 +88,9 @@ class AgentSettings(NamedTable):
     """The mode that each of its sessions starts in, as the agent names it (`/mode` lists them). Default: a mode in
     which it asks for permission, if Semel knows one; else the agent's own choice."""
     mcp_transport: McpTransport | None = Field(default=None, examples=["http"])
-    """How it gets Semel's tools, as an MCP server over stdio or http; for an agent that takes one of them only
-    (`semel docs tools`). Default: as Semel knows the agent; stdio for an unknown one, and http if it refuses that."""
+    """Whether it gets Semel's tools from an MCP server over stdio or http. Set it for an agent that takes only one of
+    them (`semel docs tools`). Default: what Semel knows of the agent; for an unknown one stdio, or http if the agent
+    refuses stdio."""
     approvals: Strings = ("owner",)
     """Who may answer its permission requests in a chat: "owner", "member" and names of people (`semel docs people`)."""
     idle_after_s: Duration | None = Field(default=None, examples=["10m"])

@@ -174,10 +174,7 @@ class TurnScheduler:
         return bool(stopped)
 
     async def cancel(self, session: int, by: StopRequest, only: int | None = None) -> bool:
-        """Stop the session's turn for a person.
-
-        Return whether a turn was stopped. `only`: only the turn with this id.
-        """
+        """Stop the session's turn for a person. Return whether one was stopped. `only`: only the turn with this id."""
         run = self.runs.get(session)
         if run is not None and only not in (None, run.begun.turn):
             return False

@@ -391,7 +391,7 @@ def _list_part_lines(tx: Tx, part_row: PartRow) -> list[Json]:
     attempts = tx.all(PartAttemptRow, "attempts_of_part", part=part_row.id)
     out += _list_attempt_lines(part_row, attempts)
     if not attempts and part_row.first is not None:
-        out.append(_line(part_row.first, f"p{part_row.id}: left, {part_row.attempts} attempt(s)"))
+        out.append(_line(part_row.first, f"p{part_row.id}: attempt 1 of {part_row.attempts} began"))
     receipt = f", receipt {part_row.receipt}" if part_row.receipt else ""
     is_told = part_row.failed is not None or (attempts and part_row.error == attempts[-1].error)
     error = f": {part_row.error}" if part_row.error and not is_told else ""
@@ -415,12 +415,12 @@ def _list_attempt_lines(part_row: PartRow, attempts: Sequence[PartAttemptRow]) -
         head = f"p{part_row.id}: attempt {attempt.n}"
         outcome = _ATTEMPT_OUTCOMES.get(attempt.state, attempt.state)
         error = f": {attempt.error}" if attempt.error else ""
-        out += [_line(attempt.at, f"{head} left"), _line(attempt.ended, f"{head}: {outcome}{error}")]
+        out += [_line(attempt.at, f"{head} began"), _line(attempt.ended, f"{head}: {outcome}{error}")]
     if omitted:
-        told = f"{len(omitted)} attempts in between are not listed; the last of them left at this time"
+        told = f"{len(omitted)} attempts in between are not listed; the last of them began at this time"
         out.append(_line(omitted[-1].at, f"p{part_row.id}: {told}"))
     if attempts and part_row.state == "sending":
-        out.append(_line(part_row.due, f"p{part_row.id}: attempt {attempts[-1].n + 1} left"))
+        out.append(_line(part_row.due, f"p{part_row.id}: attempt {attempts[-1].n + 1} began"))
     return out
 
 
@@ -429,6 +429,6 @@ _ATTEMPT_OUTCOMES = {
     "unknown": "nobody knows whether it arrived",
     "held": "nobody knows whether it arrived, so it was held",
 }
-"""What an attempt came to, by the state that it left its part in. The other states say it themselves."""
+"""The outcome of an attempt, by the state of its part after it. The other states are named as they are."""
 
 _EXPLAINERS = {"event": _explain_event, "turn": _explain_asked_turn, "claim": _explain_claim, "part": _explain_part}

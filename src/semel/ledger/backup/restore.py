@@ -224,7 +224,10 @@ def _replace_ledger(ledger: Path, new_ledger: Path, plan: _Replacement) -> Path 
 
 
 def _move_aside(path: Path, aside: Path) -> None:
-    """Move a file of the old ledger aside, if it exists. What an interrupted run moved stays: it is the real one."""
+    """Move a file of the old ledger aside, if it exists.
+
+    If an interrupted run moved it already, what is in its place now is not the old file, and is deleted.
+    """
     if (aside / path.name).exists():
         path.unlink(missing_ok=True)
     else:

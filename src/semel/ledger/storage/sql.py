@@ -175,7 +175,7 @@ class Tx:
         return self._execute(name, params).connection.changes()
 
     def lock(self, name: str, /, **params: Any) -> None:
-        """Lock the rows that a statement reads until the transaction ends, before it checks what they stand for.
+        """Lock the rows that a statement reads until the transaction ends. Call this before you check and change them.
 
         An engine with several writers runs the statement with FOR UPDATE. SQLite has one writer, so nothing is run
         (docs/decisions/locks.md).

@@ -152,7 +152,7 @@ def hold_item_files(tx: Tx, session: int, files: Sequence[Mapping[str, Any]]) ->
 
 
 def let_go_of_files(tx: Tx, blob_ids: Iterable[str]) -> None:
-    """Let those of these files be removed that no entry holds any more."""
+    """Allow the removal of those of these files that no entry holds any more."""
     for blob_id in sorted(set(blob_ids)):  # in one order, so that two transactions never wait for each other
         tx.lock("blob_lock", id=blob_id)
         tx.run("blob_let_go", id=blob_id)

@@ -77,7 +77,7 @@ def entry_json(tx: Tx, row: EntryRow) -> Json:
 
 
 def _add_event(tx: Tx, session: int, event: int, out: Json) -> None:
-    """Add where an event came from and its key, by which a client knows what it said itself; and its turn's end."""
+    """Add the event's source and key, by which a client knows what it said itself, and how the event's turn ended."""
     row = tx.one(EventInSession, "event_in_session", session=session, event=event)
     if row is None:
         return

@@ -304,8 +304,8 @@ def _typed_text(text: str, more: dict[str, Any]) -> str | None:
 def list_recorded(tx: Tx, session: int, turn: int | None = None) -> tuple[list[RecordedMessage], bool]:
     """Return the chapter's messages from and to people, in order of turns, and whether the list is complete.
 
-    `turn`: the running turn; None: a turn that has begun and whose agent was not prompted yet, if there is one. Its
-    events are left out, because the agent's history does not contain them yet.
+    `turn`: the turn whose events are left out, because the agent's history does not contain them yet. If it is None,
+    these are the events of a turn that has begun and whose agent was not prompted yet, if there is one.
     """
     row, begun_turn = _session_and_turn(tx, session)
     if turn is None and begun_turn is not None and begun_turn.how is None and begun_turn.attempt == 1:

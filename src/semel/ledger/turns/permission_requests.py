@@ -142,10 +142,10 @@ def announce(tx: Tx, session: int, turn: int | None, text: str, legs: Sequence[L
 
 
 def add_hints(tx: Tx, session: SessionRow, message_seq: int, *, is_from_home: bool) -> bool:
-    """Add a notice for each open request that has none yet: a message is no answer, and how to answer (Law 13).
+    """Add a notice for each open request that has none yet. It says that a message is not an answer, and how to answer.
 
-    Return whether there was such a request. Call this when a person's message was heard. `message_seq`: its entry.
-    `is_from_home`: it was written in the session's home; the notice is then sent there, too.
+    Return whether there was such a request. Call this when a person's message was heard (Law 13). `message_seq`: the
+    message's entry. `is_from_home`: it was written in the session's home; the notice is then sent there, too.
     """
     rows = tx.all(ItemRow, "items_live", session=session.id) if session.turn is not None else []
     unhinted = [row for row in rows if row.kind == KIND and _is_unhinted(row)]

@@ -81,12 +81,12 @@ class OpBatch:
         self._name_beginnings(self.entries[op.slot], op.text)
 
     def _set_entry_of(self, slot: int, seq: int) -> None:
-        """Map the slot of a block to its entry, which then names the entries that the block supersedes."""
+        """Record which entry shows the block in `slot`. That entry names the entries that the block supersedes."""
         self.entries[slot] = seq
         entries.name_superseded(self.tx, self.session, seq, self.superseding.pop(slot, ()))
 
     def _name_beginnings(self, seq: int, text: str) -> None:
-        """Let a preview name the texts of lost attempts with which it begins: it goes on with what people have read."""
+        """Let the entry of a preview name the entries of lost attempts whose cut-off texts are its beginning."""
         if self.caller.turn != self.caller.root:
             beginnings = claims.find_beginnings(self.tx, self.caller, text)
             entries.name_superseded(self.tx, self.session, seq, beginnings)
