@@ -160,7 +160,9 @@ class LedgerMachine(Counted):
             self.model.take(run, Changed(slot, {"text": text}), now=now)
         elif run.slots.entries:
             slot = data.draw(st.sampled_from(sorted(run.slots.entries)))
-            later = data.draw(st.sampled_from([*sorted(other for other in run.slots.entries if other > slot), run.fresh()]))
+            later = data.draw(
+                st.sampled_from([*sorted(other for other in run.slots.entries if other > slot), run.fresh()])
+            )
             self.model.take(run, Changed(slot, {"superseded": True, "superseded_by": later}), now=now)
 
     @precondition(lambda self: self.model.runs)
