@@ -84,6 +84,7 @@ class Process(Deeds):
 
     modes: Json | None = None
     models: Json | None = None
+    options: list[Json] | None = None
     images = audio = resources = False
     tools_problem = ""
     tools_advice = ""

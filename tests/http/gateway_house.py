@@ -40,7 +40,7 @@ class PlayedConversation:
     images = audio = resources = False
     tools_problem = ""
     tools_advice = ""
-    models = None
+    models = options = None
 
     def __init__(self) -> None:
         self.modes: Json | None = None
@@ -93,10 +93,13 @@ class PlayedAgent:
     def __init__(self, name: str):
         self.name = name
         self.conversations: dict[str, PlayedConversation] = {}
+        self.first_updates: list[Json] = []  # what it tells before its first prompt
 
     async def open(self, launch: Launch) -> PlayedConversation:
-        self.conversations[launch.session] = PlayedConversation()
-        return self.conversations[launch.session]
+        conversation = self.conversations[launch.session] = PlayedConversation()
+        for update in self.first_updates:
+            conversation.update(**update)
+        return conversation
 
 
 class RawHook(FakeChannel):

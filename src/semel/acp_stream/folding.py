@@ -318,6 +318,8 @@ class Fold:
             return self.state.fold_plan(data)
         if kind == "current_mode_update":
             return self.state.fold_mode(data)
+        if kind == "config_option_update":
+            return self.state.fold_options(data)
         if kind == "available_commands_update":
             return self.state.fold_commands(data)
         if kind == "session_info_update":

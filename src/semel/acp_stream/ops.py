@@ -73,8 +73,8 @@ WHOLE = Limits(head=None, tail=0)
 class ViewItem:
     """One row of the view.
 
-    `kind` is message, thought, tool, plan, notice, usage, mode, commands, title, or turn (the end of a turn). Each kind
-    has its own `fields`. Those of the following kinds are (optional ones in brackets):
+    `kind` is message, thought, tool, plan, notice, usage, mode, options, commands, title, or turn (the end of a turn).
+    Each kind has its own `fields`. Those of the following kinds are (optional ones in brackets):
 
     - message: role, text [message_id, content (attachments), partial, superseded, superseded_by (the id of the message
       that replaced it), history, broken (the agent announced a retry while the message was open)]

@@ -349,6 +349,7 @@ class SessionState(Struct, kw_only=True):
     mode: str | None = None
     modes: dict[str, Any] | None = None
     models: dict[str, Any] | None = None
+    options: list[dict[str, Any]] | None = None
     commands: list[dict[str, Any]] | None = None
     tools: bool | None = None
 

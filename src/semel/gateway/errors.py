@@ -30,6 +30,13 @@ class Conflict(GatewayError):
     """The thing that the request names is in a state that does not allow the request."""
 
 
+class SessionBusy(Conflict):
+    """A turn runs in the session, or is about to."""
+
+    def __init__(self) -> None:
+        super().__init__("a turn runs in this session; ask again when it is over, or stop it")
+
+
 class GatewayUnavailable(GatewayError):
     """The gateway is stopping, or its store cannot be used now. Nothing was accepted; the caller may retry later."""
 

@@ -112,6 +112,8 @@ class Choices:
     model_option: str | None = None
     options: dict[str, str] = field(default_factory=dict)
     """The ids of the configuration options "mode" and "model", even if the agent states `modes` and `models`, too."""
+    config: list[Json] = field(default_factory=list)
+    """All configuration options, as the agent reported them last (ACP's SessionConfigOption)."""
     restored: bool = False
     """The session was restored. Some agents (agentao) do not list again then what the session offers."""
 
@@ -123,6 +125,8 @@ class Choices:
 
     def read_options(self, options: Any) -> None:
         """Store the `configOptions` from the answer that opens a session, or from a `config_option_update`."""
+        if isinstance(options, list):
+            self.config = objects_in(options)
         for option in objects_in(options):
             category = option.get("category") or option.get("id")
             if category in ("mode", "model"):

@@ -54,6 +54,7 @@ class ModelConversation:
     tools_advice = ""
     images = audio = False  # pydantic-ai does not say whether a model takes images, so the prompt names files
     resources = True
+    options = None
     modes: Json | None = None
     models: Json | None = None
 

@@ -130,6 +130,17 @@ class AsyncClient(Connection):
         """Cancel the running turn. Returns whether one was running."""
         return bool((await self.post(f"{session_path(session)}/stop", {"by": by}))["stopped"])
 
+    async def start_agent(
+        self, session: str, *, agent: str | None = None, folder: str | Path | None = None
+    ) -> SessionRow:
+        """Start the session's agent before anybody speaks, and return the session with what the agent offers: `modes`,
+        `models`, `options` and `commands`. A missing session is made first, as `make_session` does.
+
+        Raises RequestRefused, whose text says why, if the agent does not start.
+        """
+        body = {"agent": agent, "folder": None if folder is None else str(folder)}
+        return msgspec.convert(await self.post(f"{session_path(session)}/agent", body), SessionRow)
+
     # ------------------------------------------------------------ watching
 
     def watch(

@@ -158,6 +158,9 @@ class Client:
     ) -> Answer:
         return self._run(self._client.ask(session, text, id=id, sender=sender, on_news=on_news, timeout=timeout))
 
+    def start_agent(self, session: str, *, agent: str | None = None, folder: str | Path | None = None) -> SessionRow:
+        return self._run(self._client.start_agent(session, agent=agent, folder=folder))
+
     def stop(self, session: str, by: str | None = None) -> bool:
         return self._run(self._client.stop(session, by))
 

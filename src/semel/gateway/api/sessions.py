@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from semel.gateway.api.composition import Components
-from semel.gateway.errors import BadRequest, Conflict
+from semel.gateway.errors import BadRequest, Conflict, NoSuchSession
 from semel.gateway.ports import Heard
 from semel.law import identity
 from semel.ledger.inbound import hear
+from semel.ledger.storage.rows import SessionRow
 from semel.ledger.transcript import views
 from semel.ledger.turns import jobs as job_rows
 from semel.ledger.turns import sessions as rows
@@ -56,6 +57,24 @@ class SessionApi(Components):
         except hear.SessionDiffers as error:
             raise Conflict(str(error)) from None
         return await self.record.read(views.read_session, number), is_new
+
+    async def start_agent(self, session: str, agent: str | None = None, folder: str | None = None) -> Json:
+        """Start the session's agent without a turn, and return the session with what the agent offers.
+
+        A missing session is made first, with `agent` and `folder` (`make_session`); for an existing one, they are only
+        checked, if they are given. Raises AgentError if the agent does not start, and the errors of `make_session`.
+        """
+        try:
+            number = await self.record.find_session(session)
+        except NoSuchSession:
+            await self.make_session(session, agent, folder)
+        else:
+            row = await self.record.read(lambda tx: tx.get(SessionRow, "session_by_id", id=number))
+            if agent is not None or folder is not None:
+                await self.make_session(session, agent or row.agent, row.folder if folder is None else folder)
+        self._check_running()
+        await self.controls.start_agent(session)
+        return await self.session(session)
 
     async def session(self, session: str) -> Json:
         """Return one session. Raises NoSuchSession."""

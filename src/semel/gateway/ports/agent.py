@@ -132,6 +132,10 @@ class Conversation(Protocol):
     def models(self) -> Json | None:
         """The agent's ACP SessionModelState or config option for models; None if it reported none."""
 
+    @property
+    def options(self) -> list[Json] | None:
+        """The agent's configuration options (ACP SessionConfigOption); None if it reported none."""
+
     async def next(self) -> Signal:
         """Wait for the agent's next signal; signals come in the order in which it sent them.
 

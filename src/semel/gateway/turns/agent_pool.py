@@ -23,7 +23,7 @@ from semel.acp_stream.choices import read_choices
 from semel.gateway.ports import Agent, AgentError, Conversation, Died, Inside, Launch, Update
 from semel.gateway.record import LedgerAccess
 from semel.gateway.turns.agent_files import AgentFiles
-from semel.gateway.turns.live_agent import LiveAgent
+from semel.gateway.turns.live_agent import LiveAgent, read_offers
 from semel.ledger.storage.errors import LedgerError
 from semel.ledger.storage.rows import SessionRow
 from semel.ledger.transcript import entries
@@ -35,6 +35,7 @@ T = TypeVar("T")
 log = structlog.get_logger("semel.spawns")
 
 AFTERMATH_DELAY_S = 0.25  # seconds to collect updates between turns before they are shown
+COMMANDS = "available_commands_update"  # the kind of update in which an agent lists its commands
 TOOLS_START_TIMEOUT_S = 20.0  # seconds after its session is open that an agent may take to start Semel's MCP server
 
 
@@ -267,6 +268,8 @@ class AgentPool:
                 signal = Update(await live.files.take(signal.data))
             live.signals.put_nowait(signal)
             if isinstance(signal, Update):
+                if signal.data.get("sessionUpdate") == COMMANDS:
+                    live.has_told_commands.set()
                 self._schedule_aftermath(live)
             if isinstance(signal, Died):
                 self._end_if_idle(live, signal.why)
@@ -285,16 +288,33 @@ class AgentPool:
     async def _record_aftermath(self, live: LiveAgent) -> None:
         live.is_settling = True
         try:
+            if live.record_afterwards is None:
+                await self.record_offers(live)
+                return
             waiting = live.take_waiting()
             updates = [signal for signal in waiting if isinstance(signal, Update)]
             live.put_back(signal for signal in waiting if not isinstance(signal, Update))
-            if updates and live.record_afterwards is not None:
+            if updates:
                 await live.record_afterwards(updates)
         except LedgerError as error:
             log.warning("what an agent told after its turn could not be recorded", session=live.key, why=str(error))
         finally:
             live.is_settling, live.aftermath = False, None
             await self._release_files(live)
+
+    async def record_offers(self, live: LiveAgent) -> None:
+        """Record what an agent that was not prompted yet has said about its session: commands, mode and options.
+
+        Its updates stay in the queue, for its first turn.
+        """
+        about: dict[str, Any] = {}
+        for update in live.list_waiting_updates():
+            match update.get("sessionUpdate"):
+                case kind if kind == COMMANDS and isinstance(update.get("availableCommands"), list):
+                    about["commands"] = update["availableCommands"]
+                case "current_mode_update" if isinstance(update.get("currentModeId"), str):
+                    about["mode"] = update["currentModeId"]
+        await self.record.write(entries.set_about, live.session, {**read_offers(live.conversation), **about})
 
     async def _release_files(self, live: LiveAgent, ended: bool = False) -> None:
         """Release the agent's stored files that no entry uses, unless a signal in the queue may still need one.

@@ -34,7 +34,7 @@ class Announcements:
         self.flush = flush
         self.over = False
         self._changed = asyncio.Event()  # set when the stream brought something, or the run is over
-        self._first_turn = live.last_used == 0.0  # if so, a call of this process can belong to no other turn
+        self._first_turn = not live.was_prompted  # if so, a call of this process can belong to no other turn
         self._unannounced: list[tuple[str, Json]] = []  # calls that were not announced in time
 
     def notify(self) -> None:

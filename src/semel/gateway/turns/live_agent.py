@@ -11,6 +11,7 @@ from semel.gateway.ports import Conversation, Signal, Update
 from semel.gateway.turns.agent_files import AgentFiles
 from semel.gateway.turns.stream_view import StreamView
 from semel.ledger.turns import turn_ops
+from semel.text.json_types import Json
 
 
 class FlushBarrier(asyncio.Event):
@@ -40,6 +41,11 @@ def explain_no_tools(conversation: Conversation, default_reason: str) -> str:
     return ". ".join(sentence for sentence in sentences if sentence)
 
 
+def read_offers(conversation: Conversation) -> Json:
+    """Return what an agent offers in its session: its modes, its models and its configuration options."""
+    return {"modes": conversation.modes, "models": conversation.models, "options": conversation.options}
+
+
 class AgentLost(Exception):
     """The agent's process died during the turn, or no longer answers."""
 
@@ -61,12 +67,14 @@ class LiveAgent:
     process: bool = True  # whether it counts towards the limit of the pool
     busy: bool = True
     last_used: float = 0.0
+    was_prompted: bool = False
     announced_names: tuple[str, ...] | None = None  # the destination names that a prompt has listed
     has_tools: bool | None = None  # whether it can call Semel's tools; None: not known yet
     primed: bool = False  # whether a prompt has told it how its memory differs from the record
     timer: asyncio.TimerHandle | None = field(default=None, repr=False)
     tools_timer: asyncio.TimerHandle | None = field(default=None, repr=False)
     signals: asyncio.Queue[QueuedSignal] = field(default_factory=asyncio.Queue, repr=False)
+    has_told_commands: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
     history_ended: bool = False  # whether its replay shows that its last turn had ended
     announces: bool | None = None  # whether its stream announces tool calls; None: unknown yet
     record_afterwards: Callable[[list[Update]], Awaitable[None]] | None = field(
@@ -82,7 +90,13 @@ class LiveAgent:
     @property
     def is_unprompted(self) -> bool:
         """Whether its conversation is new and was never prompted, so that nothing it has said can be an answer."""
-        return self.last_used == 0.0 and self.conversation.restored == "new"
+        return not self.was_prompted and self.conversation.restored == "new"
+
+    def list_waiting_updates(self) -> list[Json]:
+        """Return the updates in the queue, in order, and leave them there."""
+        waiting = self.take_waiting()
+        self.put_back(waiting)
+        return [signal.data for signal in waiting if isinstance(signal, Update)]
 
     @property
     def tools_problem(self) -> str:

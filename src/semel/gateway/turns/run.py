@@ -221,7 +221,7 @@ class Run:
         self.view.take(self.fold.prompt("\n".join(b["text"] for b in content if b["type"] == "text")))
         self.open_prompts = 1
         await self.live.conversation.prompt(content)
-        self.was_prompted = True
+        self.was_prompted = self.live.was_prompted = True
         while True:
             end = normalize_end(await self._follow())
             self._check_answered(end)

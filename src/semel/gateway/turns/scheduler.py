@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from semel.gateway.errors import Conflict
+from semel.gateway.errors import SessionBusy
 from semel.gateway.outbound.destinations import Destinations
 from semel.gateway.outbound.previews import Previews
 from semel.gateway.outbound.typing import Typing
@@ -211,13 +211,13 @@ class TurnScheduler:
         await self.spawns.end(session, reason)
 
     async def run_alone(self, session: int, body: Callable[[int], Awaitable[T]]) -> T:
-        """Run `body` in a session while no turn runs there. Raises Conflict if one runs.
+        """Run `body` in a session while no turn runs there. Raises SessionBusy if one runs.
 
         A turn that becomes due in the meantime starts after it.
         """
         while (task := self.tasks.get(session)) is not None:
             if session in self.runs or session in self._starting:
-                raise Conflict("a turn runs in this session; ask again when it is over, or stop it")
+                raise SessionBusy
             await asyncio.wait({task}, timeout=POLL_INTERVAL_S)  # the task may only be checking whether a turn is due
         task_alone = asyncio.create_task(self._run_alone(session, body), name=f"alone in session {session}")
         self.tasks[session] = task_alone

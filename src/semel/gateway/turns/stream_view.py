@@ -25,7 +25,7 @@ MAX_LATE_ITEMS = (
 
 SPEAKING_TOOLS = ("send_message", "send_file", "edit_message")  # tools of Semel whose text a block may repeat
 _ITEM_KINDS = {"tool", "thought", "plan", "usage", "notice"}
-_SESSION_FIELDS = {"title", "mode", "commands"}
+_SESSION_FIELDS = {"title", "mode", "commands", "options"}
 
 
 class OutputView:

@@ -64,6 +64,10 @@ UPDATE session SET turn = NULL, lease = NULL, rev = rev + 1 WHERE id = :id AND t
 UPDATE session SET cost = CASE WHEN memory IS NOT DISTINCT FROM :memory THEN cost END, memory = :memory, memory_chapter = chapter
 WHERE id = :id AND chapter = (SELECT t.chapter FROM turn t WHERE t.id = session.turn)
 
+-- name: session_begin_memory
+-- set the agent's own id of a conversation that it began without a turn, if no new chapter began meanwhile
+UPDATE session SET memory = :memory, memory_chapter = chapter, cost = NULL WHERE id = :id AND chapter = :chapter AND turn IS NULL
+
 -- name: session_set_agent
 -- give the session another agent, which remembers nothing of it
 UPDATE session SET agent = :agent, memory = NULL, memory_chapter = NULL, about = NULL, cost = NULL WHERE id = :id

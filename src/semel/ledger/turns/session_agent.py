@@ -114,6 +114,17 @@ def replace_missing_agent(tx: Tx, row: SessionRow, agents: ConfiguredAgents) -> 
     return tx.get(SessionRow, "session_by_id", id=row.id)
 
 
+def record_offers(tx: Tx, session: int, chapter: int, memory: str | None, about: entries.Body) -> None:
+    """Record what an agent that was started without a turn offers in its session.
+
+    `memory`: the agent's own id of a conversation that it has just begun in this chapter, so that the first turn goes
+    on with it; None leaves the session's memory as it is.
+    """
+    if memory is not None:
+        tx.run("session_begin_memory", id=session, chapter=chapter, memory=memory)
+    entries.set_about(tx, session, about)
+
+
 def list_missing_agents(tx: Tx, agents: ConfiguredAgents) -> list[MissingAgent]:
     """Return the agents that sessions have and that are not configured any more, with these sessions.
 

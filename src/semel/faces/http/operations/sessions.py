@@ -99,6 +99,18 @@ async def make_session(call: ApiCall, key: SessionKey, body: NewSession) -> Resp
     return json_response(session, 201 if is_new else 200)
 
 
+@router.route(
+    "POST",
+    "/v1/sessions/{key}/agent",
+    Returns("The session, with what its agent offers.", SessionRow),
+    errors=("bad-request", "wrong-state", "agent-refused", "unavailable"),
+    body_optional=True,
+)
+async def start_agent(call: ApiCall, key: SessionKey, body: NewSession) -> Response:
+    """Start the session's agent without a turn, and return what it offers. A missing session is made first."""
+    return json_response(await call.gateway.start_agent(key, body.agent, body.folder))
+
+
 @router.route("PATCH", "/v1/sessions/{key}", THE_SESSION, errors=("no-such-session", "bad-request"))
 async def change_session(call: ApiCall, key: SessionKey, body: SessionChange) -> Response:
     """Change the title of a session, archive it, or restore it."""
