@@ -78,6 +78,8 @@ async def test_people_read_a_text_with_links_and_see_the_files(world: GatewayHou
     stored = world.gateway.file_store.path / entry["files"][1]["id"]
     assert stored.read_bytes() == PNG
     assert "blocks" not in entry, "watchers need no second copy"
+    session = await world.gateway.session("s")
+    assert session["title"] == "Compare a.py with long name.md, please. b.bin"
     assert (await world.gateway.doctor())["ok"]
 
 

@@ -183,7 +183,8 @@ class GatewayHouse:
         return found[0]
 
     async def entries(self, key: str = "s") -> list[Json]:
-        return (await self.gateway.entries(key))[0]
+        """The entries of a session, in their order."""
+        return sorted((await self.gateway.entries(key))[0], key=lambda entry: int(entry["seq"]))
 
     async def idle(self, key: str = "s") -> None:
         """Wait until no turn runs in the session, and nothing looks for one."""

@@ -7,7 +7,7 @@ place, because an agent's own history has only what was typed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from semel.text.json_types import Json, object_at
@@ -57,8 +57,20 @@ def _read_mention(block: Mapping[str, Any]) -> Json | None:
 
 def remove_mentions(text: str, mentions: Sequence[Mapping[str, Any]] | None) -> str:
     """Return the text without these mentions: only what was typed."""
+    return _replace_mentions(text, mentions, lambda mention, link: "")
+
+
+def name_mentions(text: str, mentions: Sequence[Mapping[str, Any]] | None) -> str:
+    """Return the text with the name of each mention in its place, without its address."""
+    return _replace_mentions(text, mentions, lambda mention, link: link.replace(link.strip(), str(mention["name"])))
+
+
+def _replace_mentions(
+    text: str, mentions: Sequence[Mapping[str, Any]] | None, replacement: Callable[[Mapping[str, Any], str], str]
+) -> str:
     for mention in sorted(mentions or (), key=lambda mention: int(mention["start"]), reverse=True):
-        text = text[: mention["start"]] + text[mention["end"] :]
+        start, end = mention["start"], mention["end"]
+        text = text[:start] + replacement(mention, text[start:end]) + text[end:]
     return text
 
 

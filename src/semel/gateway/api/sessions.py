@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import replace
 from pathlib import Path
 
 from semel.gateway.api.composition import Components
-from semel.gateway.errors import BadRequest, Conflict, NoSuchSession
+from semel.gateway.errors import BadRequest, Conflict
 from semel.gateway.ports import Heard
 from semel.law import identity
 from semel.ledger.inbound import hear
-from semel.ledger.storage.rows import SessionRow
 from semel.ledger.transcript import views
 from semel.ledger.turns import jobs as job_rows
 from semel.ledger.turns import sessions as rows
@@ -40,8 +38,8 @@ class SessionApi(Components):
         """Make a session before anybody speaks in it. Return it, and whether it is new.
 
         `agent`: the name of its agent; None takes the one that the key names. `folder`: the absolute path of the folder
-        in which the agent works; None takes the agent's own. Asking again for the same changes nothing. Raises
-        BadRequest, Conflict if the session exists and differs, GatewayUnavailable.
+        in which the agent works; None takes the agent's own. Asking again changes nothing. Raises BadRequest, Conflict
+        if the session exists with another agent or folder, GatewayUnavailable.
         """
         self._check_running()
         try:
@@ -50,10 +48,9 @@ class SessionApi(Components):
             raise BadRequest(str(error)) from None
         if agent is not None and agent not in self.settings.agents:
             raise BadRequest(f"agent: no agent is named {agent!r}; there are: {', '.join(self.settings.agents)}")
-        target = replace(target, agent=agent or target.agent)
         place = None if folder is None else await asyncio.to_thread(_check_folder, folder)
         try:
-            number, is_new = await self.record.write(hear.make_session, target, place)
+            number, is_new = await self.record.write(hear.make_session, target, agent, place)
         except hear.SessionDiffers as error:
             raise Conflict(str(error)) from None
         return await self.record.read(views.read_session, number), is_new
@@ -61,18 +58,10 @@ class SessionApi(Components):
     async def start_agent(self, session: str, agent: str | None = None, folder: str | None = None) -> Json:
         """Start the session's agent without a turn, and return the session with what the agent offers.
 
-        A missing session is made first, with `agent` and `folder` (`make_session`); for an existing one, they are only
-        checked, if they are given. Raises AgentError if the agent does not start, and the errors of `make_session`.
+        A missing session is made first; `agent` and `folder` are those of `make_session`. Raises AgentError if the
+        agent does not start, and the errors of `make_session`.
         """
-        try:
-            number = await self.record.find_session(session)
-        except NoSuchSession:
-            await self.make_session(session, agent, folder)
-        else:
-            row = await self.record.read(lambda tx: tx.get(SessionRow, "session_by_id", id=number))
-            if agent is not None or folder is not None:
-                await self.make_session(session, agent or row.agent, row.folder if folder is None else folder)
-        self._check_running()
+        await self.make_session(session, agent, folder)
         await self.controls.start_agent(session)
         return await self.session(session)
 

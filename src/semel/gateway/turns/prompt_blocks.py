@@ -23,6 +23,10 @@ from semel.text.json_types import Json, object_at, objects_in, text_at
 log = structlog.get_logger("semel.received")
 
 
+_STORED_FIELDS = {"image": ("data",), "audio": ("data",), "resource": ("text", "blob")}
+"""The fields whose content may be in a file, by kind."""
+
+
 @dataclass(frozen=True)
 class TakenKinds:
     """Which kinds of blocks an agent takes besides text and links."""
@@ -60,7 +64,7 @@ class _Restorer:
     def _restore_block(self, block: Json) -> Json:
         kind = str(block.get("type"))
         holder = object_at(block, "resource") if kind == "resource" else block
-        name = next((name for name in ("data", "text", "blob") if isinstance(holder.get(name), dict)), None)
+        name = next((name for name in _STORED_FIELDS.get(kind, ()) if isinstance(holder.get(name), dict)), None)
         if name is None:
             return block if self.taken.include(kind) else _quote_resource(holder, "")
         try:

@@ -25,6 +25,7 @@ from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
 from semel.ledger.turns import jobs, limits, permission_requests, turns
 from semel.ledger.turns.session_agent import ANY_AGENT, ConfiguredAgents
+from semel.text.content_blocks import name_mentions
 from semel.text.wellformed import shorten_to_line
 
 DEFAULT_TITLE_CHARS = 60
@@ -172,19 +173,20 @@ class SessionDiffers(Exception):
         super().__init__(f"the session {key!r} exists, and its {field} is {value or 'the own folder of its agent'}")
 
 
-def make_session(tx: Tx, addressee: Addressee, folder: str | None) -> tuple[int, bool]:
-    """Make a session before its first event. Return its id, and whether it is new.
+def make_session(tx: Tx, addressee: Addressee, agent: str | None, folder: str | None) -> tuple[int, bool]:
+    """Make a session before its first event. Return its id, and whether it is new. Asking again changes nothing.
 
-    `folder`: the folder in which its agent works; None for the agent's own. Asking again changes nothing. Raises
-    SessionDiffers.
+    `agent`: its agent; None takes the addressee's, or that of an existing session. `folder`: the folder in which its
+    agent works; None takes the agent's own, or that of an existing session. Raises SessionDiffers.
     """
     row = tx.one(SessionRow, "session_by_key", key=addressee.key)
-    if row is not None and row.agent != addressee.agent:
+    if row is not None and agent not in (None, row.agent):
         raise SessionDiffers(addressee.key, "agent", row.agent)
     if row is not None and row.deleted is None:
-        if row.folder != folder:
+        if folder not in (None, row.folder):
             raise SessionDiffers(addressee.key, "folder", row.folder)
         return row.id, False
+    addressee = replace(addressee, agent=agent or addressee.agent)
     row = _create_or_revive(tx, addressee, row)
     tx.run("session_set_folder", id=row.id, folder=folder)
     entries.touch_session(tx, row.id)
@@ -270,7 +272,8 @@ def _set_default_title(tx: Tx, row: SessionRow, event: Event) -> None:
     if row.title is not None:
         return
     said = event.text if event.kind == "message" and not event.automatic else ""
-    title = event.title or shorten_to_line(said, DEFAULT_TITLE_CHARS)
+    words = name_mentions(said, (event.more or {}).get("mentions"))
+    title = event.title or shorten_to_line(words, DEFAULT_TITLE_CHARS)
     if title:
         tx.run("session_set_title", id=row.id, title=title)
         entries.touch_session(tx, row.id)
