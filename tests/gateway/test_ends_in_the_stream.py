@@ -47,11 +47,17 @@ async def test_each_of_two_queued_messages_has_the_end_of_its_own_turn(tmp_path:
         ]
 
 
-async def test_messages_that_one_turn_took_end_together(tmp_path: Path) -> None:
+async def test_messages_that_one_turn_took_end_together_and_one_that_asked_for_none_has_no_end(tmp_path: Path) -> None:
+    gate = tmp_path / "go on"
     async with World(tmp_path) as w:
-        await w.gateway.say("s", "first, unasked", wakes=False)
-        await w.ask(script("Both."))
-        assert await ends(w) == [{"turn": 1, "state": "done", "stop": "end_turn"}] * 2
+        await w.gateway.say("s", script({"wait": str(gate)}, "One."))
+        await w.gateway.say("s", "by the way", wakes=False)
+        await w.gateway.say("s", "two", busy="queue")
+        await w.gateway.say("s", script("Both."), busy="queue")
+        gate.touch()
+        await w.idle()
+        second = {"turn": 2, "state": "done", "stop": "end_turn"}
+        assert (await ends(w))[1:] == [None, second, second]
 
 
 async def test_a_stopped_turn_is_cancelled_and_a_failed_one_says_why(tmp_path: Path) -> None:

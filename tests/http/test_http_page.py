@@ -141,11 +141,11 @@ def test_the_same_words_from_two_people_are_two_messages(page: Browser, live: Li
 def test_a_refused_message_says_why_and_can_be_edited(page: Browser, live: LiveHouse) -> None:
     page.run("void (document.querySelector('#text').value = 'x'.repeat(1100000))")
     page.run("void document.querySelector('#composer').requestSubmit()")
-    page.until(lambda: any("not sent: It is too large" in t for t in page.texts("#outgoing .state")), "the reason")
+    page.until(lambda: any("not sent: text: at most" in t for t in page.texts("#outgoing .state")), "the reason")
     page.click("#outgoing .options button")
     page.until(lambda: page.run("document.querySelector('#text').value.length") == 1_100_000, "the text is back")
     assert page.texts("#outgoing li") == []
-    page.errors()  # the browser notes the 413 by itself
+    page.errors()  # the browser notes the 400 by itself
 
 
 def test_a_draft_stays_with_its_session(page: Browser, live: LiveHouse) -> None:

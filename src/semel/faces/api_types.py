@@ -88,7 +88,7 @@ class Entry(Struct, omit_defaults=True):
 
     State: `live`: the text is still streaming. `partial`: it was cut off. `superseded`: a later attempt at the turn
     replaced it. `supersedes`: the seqs of the entries that it replaces. `waiting`: the busy mode by which the message
-    waits for a turn. `joined`: it joined a running turn. `ended`: the turn that took it has ended.
+    waits for a turn. `joined`: it joined a running turn. `ended`: how the turn for which it asked has ended.
 
     Origin: `source`, `key`: of its event. What came over the API has the source `api:` and the session's key, and the
     idempotency key that the caller chose. `from`: the session that it came from, if another one. `tool`: a tool call

@@ -91,10 +91,6 @@ FROM hearing h JOIN event e ON e.id = h.event WHERE h.turn = :turn AND h.turn IS
 -- messages that join the running turn, in the transaction that steers them into it (Law 3)
 UPDATE hearing SET turn = :turn WHERE session = :session AND turn IS NULL AND busy = 'steer'
 
--- name: hearing_seqs
--- the entries of the events that a turn took, in order
-SELECT seq FROM hearing WHERE turn = :turn AND turn IS NOT NULL ORDER BY seq
-
 -- name: hearing_waits
 -- whether a waking event still waits
 SELECT 1 FROM hearing WHERE session = :session AND turn IS NULL AND wakes = 1 LIMIT 1
@@ -106,6 +102,10 @@ SELECT event, seq, busy FROM hearing WHERE turn = :turn AND busy IS NOT NULL ORD
 -- name: hearing_rebind
 -- the events of a lost attempt are bound to the next one
 UPDATE hearing SET turn = :turn WHERE turn = :old
+
+-- name: hearing_asked
+-- the entries of the events that asked for a turn and were taken by this one, in order
+SELECT seq FROM hearing WHERE turn = :turn AND turn IS NOT NULL AND wakes = 1 ORDER BY seq
 
 -- name: events_of_turn
 -- the events that are bound to a turn, in order of acceptance

@@ -38,7 +38,7 @@ class ClaimDelivery(Row):
 
 
 class EventInSession(Row):
-    """An event's identity (Law 1), and how the turn that took it in a session has ended; None if it has not."""
+    """An event's identity (Law 1), and how the turn for which it asked in a session has ended; None if it has not."""
 
     source: str
     key: str | None

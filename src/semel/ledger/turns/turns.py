@@ -291,12 +291,12 @@ def _end_turn(tx: Tx, turn: TurnRow, event: law.Event, error: str | None, eviden
 
 
 def show_end(tx: Tx, turn: int, session: int) -> None:
-    """Let watchers get the events that a finished turn took: their entries say now how it ended.
+    """Let watchers get the events that had asked for a finished turn: their entries say now how it ended.
 
     Call this after everything else that the turn showed, and before `free_session`: who waits until the session is idle
     then has all of it.
     """
-    for seq in tx.values(int, "hearing_seqs", turn=turn):
+    for seq in tx.values(int, "hearing_asked", turn=turn):
         entries.touch_entry(tx, session, seq)
 
 
