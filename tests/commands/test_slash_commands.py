@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 
@@ -81,6 +82,38 @@ async def test_stop_stops_the_turn_that_ran_and_no_later_one(tmp_path: Path) -> 
         assert "Stopped by Ada." in await w.texts("s", "notice")
         await w.gateway.say("s", "/stop")
         assert "said" in (await w.ask(script("said")))[-1]
+
+
+async def test_a_stop_given_while_nothing_ran_spares_the_turn_that_takes_an_older_report_along(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    async with World(tmp_path) as w:
+        wake = w.gateway.commands.wake
+        w.gateway.commands.wake = lambda session: None  # type: ignore[method-assign]  # the command is executed later
+        await w.gateway.say("s", "q1 is built", wakes=False)
+        stop = await w.gateway.say("s", "/stop", sender="Ada")
+        await w.gateway.say("s", script("began", {"wait": str(go)}, {"touch": str(tmp_path / "done")}))
+        await until(lambda: asyncio.sleep(0, bool(w.gateway.turns.runs)))
+        wake(await w.gateway.record.find_session("s"))
+        assert await answer(w, stop.event) == "Nothing runs here."
+        go.touch()
+        await w.idle()
+        assert await w.texts("s", "agent") == ["began"]
+        assert (tmp_path / "done").exists()
+
+
+async def test_a_stop_that_is_left_to_the_next_gateway_spares_the_turn_that_began_after_it(tmp_path: Path) -> None:
+    w = World(tmp_path)
+    await w.start()
+    w.gateway.commands.wake = lambda session: None  # type: ignore[method-assign]  # as if killed right there
+    stop = await w.gateway.say("s", "/stop", sender="Ada")
+    attempts = [[{"touch": str(tmp_path / "a")}, {"hang": True}], ["well now"]]
+    await w.gateway.say("s", script(attempts=attempts, name="n"))
+    await until(exists(tmp_path / "a"))
+    await w.stop()
+    async with World(tmp_path) as w:
+        assert await answer(w, stop.event) == "Nothing runs here."
+        await w.idle()
+        assert await w.texts("s", "agent") == ["well now"]
 
 
 async def test_retry_runs_a_failed_turn_again_without_a_second_message(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from semel.ledger.delivery.cutting import Leg
 from semel.ledger.storage.rows import CommandRow, EntryRow, OpenCommand, SessionRow, TurnRow
 from semel.ledger.storage.sql import Tx
 from semel.ledger.transcript import entries
-from semel.ledger.turns import permission_requests, sessions
+from semel.ledger.turns import permission_requests, sessions, turns
 from semel.text.json_types import Json
 
 KIND = "command"
@@ -200,14 +200,14 @@ def find_turn_to_stop(tx: Tx, session: int, seq: int) -> tuple[int | None, int]:
     """Return the turn that a `/stop` is meant for, and the number of events that wait behind that turn.
 
     The turn is None if there is nothing to stop, and 0 if a turn is about to begin. `seq`: the entry of the `/stop`
-    command. A turn counts only if it has an event that was accepted before the command.
+    command. A turn counts only if an event that was accepted before the command asked for it.
     """
     row = tx.get(SessionRow, "session_by_id", id=session)
     turn = 0 if row.turn is None else row.turn
     waiting = tx.number("session_waiting_count", id=session)
     if turn == 0:
         return (0 if tx.exists("hearing_waits_before", session=session, seq=seq) else None), 0
-    return (turn if tx.exists("hearing_bound_before", turn=turn, seq=seq) else None), waiting
+    return (turn if turns.was_asked_for_before(tx, turn, seq) else None), waiting
 
 
 def list_last_messages(tx: Tx, session: int, max_messages: int) -> list[EntryRow]:
