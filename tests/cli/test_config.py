@@ -137,6 +137,7 @@ def test_durations_are_seconds_or_a_number_with_its_unit(home: Path, told: str, 
         ('[gateway]\ndefault_agent = "dmo"', 'default_agent is "dmo"; did you mean "demo"?'),
         ('[agents."a:b"]\ncommand = ["x"]', '"a:b" is not a name'),
         ("[gateway", "semel.toml:1: this is not TOML"),
+        ("[sessions.main:telegram:*]", '(at line 1, column 15); write [sessions."main:telegram:*"]'),
         ('[channels.w]\nkind = "webhok"', 'semel.toml:2: [channels.w] kind is "webhok"; did you mean "webhook"?'),
         ('[channels.w]\nkind = "pigeon"', "xmpp; a kind of your own needs its package"),
         (

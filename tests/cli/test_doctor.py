@@ -265,7 +265,7 @@ address = "x"
     assert done.stdout == ""
     lines = [line for line in done.stderr.splitlines() if line]
     assert len(lines) == 8 and all(line.startswith("semel: ") for line in lines), done.stderr
-    for place in ("mine.toml:2:", "mine.toml:6:", "mine.toml:8:", "mine.toml:12:", "mine.toml:14:", "mine.toml:15:"):
+    for place in ("mine.toml:2:", "mine.toml:6:", "mine.toml:9:", "mine.toml:12:", "mine.toml:15:", "mine.toml:16:"):
         assert place in done.stderr, place
     assert cli.json("config", "check", "--config", "mine.toml", rc=2)["problems"] == [
         line.removeprefix("semel: ") for line in lines

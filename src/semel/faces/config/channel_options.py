@@ -50,7 +50,9 @@ def check_options(channel: ChannelSettings, source: ConfigSource) -> dict[str, A
             settings(**values)
         except ValueError as error:
             referred = [value for key, value in values.items() if _is_reference(channel.options[key])]
-            problems.add(source.error((*location, "kind"), f"{section}: {_redact_values(str(error), referred)}"))
+            key = str(error).partition(" ")[0]  # messages about one setting begin with it
+            place = (*location, key if key in channel.options else "kind")
+            problems.add(source.error(place, f"{section}: {_redact_values(str(error), referred)}"))
     problems.raise_any()
     return values
 
