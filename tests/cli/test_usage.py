@@ -31,6 +31,7 @@ from semel.faces.cli import build_command
         ("say main hi --wait=3", "does not take a value"),
         ("say main hi --busy never", "'never' is not one of "),
         ("show main -n x", "'-n'"),
+        ("logs --level warn", "logs: invalid value for '--level': 'warn' is not one of 'info', 'warning', 'error'"),
         ("outbox drop e1", "is not a part's id"),
         ("exec", "exec: give a command after --, or --flush alone"),
         ("--config x.toml up", "the option --config belongs after a command, as in: semel "),

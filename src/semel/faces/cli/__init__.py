@@ -175,7 +175,7 @@ def _find_command_with(option: str, group: Any) -> str | None:
 
 
 def _describe_mistake(error: Any, command: Any, path: str) -> str:
-    message = " ".join(error.format_message().split()).rstrip(".")
+    message = " ".join(error.format_message().split()).rstrip(".").replace(": Value error, ", ": ")
     if match := _NO_COMMAND.fullmatch(message):
         names = [name for name, item in getattr(command, "commands", {}).items() if not item.hidden]
         return f"there is no command {match[1]!r}{suggest_nearest(match[1], names)}"
