@@ -261,7 +261,7 @@ def test_a_file_with_many_mistakes_has_all_of_them_told_in_one_run_and_none_that
         "37: [schedules.v] \"at\": 'soon' is not a date and time",
         '39: [sessions."*"] "busy" is \'x\'',
         '40: [sessions."*".wake]: max_wait is 2 s',
-        "42: [channels.u]: token should be what BotFather gave, like 123456:AA...; ask it with /token; timeout should",
+        "43: [channels.u]: token should be what BotFather gave, like 123456:AA...; ask it with /token; timeout should",
         '45: [channels.u] has no setting "pol"; did you mean "poll"?',
     ]
     assert len(lines) == len(beginnings), "\n".join(lines)
