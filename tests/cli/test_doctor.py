@@ -206,6 +206,7 @@ def test_a_channel_that_its_platform_refuses_is_told_by_the_running_gateway(cli:
     [channel] = findings(cli, rc=1)["channel hook"]
     end(process)
     assert channel["level"] == "broken" and "it can neither send nor receive" in channel["text"]
+    assert channel["remedy"].startswith("remove the cause, and restart the gateway"), "it may lie outside of semel.toml"
 
 
 def test_a_variable_that_only_the_running_gateway_has_is_no_fault_of_the_installation(
