@@ -131,7 +131,7 @@ async def test_of_two_questions_a_reply_says_which(tmp_path: Path) -> None:
 async def test_a_message_answers_nothing_and_its_writer_is_told_once_how_to_answer(tmp_path: Path) -> None:
     hint = (
         "Your message goes to the agent; it does not answer the request that is still open: rm -r build. "
-        "The owner can allow it with /approve 1, and deny it with /deny 1."
+        "The owner can allow it with /approve 1, and deny it with /deny 2."
     )
     options = [
         {"optionId": "y", "name": "Yes", "kind": "allow_once"},

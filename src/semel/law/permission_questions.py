@@ -95,8 +95,8 @@ def describe_request(title: str, tool_input: Any) -> str:
 def format_hint(request: PermissionRequest, approvers: str) -> str:
     """Return a text for a person who wrote a message while this request is open: it says how to answer the request.
 
-    The commands give the request's own number, so they mean this request wherever they are typed. `approvers`: who may
-    answer, as a phrase.
+    The commands give numbers of the request's options, so they mean this request wherever they are typed.
+    `approvers`: who may answer, as a phrase.
     """
     by = f"{approvers[:1].upper()}{approvers[1:]}"
     allow = f"/approve {request.first_number}"
@@ -105,9 +105,11 @@ def format_hint(request: PermissionRequest, approvers: str) -> str:
         allow = " or ".join(f"/approve {n} ({name_option(option)})" for n, option in options)
     elif options:
         allow = f"/approve {options[0][0]}"
+    rejecting = [n for n, option in zip(request.numbers, request.options, strict=False) if _is(option, "reject")]
+    deny = f"/deny {rejecting[0] if len(rejecting) == 1 else request.first_number}"
     return (
         "Your message goes to the agent; it does not answer the request that is still open: "
-        f"{request.title_line}. {by} can allow it with {allow}, and deny it with /deny {request.first_number}."
+        f"{request.title_line}. {by} can allow it with {allow}, and deny it with {deny}."
     )
 
 
