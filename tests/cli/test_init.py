@@ -338,7 +338,6 @@ def test_a_refused_key_is_asked_for_again_and_the_address_is_kept(cli: Cli, mode
         terminal.answer_unseen("refers to one):", "sk-typo")
         terminal.expect("refused the key (401)")
         terminal.answer("Use this key all the same? [y/N]:")
-        terminal.answer(f"[{url}]:")
         terminal.answer_unseen("refers to one):", "sk-good")
         terminal.expect("1  llama3:8b")
         terminal.answer(MENU, "llama3:8b")

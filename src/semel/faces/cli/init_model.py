@@ -132,8 +132,9 @@ def _ask_server(options: Options) -> tuple[ModelListing, str]:
         doubted = "key" if key and listing.wants_key else "address"
         if not problem and ask_yes_or_no(f"Use this {doubted} all the same?", default=False):
             return listing, key or ""
-        offered = listing.url if listing.wants_key else offered  # a server that refuses a key was the right one
-        url, key = None, options.key
+        if listing.wants_key:
+            offered = listing.url  # a server that refuses a key was the right one
+        url, key = (listing.url, None) if key and listing.wants_key else (None, options.key)
 
 
 def _find_url_problem(url: str) -> str:
