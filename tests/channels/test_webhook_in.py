@@ -190,6 +190,7 @@ async def test_a_channel_without_secret_and_token_hears_nothing(make: Any) -> No
         (b'{"text": "hi", "data": {"n": NaN}}', "the body is not JSON: NaN is not a JSON number"),
         (b"[]", "the body should be a JSON object"),
         ({}, "'text' is missing"),
+        ({"text": " "}, "'text' is blank, and there is no 'data'"),
         ({"text": None}, "'text' should be a string"),
         ({"text": 1}, "'text' should be a string"),
         ({"text": "hi", "sender": 1}, "'sender' should be a string"),

@@ -124,10 +124,13 @@ class WebhookReceiver:
             raise WebhookRefused(400, "'kind' should be lower-case letters, digits and ._-")
         if "text" not in event:
             raise WebhookRefused(400, "'text' is missing")
+        text = _read_field(event, "text", str, "")
+        if not text.strip() and not data:
+            raise WebhookRefused(400, "'text' is blank, and there is no 'data': nothing would be said")
         session = self._address(_read_field(event, "session", str, None))
         return {
             "session": session,
-            "text": _read_field(event, "text", str, ""),
+            "text": text,
             "kind": kind,
             "sender": _read_field(event, "sender", str, None),
             "data": data or None,
