@@ -260,6 +260,14 @@ async def test_who_asks_learns_that_a_permission_is_needed_and_waits_no_longer_t
         assert (await asking).text.startswith("I would") or (await asking).notices
 
 
+async def test_text_and_blocks_together_are_refused_and_neither_is_dropped(house: Cli) -> None:
+    async with AsyncClient(house.data) as client:
+        with pytest.raises(RequestRefused, match="either `text` or `blocks`"):
+            await client.say("demo:web:both", "read this", blocks=[{"type": "text", "text": "and that"}])
+        with pytest.raises(RequestRefused, match="no session"):
+            await client.session("demo:web:both")
+
+
 def code_blocks() -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", (DOCS / "python.md").read_text(), re.M | re.S)
 

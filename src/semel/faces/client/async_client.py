@@ -82,7 +82,8 @@ class AsyncClient(Connection):
         arrive, OutcomeUnknown if it may have arrived.
         """
         body: Json = {"id": id or uuid.uuid4().hex}
-        body |= {"text": text} if blocks is None else {"blocks": list(blocks)}
+        body |= {"text": text} if text or blocks is None else {}
+        body |= {} if blocks is None else {"blocks": list(blocks)}
         optional = {"sender": sender, "busy": busy, "automatic": automatic, "seen": seen}
         body.update((name, value) for name, value in optional.items() if value)
         return msgspec.convert(await self.post_message(session, body), Accepted)
