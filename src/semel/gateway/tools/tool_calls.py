@@ -315,5 +315,6 @@ def _make_answer(outcome: ClaimResult, names: list[str], home: bool) -> Json:
         text = "already said: this very text reached the person before. Nothing is missing; do not send it again."
         return {"ok": True, "text": text, "data": data}
     where = ([HOME] if home else []) + names
-    text = f"refused: {outcome.reason}. Nothing was sent. Destinations that exist: {', '.join(where) or 'none'}."
+    reason = (outcome.reason or "").rstrip(".")
+    text = f"refused: {reason}. Nothing was sent. Destinations that exist: {', '.join(where) or 'none'}."
     return {"ok": False, "text": text, "data": {**data, "reason": outcome.reason}}
