@@ -96,12 +96,12 @@ class AsyncClient(Connection):
         *,
         timeout: float | None = None,
     ) -> Answer:
-        """Wait until the session is idle after `event`, and return what the turns that took the event said.
+        """Wait until the turn that took `event` has ended, and return what the turns that took the event said.
 
         `event`: `Accepted.event`, as `say` returned it. `on_news` is called with what a person should know meanwhile:
         retries, and the questions and permission requests whose answer the agent waits for. `timeout`: seconds after
         which TimeoutError is raised; the turn goes on, and can be waited for again. Raises NoGateway if the gateway is
-        away for 30 seconds.
+        away for 30 seconds, and ValueError if the session has no such event.
         """
         try:
             async with asyncio.timeout(timeout):
