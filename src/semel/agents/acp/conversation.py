@@ -301,8 +301,8 @@ class AcpConversation:
         """
         if code == AUTH_REQUIRED and self.key_variable is not None:
             error = (
-                f"{error}. {self.key_variable} is set, so this key was probably refused: correct it and restart the "
-                f"gateway, or run `semel agents login {self.name}` in a terminal"
+                f"{error}. {self.key_variable} is set, so this key was probably refused, or another one that the agent "
+                f"keeps: correct it and restart the gateway, or run `semel agents login {self.name}` in a terminal"
             )
         elif code == AUTH_REQUIRED and self.login_help:
             error = f"{error}. The agent is not logged in: {self.login_help}"
