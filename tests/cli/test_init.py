@@ -335,6 +335,8 @@ def test_a_refused_key_is_asked_for_again_and_the_address_is_kept(cli: Cli, mode
         terminal.answer(MENU, "model")
         terminal.answer(MENU, "server")
         terminal.answer("[http://127.0.0.1:11434/v1]:", url.removeprefix("http://"))
+        terminal.answer_unseen("refers to one):", "")
+        terminal.answer("Use this server without a key all the same? [y/N]:")
         terminal.answer_unseen("refers to one):", "sk-typo")
         terminal.expect("refused the key (401)")
         terminal.answer("Use this key all the same? [y/N]:")
