@@ -99,8 +99,8 @@ def test_the_data_of_another_user_are_said_to_be_theirs(cli: Cli, monkeypatch: p
 @pytest.mark.parametrize(
     ("seconds", "told"),
     [
-        (0.01, "0.01 s"), (4.2, "4.2 s"), (65, "1 min 5 s"), (3 * 3600 + 12 * 60, "3 h 12 min"), (3600, "1 h"),
-        (2 * 86400, "2 d"), (90 * 86400 + 7210, "90 d 2 h"),
+        (0.00463, "5 ms"), (0.01, "0.01 s"), (4.2, "4.2 s"), (65, "1 min 5 s"), (3 * 3600 + 12 * 60, "3 h 12 min"),
+        (3600, "1 h"), (2 * 86400, "2 d"), (90 * 86400 + 7210, "90 d 2 h"),
     ],
 )  # fmt: skip
 def test_a_duration_has_its_two_largest_units(seconds: float, told: str) -> None:
