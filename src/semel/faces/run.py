@@ -170,7 +170,7 @@ async def open_gateway(config: GatewayConfig) -> AsyncIterator[RunningGateway]:
         await gateway.start()
         for server in servers:
             await server.start()
-        with _publish_address(settings.data_dir, running.url, listener.path), list_as_running(settings.data_dir):
+        with list_as_running(settings.data_dir), _publish_address(settings.data_dir, running.url, listener.path):
             yield running
 
 
