@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from semel.channels import signature
-from semel.channels.problems import explain, raise_problems
+from semel.channels.problems import explain, parse_url, raise_problems
 from semel.channels.public_address import is_public
 from semel.channels.webhook_in import SESSION
 
@@ -67,12 +67,7 @@ class WebhookSettings:
 
 
 def _check_url(url: str, allow_private: bool) -> None:
-    import httpx2  # only now: a gateway without such a channel does not load it
-
-    try:
-        parsed = httpx2.URL(url)
-    except httpx2.InvalidURL as error:
-        raise ValueError(f"url is not a URL: {error}") from None
+    parsed = parse_url("url", url)
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise ValueError("url should begin with https:// or http:// and name a host")
     if parsed.username or parsed.password:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from semel.channels.problems import explain, raise_problems
+from semel.channels.problems import explain, parse_url, raise_problems
 from semel.channels.public_address import is_public
 
 USER = re.compile(r"@[^:\s\x00-\x1f\x7f]{1,200}:[A-Za-z0-9.:\[\]-]{1,230}")
@@ -83,12 +83,7 @@ class MatrixSettings:
 
 
 def _check_homeserver(text: str, allow_http: bool) -> None:
-    import httpx2  # only now: a gateway without such a channel does not load it
-
-    try:
-        url = httpx2.URL(text)
-    except httpx2.InvalidURL as error:
-        raise ValueError(f"homeserver is not a URL: {error}") from None
+    url = parse_url("homeserver", text)
     if url.scheme not in ("http", "https") or not url.host:
         raise ValueError("homeserver should begin with https:// and name a host, like https://matrix.example.org")
     if url.username or url.password or url.query or url.fragment:

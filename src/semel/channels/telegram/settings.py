@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from semel.channels.problems import explain, raise_problems
+from semel.channels.problems import explain, parse_url, raise_problems
 
 DEFAULT_API = "https://api.telegram.org"
 MAX_POLL_S = 50.0
@@ -57,12 +57,7 @@ class TelegramSettings:
 
 
 def _check_api(text: str) -> None:
-    import httpx2  # only now: a gateway without such a channel does not load it
-
-    try:
-        url = httpx2.URL(text)
-    except httpx2.InvalidURL as error:
-        raise ValueError(f"api is not a URL: {error}") from None
+    url = parse_url("api", text)
     if url.scheme not in ("http", "https") or not url.host or url.query or url.fragment:
         raise ValueError(f"api should begin with https:// or http:// and name a host, like {DEFAULT_API}")
     if url.username or url.password:
