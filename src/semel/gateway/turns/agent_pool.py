@@ -164,8 +164,7 @@ class AgentPool:
     async def _open(self, session: int, key: str, agent: str, memory: str | None) -> LiveAgent:
         if (problem := self.configured.explain_missing(key, agent)) is not None:
             raise AgentError(problem)
-        modes = (await self.record.read(entries.read_about, session)).get("modes")
-        folder = (await self.record.read(lambda tx: tx.get(SessionRow, "session_by_id", id=session))).folder
+        row = await self.record.read(lambda tx: tx.get(SessionRow, "session_by_id", id=session))
         token = secrets.token_urlsafe(32)
         spawn = await self.record.write(rows.record_start, session, agent, self.gateway, token_digest(token))
 
@@ -174,8 +173,8 @@ class AgentPool:
 
         launch = Launch(
             session=key, spawn=spawn, token=token, socket=self.socket, memory=memory, on_start=on_start,
-            tools_url=self.tools_url, inside=self.make_inside(session), modes=modes,
-            folder=None if folder is None else Path(folder),
+            tools_url=self.tools_url, inside=self.make_inside(session),
+            modes=entries.load(row.about).get("modes"), folder=None if row.folder is None else Path(row.folder),
         )  # fmt: skip
         try:
             conversation = await self.agents[agent].open(launch)
