@@ -79,9 +79,9 @@ class TurnScheduler:
         self.tasks: dict[int, asyncio.Task[Any]] = {}
         self._woken: set[int] = set()
         self._timers: dict[int, asyncio.TimerHandle] = {}
-        self._stopped: dict[int, StopRequest] = {}  # session -> the stop of a turn whose agent was not prompted yet
-        self._overtaken: dict[int, tuple[int, StopRequest]] = {}
-        """Session -> (root, stop): a turn that a newer message interrupted before its agent was prompted."""
+        self._stopped: dict[int, tuple[int | None, StopRequest]] = {}
+        """Session -> (root, stop): a turn that was stopped before its agent was prompted. None: of any root."""
+        self._overtaken: dict[int, tuple[int, StopRequest]] = {}  # the same, if a newer message interrupted it
         self._interventions: set[asyncio.Task[None]] = set()  # tasks that steer or interrupt a turn
         self._starting: dict[int, tuple[int, asyncio.Task[LiveAgent]]] = {}  # session -> (root, start of its agent)
         self._loss_reasons: dict[int, str] = {}  # session -> why its agent died last
@@ -174,26 +174,25 @@ class TurnScheduler:
         return bool(stopped)
 
     async def cancel(self, session: int, by: StopRequest, only: int | None = None) -> bool:
-        """Stop the session's turn for a person. Return whether one was stopped. `only`: only the turn with this id."""
+        """Stop the session's turn for a person. Return whether one was stopped. `only`: only a turn of this root."""
         run = self.runs.get(session)
-        if run is not None and only not in (None, run.begun.turn):
-            return False
         if run is not None:
+            if only not in (None, run.begun.root):
+                return False
+            only = run.begun.root
             await run.cancel(by)
         elif session in self.tasks:
-            self._stopped[session] = by
-            self._stop_start(session)
-            await self._record_stop(session, by)
-            return True
+            self._stopped[session] = only, by
+            self._stop_start(session, only)
         else:
-            return await self._stop_waiting(session, by)
-        await self._record_stop(session, by, run.begun.turn)
+            return await self._stop_waiting(session, by, only)
+        await self._record_stop(session, by, only)
         return True
 
-    async def _record_stop(self, session: int, by: StopRequest, turn: int | None = None) -> None:
+    async def _record_stop(self, session: int, by: StopRequest, root: int | None) -> None:
         """Record that a turn was stopped, so that neither this gateway nor a later one retries it (Law 9)."""
         try:
-            await self.record.write(turns.request_stop, session, by, turn)
+            await self.record.write(turns.request_stop, session, by, root)
         except LedgerError as error:
             log.warning("a stop could not be recorded", session_id=session, why=str(error))
         self.wake(session)  # the turn may have failed in between, and wait for its retry
@@ -204,7 +203,7 @@ class TurnScheduler:
         if run is not None:
             run.live.signals.put_nowait(Died(reason))
         elif session in self.tasks:
-            self._stopped[session] = StopRequest(reason)
+            self._stopped[session] = None, StopRequest(reason)
             self._stop_start(session)
         if (task := self.tasks.get(session)) is not None:
             await asyncio.wait({task}, timeout=ABANDON_TIMEOUT_S)
@@ -340,8 +339,7 @@ class TurnScheduler:
         try:
             return await start
         except asyncio.CancelledError:
-            stopped = begun.session in self._stopped or self._overtaken_by(begun) is not None
-            if start.cancelled() and stopped and not self.stopping:
+            if start.cancelled() and self._stop_of(begun) is not None and not self.stopping:
                 return None
             raise
         finally:
@@ -416,8 +414,13 @@ class TurnScheduler:
 
     def _take_stop(self, begun: BegunTurn) -> StopRequest | None:
         """Remove and return the request that stopped this turn before its agent was prompted; None if there is none."""
-        by = self._stopped.pop(begun.session, None)
-        return self._overtaken_by(begun) if by is None else by
+        by = self._stop_of(begun)
+        self._stopped.pop(begun.session, None)
+        return by
+
+    def _stop_of(self, begun: BegunTurn) -> StopRequest | None:
+        root, by = self._stopped.get(begun.session, (None, None))
+        return by if by is not None and root in (None, begun.root) else self._overtaken_by(begun)
 
     def _overtaken_by(self, begun: BegunTurn) -> StopRequest | None:
         root, by = self._overtaken.get(begun.session, (None, None))

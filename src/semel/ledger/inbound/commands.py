@@ -197,17 +197,16 @@ def read_status(tx: Tx, session: int) -> SessionStatus:
 
 
 def find_turn_to_stop(tx: Tx, session: int, seq: int) -> tuple[int | None, int]:
-    """Return the turn that a `/stop` is meant for, and the number of events that wait behind that turn.
+    """Return the root of the turn that a `/stop` is meant for, and the number of events that wait behind that turn.
 
-    The turn is None if there is nothing to stop, and 0 if a turn is about to begin. `seq`: the entry of the `/stop`
+    The root is None if there is nothing to stop, and 0 if a turn is about to begin. `seq`: the entry of the `/stop`
     command. A turn counts only if an event that was accepted before the command asked for it.
     """
-    row = tx.get(SessionRow, "session_by_id", id=session)
-    turn = 0 if row.turn is None else row.turn
-    waiting = tx.number("session_waiting_count", id=session)
-    if turn == 0:
+    turn = turns.find_running_turn(tx, session)
+    if turn is None:
         return (0 if tx.exists("hearing_waits_before", session=session, seq=seq) else None), 0
-    return (turn if turns.was_asked_for_before(tx, turn, seq) else None), waiting
+    waiting = tx.number("session_waiting_count", id=session)
+    return (turn.root if turns.was_asked_for_before(tx, turn.id, seq) else None), waiting
 
 
 def list_last_messages(tx: Tx, session: int, max_messages: int) -> list[EntryRow]:

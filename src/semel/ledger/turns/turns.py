@@ -248,14 +248,16 @@ def bind_steered(tx: Tx, fence: TurnFence, policy: limits.LimitPolicy | None = N
     return tuple(event for event in list_bound(tx, fence.turn) if event.event in waiting)
 
 
-def cancel_put_off(tx: Tx, session: int, order: StopRequest, root: int | None = None) -> bool:
-    """Cancel the session's turn if it waits to be tried again. Return False if there is no such turn.
-
-    `root`: cancel it only if it is an attempt of this root.
-    """
+def find_running_turn(tx: Tx, session: int) -> TurnRow | None:
+    """Return the turn that runs in the session, or waits to be tried again. None: no such turn, or no such session."""
     row = tx.one(SessionRow, "session_by_id", id=session)
-    turn = tx.one(TurnRow, "turn_get", id=row.turn) if row is not None and row.turn is not None else None
-    if turn is None or turn.retry_at is None or (root is not None and turn.root != root):
+    return tx.one(TurnRow, "turn_get", id=row.turn) if row is not None and row.turn is not None else None
+
+
+def cancel_put_off(tx: Tx, session: int, order: StopRequest, root: int | None = None) -> bool:
+    """Cancel the session's turn if it waits to be tried again. Return whether it did. `root`: only of this root."""
+    turn = find_running_turn(tx, session)
+    if turn is None or turn.retry_at is None or root not in (None, turn.root):
         return False
     cancel(tx, session, turn, order.notice_text, order.seq)
     return True
@@ -320,14 +322,11 @@ def add_stop_notice(tx: Tx, session: int, turn: TurnRow, text: str, stop_seq: in
     return Evidence("stopped", stop_seq)
 
 
-def request_stop(tx: Tx, session: int, order: StopRequest, turn: int | None = None) -> None:
-    """Mark the running turn as stopped by a person, so that it is not tried again if it is lost.
-
-    `turn`: do nothing if another turn runs.
-    """
-    row = tx.one(SessionRow, "session_by_id", id=session)
-    if row is not None and row.turn is not None and turn in (None, row.turn):
-        tx.run("turn_stopped", id=row.turn, by=order.by, seq=order.seq)
+def request_stop(tx: Tx, session: int, order: StopRequest, root: int | None = None) -> None:
+    """Mark the running turn as stopped by a person: it is not tried again if it is lost. `root`: only of this root."""
+    turn = find_running_turn(tx, session)
+    if turn is not None and root in (None, turn.root):
+        tx.run("turn_stopped", id=turn.id, by=order.by, seq=order.seq)
 
 
 def was_asked_for_before(tx: Tx, turn: int, seq: int) -> bool:
